@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    Asked, CardBook, Program, ample_balances, card_records, pan_hash,
+    CardBook, Program, StandardPurchase, ample_balances, card_records, pan_hash,
 };
 use cardswitch_benches::yardstick::{CardLines, LineOrder};
 use cardswitch_engine::domain::card::CardRecord;
@@ -45,7 +45,7 @@ fn measure_decisions(bench: &mut Bench, cards: u64) -> (Meter, Meter) {
     }
     let book = CardBook::new(Program::of_many_companies(cards));
     let mut order = LineOrder::new(cards);
-    let (pans, asked) = (order.map(pan_hash), Asked::at_start());
+    let (pans, asked) = (order.map(pan_hash), StandardPurchase::at_start());
     let batched = bench.measure(&batched, elements(), || {
         let decide = |_| book.decide_batch(&pans[order.next_range(BATCH_LEN)], black_box(&asked));
         assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
@@ -91,7 +91,7 @@ fn measure_dense(bench: &mut Bench, cards: u64) -> Meter {
     let records: Vec<CardRecord> = card_records(cards);
     let mut order = LineOrder::new(cards);
     let slots = order.map(|card| usize::try_from(card).unwrap_or(0));
-    let (balances, asked) = (black_box(ample_balances()), black_box(Asked::at_start()));
+    let (balances, asked) = (black_box(ample_balances()), black_box(StandardPurchase::at_start()));
     bench.measure(&name, elements(), || {
         let range = order.next_range(BATCHES * BATCH_LEN);
         let approved = |slot: &&usize| asked.decide(&records[**slot], &balances).is_empty();

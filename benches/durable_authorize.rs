@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use cardswitch_benches::caller::{Caller, Monitor, Readers, authorize, wait_for_tables};
 use cardswitch_benches::installation::{
-    CardHashes, Installed, Stored, stored_cards, stored_transactions, temporary_directory,
+    CardHashes, InstalledEngine, StoredDirectory, stored_cards, stored_transactions,
+    temporary_directory,
 };
-use cardswitch_benches::meter::{Bench, Measured, Pace};
+use cardswitch_benches::meter::{Bench, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, Purchases};
 use cardswitch_benches::yardstick::DiskYardstick;
 use cardswitch_engine::engine::{Engine, Retention};
@@ -31,7 +32,7 @@ pub(crate) fn ask(bench: &mut Bench) {
             if bench.wants(&name) {
                 // Each window has an engine of its own: nothing is left of the one before.
                 let program = Program::of_one_company(FEW_CARDS);
-                let installed = Installed::new(program, CardHashes::Simulated);
+                let installed = InstalledEngine::new(program, CardHashes::Simulated);
                 let load = Load { engine: &installed.engine, cards: FEW_CARDS, is_read: false };
                 load.measure(bench, &name, window, &yardstick);
             }
@@ -46,9 +47,9 @@ fn measure_stored(bench: &mut Bench) {
         return;
     }
     let directory = temporary_directory();
-    let data = Stored::prepare().copy_to(directory.path());
+    let data = StoredDirectory::prepare().copy_to(directory.path());
     println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
-    let installed = Installed::of(directory, &data, Retention::Recovery);
+    let installed = InstalledEngine::of(directory, &data, Retention::Recovery);
     for (window, name) in names {
         let yardstick = DiskYardstick::take(bench, &name);
         let load = Load { engine: &installed.engine, cards: stored_cards(), is_read: true };
@@ -73,7 +74,7 @@ impl Load<'_> {
         let mut purchases = Purchases::new(self.cards, 13 + window as u64);
         let monitor = Monitor::watch(self.engine);
         let readers = self.is_read.then(|| Readers::start(self.engine.store()));
-        let mut measured = Measured::default();
+        let mut measured = LoopFigures::default();
         let latencies = &mut measured.latencies;
         measured.meter = bench.measure_timed(name, each_iteration, |iterations| {
             let count = iterations * each_iteration;
@@ -92,7 +93,7 @@ impl Load<'_> {
     }
 }
 
-fn print(name: &str, measured: &Measured, yardstick: &DiskYardstick) {
+fn print(name: &str, measured: &LoopFigures, yardstick: &DiskYardstick) {
     let (Some(each), Some(block)) = (measured.meter.median_ns(), yardstick.block.median_ns())
     else {
         return;

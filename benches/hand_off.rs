@@ -124,18 +124,18 @@ impl ReplyPort for Lane<Reply> {
 
 /// A vector behind a mutex; a taker leaves an empty one.
 struct Lane<T> {
-    held: Mutex<Held<T>>,
+    held: Mutex<QueueState<T>>,
     news: Condvar,
 }
 
-struct Held<T> {
+struct QueueState<T> {
     items: Vec<T>,
     is_closed: bool,
 }
 
 impl<T> Default for Lane<T> {
     fn default() -> Self {
-        let held = Held { items: Vec::new(), is_closed: false };
+        let held = QueueState { items: Vec::new(), is_closed: false };
         Self { held: Mutex::new(held), news: Condvar::new() }
     }
 }
@@ -148,7 +148,7 @@ impl<T> Lane<T> {
 
     /// Waits for something; nothing where nobody puts anything in any more.
     fn take(&self) -> Vec<T> {
-        let waits = |held: &mut Held<T>| held.items.is_empty() && !held.is_closed;
+        let waits = |held: &mut QueueState<T>| held.items.is_empty() && !held.is_closed;
         let held = self.news.wait_while(self.held(), waits);
         std::mem::take(&mut held.unwrap_or_else(PoisonError::into_inner).items)
     }
@@ -158,7 +158,7 @@ impl<T> Lane<T> {
         self.news.notify_one();
     }
 
-    fn held(&self) -> MutexGuard<'_, Held<T>> {
+    fn held(&self) -> MutexGuard<'_, QueueState<T>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ use cardswitch_benches::installation::{CardHashes, NETWORK_KEY, install, tempora
 use cardswitch_benches::meter::{Bench, Pace};
 use cardswitch_benches::program::Program;
 use cardswitch_benches::wire::{
-    ClosedLoop, HttpClient, Iso8583Client, Served, measure, open_loop, runtime,
+    BenchSwitch, ClosedLoop, HttpClient, Iso8583Client, measure, open_loop, runtime,
 };
 use cardswitch_benches::yardstick::{DiskYardstick, start_hyper};
 
@@ -40,7 +40,7 @@ pub(crate) fn ask(bench: &mut Bench) {
         let directory = temporary_directory();
         let program = Program::of_one_company(CARDS);
         let data = install(directory.path(), program, CardHashes::OfNumbers);
-        let served = runtime.block_on(Served::start(&data));
+        let served = runtime.block_on(BenchSwitch::start(&data));
         for window in WINDOWS {
             let connections = window.min(CONNECTIONS_MAX);
             let shape = format!("{window}_in_flight_over_{connections}");

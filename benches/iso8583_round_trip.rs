@@ -18,10 +18,10 @@ use cardswitch_benches::Must;
 use cardswitch_benches::installation::{
     ACCESS_TOKEN, CardHashes, install, secrets, temporary_directory,
 };
-use cardswitch_benches::meter::{Bench, Latencies, Measured, Pace};
+use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, card_id};
 use cardswitch_benches::wire::{
-    ClosedLoop, Door, HttpClient, Iso8583Client, Served, measure, open_loop, render_request,
+    BenchSwitch, ClosedLoop, Door, HttpClient, Iso8583Client, measure, open_loop, render_request,
     runtime,
 };
 use cardswitch_benches::yardstick::{DiskYardstick, start_echo};
@@ -56,12 +56,12 @@ pub(crate) fn ask(bench: &mut Bench) {
             let echoed = measure(bench, &format!("yardstick_echo/{shape}"), window, loop_to(echo));
             let answered = measure(bench, &format!("door/{shape}"), window, loop_to(door.address));
             let name = format!("switch/{shape}");
-            let mut decided = Measured::default();
+            let mut decided = LoopFigures::default();
             if bench.wants(&name) {
                 let directory = temporary_directory();
                 let program = Program::of_one_company(CARDS);
                 let data = install(directory.path(), program, CardHashes::OfNumbers);
-                let served = runtime.block_on(Served::start(&data));
+                let served = runtime.block_on(BenchSwitch::start(&data));
                 decided = measure(bench, &name, window, loop_to(served.iso8583()));
                 runtime.block_on(served.stop());
             }
@@ -89,7 +89,7 @@ fn send_by_the_clock(
         let directory = temporary_directory();
         let program = Program::of_one_company(CARDS);
         let data = install(directory.path(), program, CardHashes::OfNumbers);
-        let served = runtime.block_on(Served::start(&data));
+        let served = runtime.block_on(BenchSwitch::start(&data));
         let api = is_beside_api.then(|| ask_the_api(served.http()));
         let (connections, rate) = (OPEN_LOOP_CONNECTIONS, OPEN_LOOP_RATE_PER_S);
         let client = |place| Iso8583Client::new(Arc::clone(cards), place);
@@ -123,7 +123,7 @@ fn ask_the_api(address: SocketAddr) -> JoinHandle<Latencies> {
     })
 }
 
-fn print(name: &str, measured: &Measured, echo: &Measured) {
+fn print(name: &str, measured: &LoopFigures, echo: &LoopFigures) {
     measured.print_beside(name, "messages", &echo.meter, "the echo's time");
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::Caller;
-use cardswitch_benches::installation::{CardHashes, Installed};
+use cardswitch_benches::installation::{CardHashes, InstalledEngine};
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{BareShard, FollowUp, Program, Purchases, is_done};
 use cardswitch_engine::command::Command;
@@ -145,7 +145,7 @@ fn measure_durable(bench: &mut Bench, name: &str, mix: &[(FollowUp, usize)]) -> 
     if !bench.wants(name) {
         return Meter::default();
     }
-    let installed = Installed::new(Program::of_one_company(CARDS), CardHashes::Simulated);
+    let installed = InstalledEngine::new(Program::of_one_company(CARDS), CardHashes::Simulated);
     let mut caller = Caller::new(Arc::clone(&installed.engine), WINDOW);
     let purchases = Purchases::new(CARDS, 22);
     let mut life = Life { purchases, mix, count: 0, due: VecDeque::new() };

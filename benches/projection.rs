@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, Readers, authorize, wait_for_tables};
 use cardswitch_benches::installation::{
-    CardHashes, Stored, install, open, stored_cards, stored_transactions, temporary_directory,
+    CardHashes, StoredDirectory, install, open, stored_cards, stored_transactions,
+    temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{BareShard, Program, Purchases};
@@ -47,12 +48,20 @@ pub(crate) fn ask(bench: &mut Bench) {
             let directory = temporary_directory();
             let program = Program::of_one_company(YOUNG_CARDS);
             let data = install(directory.path(), program, CardHashes::Simulated);
-            Ahead::prepare(directory, data, YOUNG_CARDS).measure(bench, &young, &yardsticks);
+            LaggingDirectory::prepare(directory, data, YOUNG_CARDS).measure(
+                bench,
+                &young,
+                &yardsticks,
+            );
         }
         if bench.wants(&stored) {
             let directory = temporary_directory();
-            let data = Stored::prepare().copy_to(directory.path());
-            Ahead::prepare(directory, data, stored_cards()).measure(bench, &stored, &yardsticks);
+            let data = StoredDirectory::prepare().copy_to(directory.path());
+            LaggingDirectory::prepare(directory, data, stored_cards()).measure(
+                bench,
+                &stored,
+                &yardsticks,
+            );
         }
     });
 }
@@ -62,12 +71,12 @@ fn ahead() -> u64 {
 }
 
 /// A data directory whose journal is ahead of its tables.
-struct Ahead {
+struct LaggingDirectory {
     data: PathBuf,
     _directory: TempDir,
 }
 
-impl Ahead {
+impl LaggingDirectory {
     fn prepare(directory: TempDir, data: PathBuf, cards: u64) -> Self {
         let tables_before = directory.path().join(TABLES);
         fs::copy(data.join(TABLES), &tables_before).must("copy the tables");

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, authorize};
 use cardswitch_benches::installation::{
-    Stored, files_below, open, stored_cards, stored_transactions, temporary_directory,
+    StoredDirectory, files_below, open, stored_cards, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{
     Bench, Meter, Pace, Process, bytes_read, print_ratio, resident_bytes,
@@ -39,7 +39,7 @@ pub(crate) fn ask(bench: &mut Bench) {
             return;
         }
         let directory = temporary_directory();
-        let data = Stored::prepare().copy_to(directory.path());
+        let data = StoredDirectory::prepare().copy_to(directory.path());
         let tables_before = directory.path().join(TABLES);
         fs::copy(data.join(TABLES), &tables_before).must("copy the tables");
         load_and_kill(&data);

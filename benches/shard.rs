@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::Must;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    Asked, BareShard, Program, Purchases, Random, ample_balances, card_records, is_approved,
+    BareShard, Program, Purchases, Random, StandardPurchase, ample_balances, card_records,
+    is_approved,
 };
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
@@ -109,7 +110,7 @@ fn measure_decisions(bench: &mut Bench, cards: u64) -> Meter {
         return Meter::default();
     }
     let records = card_records(cards);
-    let (balances, asked) = (black_box(ample_balances()), black_box(Asked::at_start()));
+    let (balances, asked) = (black_box(ample_balances()), black_box(StandardPurchase::at_start()));
     let mut random = Random::new(12);
     bench.measure(&name, BATCH_LEN, || {
         let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(cards)).unwrap_or(0));

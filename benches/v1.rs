@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cardswitch_benches::installation::{
-    ACCESS_TOKEN, Stored, stored_cards, stored_transactions, temporary_directory,
+    ACCESS_TOKEN, StoredDirectory, stored_cards, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Pace};
 use cardswitch_benches::program::{Random, allowance_id, card_id};
 use cardswitch_benches::wire::{
-    ClosedLoop, Connection, HttpClient, Served, measure, render_request, runtime,
+    BenchSwitch, ClosedLoop, Connection, HttpClient, measure, render_request, runtime,
 };
 use cardswitch_benches::yardstick::start_hyper;
 use tokio::runtime::Runtime;
@@ -60,10 +60,10 @@ pub(crate) fn ask(bench: &mut Bench) {
             return;
         }
         let directory = temporary_directory();
-        let data = Stored::prepare().copy_to(directory.path());
+        let data = StoredDirectory::prepare().copy_to(directory.path());
         println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
         let runtime = runtime();
-        let served = runtime.block_on(Served::start(&data));
+        let served = runtime.block_on(BenchSwitch::start(&data));
         for kind in KINDS {
             for window in WINDOWS {
                 compare(bench, &runtime, &kind, window, served.http());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use cardswitch_cluster::EtcdWindow;
 use cardswitch_engine::journal::ChainPosition;
 use cardswitch_engine::journal::chain::BatchBuilder;
-use cardswitch_engine::journal::window::{Appended, ChainWindow, WindowTip, WriterId};
+use cardswitch_engine::journal::window::{AppendOutcome, ChainWindow, WindowTip, WriterId};
 use serde_json::json;
 
 const DIRECTORY: [u8; 16] = [7; 16];
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         batch.push(1, &payload);
         let batch = batch.seal(0, &tip.position);
         let since = Instant::now();
-        if window.append(&tip, std::slice::from_ref(&batch))? != Appended::Written {
+        if window.append(&tip, std::slice::from_ref(&batch))? != AppendOutcome::Written {
             return Err("somebody else writes to this prefix".into());
         }
         took_us.push(u64::try_from(since.elapsed().as_micros())?);

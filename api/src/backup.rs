@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use cardswitch_engine::backup::{Copied, CopyError, CopyStage};
+use cardswitch_engine::backup::{CopyError, CopyStage, CopySummary};
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use cardswitch_secrets::master_key::data_key::check_file;
@@ -40,8 +40,8 @@ pub type DamagedReceipts = BTreeSet<String>;
 impl CopyReport {
     /// The report on a finished copy.
     #[must_use]
-    pub fn new(copied: Copied, damaged_receipts: DamagedReceipts) -> Self {
-        let Copied { last_seq, last_at, bytes } = copied;
+    pub fn new(copied: CopySummary, damaged_receipts: DamagedReceipts) -> Self {
+        let CopySummary { last_seq, last_at, bytes } = copied;
         Self { records: last_seq.0, as_of: render_time(last_at), bytes, damaged_receipts }
     }
 }

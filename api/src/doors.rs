@@ -12,7 +12,7 @@ use std::time::Duration;
 use cardswitch_dialects::DialectError;
 use cardswitch_edge::descriptors::DescriptorShares;
 use cardswitch_edge::peers::{Admission, AdmissionError, PeerNetwork};
-use cardswitch_edge::tls::{Spoken, TlsDoor, TlsFiles};
+use cardswitch_edge::tls::{TlsDoor, TlsFiles, TlsProtocol};
 use cardswitch_iso8583::dialect::DEFAULT;
 use cardswitch_iso8583::{Dialect, LengthPrefix};
 use cardswitch_network::listener::{DOOR_NAME_DEFAULT, ListenerOptions};
@@ -101,7 +101,7 @@ pub fn listener_options(
 ) -> Result<Vec<ListenerOptions>, ConfigError> {
     let first = ListenerOptions {
         dialect: dialect_of(&settings.dialect, settings.length, settings.tpdu)?,
-        tls: open_tls((DOOR_NAME_DEFAULT, Spoken::Iso8583), settings.iso8583_tls.as_ref())?,
+        tls: open_tls((DOOR_NAME_DEFAULT, TlsProtocol::Iso8583), settings.iso8583_tls.as_ref())?,
         zone: open_zone(DOOR_NAME_DEFAULT, settings.iso8583_zone.as_ref())?,
         peers: peers_of_first(settings)?,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
@@ -138,7 +138,7 @@ fn options_of(
         name: door.name.clone(),
         address: door.address,
         dialect: dialect_of(&door.dialect, door.length, door.tpdu)?,
-        tls: open_tls((&door.name, Spoken::Iso8583), door.tls.as_ref())?,
+        tls: open_tls((&door.name, TlsProtocol::Iso8583), door.tls.as_ref())?,
         zone: open_zone(&door.name, door.zone.as_ref())?,
         peers: admitted(OTHER, (&door.name, door.address), peers)?,
         idle_limit: door.idle_timeout_s.map_or(first.idle_limit, Duration::from_secs),
@@ -197,7 +197,7 @@ pub fn admission(
 /// The TLS of a door, where it has any.
 /// Errors: a file that cannot be used.
 pub fn open_tls(
-    (door, spoken): (&str, Spoken),
+    (door, spoken): (&str, TlsProtocol),
     files: Option<&TlsFiles>,
 ) -> Result<Option<Arc<TlsDoor>>, ConfigError> {
     let opened = files.map(|files| TlsDoor::open(spoken, files.clone()).map(Arc::new));

@@ -15,7 +15,7 @@ use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_network::http::HttpFaults;
 use cardswitch_notify::mail::Outbox;
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::deliveries::DeliveriesElsewhere;
+use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
@@ -45,7 +45,7 @@ pub(crate) async fn leading_state(
     data: &Path,
     settings: &Settings,
     http: SocketAddr,
-    (engine, parts, elsewhere): (&Arc<Engine>, StateParts, Option<Box<dyn DeliveriesElsewhere>>),
+    (engine, parts, elsewhere): (&Arc<Engine>, StateParts, Option<Box<dyn RemoteDeliveries>>),
 ) -> Result<(AppState, JoinHandle<()>), StartError> {
     let switch = Switch::new(Arc::clone(engine));
     // Reads that do not wait for the tables, access tokens first of all, must find what a

@@ -18,7 +18,7 @@ use axum::extract::MatchedPath;
 use axum::response::Response;
 use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::descriptors::ConnectionBound;
+use cardswitch_edge::descriptors::ConnectionLimits;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_edge::min_seq::{SEQ, newest_shown};
@@ -35,9 +35,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
-use crate::router::{self, Served};
+use crate::router::{self, RouterParts};
 use crate::telemetry::api_meter::NO_ROUTE;
-use crate::telemetry::listener::{Observed, health_answer};
+use crate::telemetry::listener::{MonitoredProcess, health_answer};
 use crate::telemetry::{LevelGuard, Telemetry};
 
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
@@ -57,30 +57,30 @@ pub struct HttpSide {
     telemetry: Arc<Telemetry>,
     tls: Option<Arc<TlsDoor>>,
     trusted_proxies: Vec<PeerNetwork>,
-    connections: ConnectionBound,
+    connections: ConnectionLimits,
     requests: Semaphore,
     requests_of: AddressCounts,
     /// There once the switch has recovered.
-    whole: OnceLock<Whole>,
+    whole: OnceLock<WholeRouter>,
     opened: watch::Sender<bool>,
     /// How long requests wait for that.
     patience: Duration,
 }
 
-struct Whole {
+struct WholeRouter {
     router: Router,
     switch: Switch,
     /// The parts that a following node lacks.
-    leading: Option<Leading>,
+    leader: Option<LeaderParts>,
 }
 
 /// The network's door, which goes past the router, and overviews that have no end of their own.
-struct Leading {
+struct LeaderParts {
     door: DoorState,
     overviews: Arc<LiveOverviews>,
 }
 
-cardswitch_engine::opaque!(Whole);
+cardswitch_engine::opaque!(WholeRouter);
 
 impl HttpSide {
     /// A side that tells its health, and nothing else until it is opened.
@@ -88,7 +88,7 @@ impl HttpSide {
     pub fn new(
         telemetry: Arc<Telemetry>,
         trusted_proxies: Vec<PeerNetwork>,
-        connections: ConnectionBound,
+        connections: ConnectionLimits,
     ) -> Self {
         Self {
             telemetry,
@@ -139,17 +139,17 @@ impl HttpSide {
     }
 
     /// From now on everything is answered.
-    pub fn open(&self, served: Served) {
+    pub fn open(&self, served: RouterParts) {
         let (door, switch) = (served.state.network_door(), served.state.switch.clone());
-        let leading = Some(Leading { door, overviews: Arc::clone(&served.overviews) });
+        let leader = Some(LeaderParts { door, overviews: Arc::clone(&served.overviews) });
         // The start of a switch opens it once.
-        drop(self.whole.set(Whole { router: router::whole(served), switch, leading }));
+        drop(self.whole.set(WholeRouter { router: router::whole(served), switch, leader }));
         self.opened.send_replace(true);
     }
 
     /// From now on `router` answers, or has another node answer.
     pub fn open_to_follow(&self, router: Router, switch: Switch) {
-        drop(self.whole.set(Whole { router, switch, leading: None }));
+        drop(self.whole.set(WholeRouter { router, switch, leader: None }));
         self.opened.send_replace(true);
     }
 
@@ -184,11 +184,11 @@ impl HttpSide {
             let mut opened = self.opened.subscribe();
             drop(tokio::time::timeout(self.patience, opened.wait_for(|opened| *opened)).await);
         }
-        let Some(Whole { router, leading, .. }) = self.whole.get() else {
+        let Some(WholeRouter { router, leader, .. }) = self.whole.get() else {
             let recovering = ApiError::recovering();
             return refusal(request.method(), request.uri().path(), recovering).await;
         };
-        if let (true, Some(Leading { door, .. })) = (is_direct, leading) {
+        if let (true, Some(LeaderParts { door, .. })) = (is_direct, leader) {
             return answer_directly(door, request).await;
         }
         let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
@@ -234,8 +234,8 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     }
     drop(listener);
     // Streams would have no end of their own.
-    if let Some(leading) = side.whole.get().and_then(|whole| whole.leading.as_ref()) {
-        leading.overviews.close();
+    if let Some(leader) = side.whole.get().and_then(|whole| whole.leader.as_ref()) {
+        leader.overviews.close();
     }
     closing.send_replace(true);
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use crate::test_world;
 
-    const BOUND: ConnectionBound = ConnectionBound { max: 400, per_address_max: 200 };
+    const BOUND: ConnectionLimits = ConnectionLimits { max: 400, per_address_max: 200 };
 
     fn side(proxies: Vec<PeerNetwork>) -> HttpSide {
         HttpSide::new(Arc::default(), proxies, BOUND)

@@ -17,7 +17,7 @@ use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand};
@@ -31,7 +31,7 @@ use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_identity::auth::check_access;
 use cardswitch_identity::idempotency::claim::{CLAIM, Fate};
-use cardswitch_identity::idempotency::kept::IDEMPOTENT_REPLAYED;
+use cardswitch_identity::idempotency::sealed_answer::IDEMPOTENT_REPLAYED;
 use cardswitch_identity::idempotency::{Claim, once_per_key};
 use cardswitch_identity::state::AppState;
 use serde_json::{Value, json};
@@ -56,14 +56,14 @@ struct Bench {
 
 /// An answer as a client sees it.
 #[derive(Clone, Debug, PartialEq)]
-struct Told {
+struct ClientAnswer {
     status: u16,
     is_replayed: bool,
     content_type: Option<String>,
     body: String,
 }
 
-impl Told {
+impl ClientAnswer {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -93,14 +93,14 @@ fn request(token: &str, method: &str, path: &str, key: &str, body: &Value) -> Re
     request.body(body).unwrap()
 }
 
-async fn told(routes: &Router, request: Request) -> Told {
+async fn told(routes: &Router, request: Request) -> ClientAnswer {
     let (parts, body) = routes.clone().oneshot(request).await.unwrap().into_parts();
     let header = |name| {
         let value = parts.headers.get(name)?;
         Some(value.to_str().unwrap().to_owned())
     };
     let bytes = axum::body::to_bytes(body, 10_000_000).await.unwrap();
-    Told {
+    ClientAnswer {
         status: parts.status.as_u16(),
         is_replayed: header(IDEMPOTENT_REPLAYED).as_deref() == Some("true"),
         content_type: header(CONTENT_TYPE),
@@ -133,7 +133,7 @@ impl Bench {
     }
 
     /// Sends a request with the token `admin`.
-    async fn send(&self, method: &str, path: &str, key: &str, body: &Value) -> Told {
+    async fn send(&self, method: &str, path: &str, key: &str, body: &Value) -> ClientAnswer {
         told(&self.routes, request("admin", method, path, key, body)).await
     }
 
@@ -284,7 +284,7 @@ async fn change_without_answer(
 }
 
 /// Answers as a request's handler does, but keeps nothing of the answer: as if the process died.
-async fn answer_unkept(bench: &Bench, request: Request) -> Told {
+async fn answer_unkept(bench: &Bench, request: Request) -> ClientAnswer {
     let (claim, request) = claim_of(bench, request).await;
     let checked = middleware::from_fn_with_state(bench.state.clone(), check_access);
     let handlers = router::v1_routes().route_layer(checked).with_state(bench.state.clone());

@@ -25,7 +25,7 @@ use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::{array_from_hex, to_hex};
 use cardswitch_secrets::master_key::MasterKey;
 use cardswitch_secrets::master_key::data_key::{DataKeyError, WrappedKey};
-use cardswitch_secrets::plain_file::{Described, OpenFolder, copy_described, open_plain};
+use cardswitch_secrets::plain_file::{FileDigest, OpenFolder, copy_described, open_plain};
 use cardswitch_secrets::private_file::{self, create_private};
 use cardswitch_secrets::summed_text::{Flaw, SummedText, render_summed};
 
@@ -89,10 +89,10 @@ pub fn write_manifest(
 ) -> Result<(), ManifestError> {
     let mut body = wrapped.render();
     for (name, path) in files_of(backup)? {
-        let Described { bytes, sha256 } = match receipt_digest(&name) {
+        let FileDigest { bytes, sha256 } = match receipt_digest(&name) {
             Some(sha256) => {
                 let file = open_plain(&path).map_err(|error| of_file(&path, error))?;
-                Described { bytes: bytes_of(&file, &path)?, sha256 }
+                FileDigest { bytes: bytes_of(&file, &path)?, sha256 }
             }
             None => describe(&path)?,
         };
@@ -171,7 +171,7 @@ impl Manifest {
 
     /// The files that it names.
     /// Errors: it was written without the keys.
-    fn files(&self, secrets: &Secrets) -> Result<BTreeMap<String, Described>, ManifestError> {
+    fn files(&self, secrets: &Secrets) -> Result<BTreeMap<String, FileDigest>, ManifestError> {
         let path = self.path();
         let summed = SummedText::split(&self.text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
         if !summed.is_of(secrets.manifest_sum()) {
@@ -183,8 +183,8 @@ impl Manifest {
     /// Compares the bytes that `take` has read of each file with the expected ones.
     fn prove(
         &self,
-        mut expected: BTreeMap<String, Described>,
-        take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<Described>,
+        mut expected: BTreeMap<String, FileDigest>,
+        take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<FileDigest>,
     ) -> Result<(), ManifestError> {
         let folder = OpenFolder::open(&self.backup)
             .map_err(|error| ManifestError::Io(self.backup.clone(), error))?;
@@ -226,11 +226,11 @@ fn flawed(flaw: Flaw, path: &Path) -> ManifestError {
     }
 }
 
-fn parse_files<'a>(lines: impl Iterator<Item = &'a str>) -> Option<BTreeMap<String, Described>> {
+fn parse_files<'a>(lines: impl Iterator<Item = &'a str>) -> Option<BTreeMap<String, FileDigest>> {
     let file = |line: &str| {
         let (bytes, rest) = line.strip_prefix("file ")?.split_once(' ')?;
         let (sha256, name) = rest.split_once(' ')?;
-        let described = Described { bytes: bytes.parse().ok()?, sha256: *array_from_hex(sha256)? };
+        let described = FileDigest { bytes: bytes.parse().ok()?, sha256: *array_from_hex(sha256)? };
         Some((name.to_owned(), described))
     };
     lines.map(file).collect()
@@ -267,7 +267,7 @@ fn bytes_of(file: &File, path: &Path) -> Result<u64, ManifestError> {
     found.map(|found| found.len()).map_err(|error| ManifestError::Io(path.to_path_buf(), error))
 }
 
-fn describe(path: &Path) -> Result<Described, ManifestError> {
+fn describe(path: &Path) -> Result<FileDigest, ManifestError> {
     let read = open_plain(path).and_then(|mut file| copy_described(&mut file, &mut io::sink()));
     read.map_err(|error| of_file(path, error))
 }

@@ -14,14 +14,14 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, FollowError, Following, Leader, LeaderEnd, LeaderNotes, Node,
+    Beats, ClusterAddress, FollowError, FollowerNotices, Leader, LeaderEnd, LeaderNotes, Node,
     NodeRecord, NodeStatus, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::window::WriterId;
-use cardswitch_engine::store::{Awaiting, Store, Watermark};
+use cardswitch_engine::store::{Store, WaitPurpose, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
@@ -43,7 +43,9 @@ use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
 use crate::opening::{KeyedDirectory, UnusedKey, open_standby, settle_keys};
-use crate::server::{DoorAddress, Opened, Server, StartError, Watched, address_line, shares_of};
+use crate::server::{
+    DoorAddress, OperatorListener, Server, StartError, SwitchParts, address_line, shares_of,
+};
 use crate::standby_doors::{LeaderSign, StandbyDoors};
 use crate::standby_reads::StandbyReads;
 use crate::telemetry::Telemetry;
@@ -73,16 +75,16 @@ pub async fn serve(
         Failure::new(format!("cannot listen for other nodes at {address}: {error}"))
     })?;
     let node = node_of(&settings, door.address()).map_err(Failure::new)?;
-    let watched = Watched::start(&settings).await.map_err(Failure::new)?;
-    let addresses = address_line(settings.http, &doors_of(&settings), watched.address());
+    let operators = OperatorListener::start(&settings).await.map_err(Failure::new)?;
+    let addresses = address_line(settings.http, &doors_of(&settings), operators.address());
     println!("follows {addresses} node={}", node.record.name);
-    let side = standby_side(&settings, &watched.telemetry).map_err(Failure::new)?;
+    let side = standby_side(&settings, &operators.telemetry).map_err(Failure::new)?;
     doors.serve(side.clone(), iso8583);
-    show_cluster(&watched.telemetry, &node);
+    show_cluster(&operators.telemetry, &node);
     watch_etcd(&node).map_err(Failure::new)?;
     tokio::spawn(watch_clocks(node.clone(), Arc::clone(door.desk())));
     let is_stopping = Arc::clone(&node.is_stopping);
-    let telemetry = &watched.telemetry;
+    let telemetry = &operators.telemetry;
     let fronts = Fronts { doors: &doors, side: side.as_ref(), door: &door, telemetry };
     let following = follow_until_it_leads(place, &settings, &node, fronts);
     let led = tokio::select! {
@@ -105,7 +107,7 @@ pub async fn serve(
     };
     doors.close().await;
     drop(side);
-    lead(place, &settings, node, (engine, secrets, watched, &door), stop).await
+    lead(place, &settings, node, (engine, secrets, operators, &door), stop).await
 }
 
 fn doors_of(settings: &Settings) -> Vec<DoorAddress> {
@@ -242,7 +244,7 @@ async fn follow_until_it_leads(
         let tables =
             (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
         let (cluster, name) = (node.cluster.clone(), node.record.name.clone());
-        let followed = Followed { sign, data: data.clone(), cluster, name, receipts, tables };
+        let followed = StandbyParts { sign, data: data.clone(), cluster, name, receipts, tables };
         let end = follow(standby, node, &followed);
         pan_keys.close();
         let engine = match end {
@@ -272,7 +274,7 @@ fn open_receipts(
 }
 
 /// The parts that act while the node follows.
-struct Followed {
+struct StandbyParts {
     sign: LeaderSign,
     data: PathBuf,
     cluster: ClusterAddress,
@@ -289,12 +291,12 @@ fn fetch_receipts(receipts: &ReceiptFiles, store: &Store) {
     }
 }
 
-impl Following for Followed {
+impl FollowerNotices for StandbyParts {
     fn joined(&self, tip: RecordSeq) -> io::Result<()> {
         let (receipts, (store, watermark)) = (Arc::clone(&self.receipts), self.tables.clone());
         let reached = watermark.clone();
         let fetch = move || drop(std::thread::spawn(move || fetch_receipts(&receipts, &store)));
-        reached.on_reached(tip, Awaiting::Read, Box::new(fetch));
+        reached.on_reached(tip, WaitPurpose::Read, Box::new(fetch));
         mark(&self.data, &self.cluster, Some(&self.name)).map_err(io::Error::other)
     }
 
@@ -307,7 +309,7 @@ async fn lead(
     place: KeyedDirectory<'_>,
     settings: &Settings,
     node: Node,
-    (engine, secrets, watched, door): (Engine, Secrets, Watched, &NodeDoor),
+    (engine, secrets, operators, door): (Engine, Secrets, OperatorListener, &NodeDoor),
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
     let is_stopping = Arc::clone(&node.is_stopping);
@@ -324,7 +326,7 @@ async fn lead(
     let deliveries = Box::new(NotedDeliveries(notes));
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let opened = Opened { engine, secrets, watched, receipts, deliveries, cluster, nodes };
+    let opened = SwitchParts { engine, secrets, operators, receipts, deliveries, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");

@@ -3,13 +3,13 @@
 use std::thread;
 
 use cardswitch_cluster::{LeaderNotes, NotesError};
-use cardswitch_notify::webhooks::deliveries::DeliveriesElsewhere;
+use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
 
 /// The notes of a leader, used from any thread: each call has one of its own to wait on.
 #[derive(Debug)]
 pub struct NotedDeliveries(pub LeaderNotes);
 
-impl DeliveriesElsewhere for NotedDeliveries {
+impl RemoteDeliveries for NotedDeliveries {
     fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
         apart(|| self.0.take_over())
     }

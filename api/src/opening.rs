@@ -11,7 +11,7 @@ use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention, Sta
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::{Awaiting, Pacing, Snapshot, StoreError};
+use cardswitch_engine::store::{Pacing, Snapshot, StoreError, WaitPurpose};
 use cardswitch_secrets::master_key::data_key::{DataKeyError, OpenedKeys, open_keys};
 use cardswitch_secrets::master_key::rotation::settle;
 use cardswitch_secrets::master_key::source::MasterKeySource;
@@ -204,7 +204,7 @@ fn wait_for_tables(engine: &Engine) {
         // The receiver waits until then.
         let _ = reached.send(());
     });
-    engine.watermark().on_reached(engine.durable_seq(), Awaiting::Read, wake);
+    engine.watermark().on_reached(engine.durable_seq(), WaitPurpose::Read, wake);
     // Tables that stand still wake all waiters, too.
     let _ = wait.recv();
 }

@@ -31,11 +31,11 @@ use tower::Layer;
 use tower::util::MapRequestLayer;
 
 use crate::config::Compat;
-use crate::openapi::{Published, document_routes, documentation_routes};
+use crate::openapi::{PublishedDocuments, document_routes, documentation_routes};
 
 /// The parts behind HTTP; cheap to clone.
 #[derive(Clone)]
-pub struct Served {
+pub struct RouterParts {
     /// The state of handlers.
     pub state: AppState,
     /// Overviews that follow the switch.
@@ -47,8 +47,8 @@ pub struct Served {
 }
 
 /// Everything that is served over HTTP.
-pub fn whole(served: Served) -> Router {
-    let Served { state, overviews, peers, compat } = served;
+pub fn whole(served: RouterParts) -> Router {
+    let RouterParts { state, overviews, peers, compat } = served;
     let v1 = v1_routes()
         .route_layer(from_fn_with_state(state.switch.clone(), read_as_asked))
         .route_layer(from_fn_with_state(state.clone(), check_access));
@@ -58,7 +58,7 @@ pub fn whole(served: Served) -> Router {
         Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
         None => v1,
     };
-    let published = Arc::new(Published::new(state.urls()));
+    let published = Arc::new(PublishedDocuments::new(state.urls()));
     let documents = document_routes(&published).layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
     let v1 = v1

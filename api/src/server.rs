@@ -9,17 +9,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
-use cardswitch_edge::tls::Spoken;
+use cardswitch_edge::descriptors::{self, AddressLimits, DescriptorShares};
+use cardswitch_edge::tls::TlsProtocol;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_identity::state::AppState;
-use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
+use cardswitch_network::listener::{Listener, ListenerOptions, SwitchShare};
 use cardswitch_network::zone::Zone;
 use cardswitch_notify::mail::{self, MailError};
-use cardswitch_notify::webhooks::deliveries::{DeliveriesElsewhere, DeliveriesError};
+use cardswitch_notify::webhooks::deliveries::{DeliveriesError, RemoteDeliveries};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::rotation::MasterKeys;
 use cardswitch_site::overview::{ClusterLine, LiveOverviews};
@@ -39,7 +39,7 @@ use crate::http_server::{self, HttpSide};
 use crate::node_pan_keys::PanKeyNodes;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
-use crate::router::Served;
+use crate::router::RouterParts;
 use crate::telemetry::rooms::show_rooms;
 use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};
@@ -63,7 +63,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     /// They end with this value, at the latest.
     doors: JoinSet<()>,
-    watched: Watched,
+    operators: OperatorListener,
     _iso8583_threads: DoorThreads,
 }
 
@@ -77,28 +77,28 @@ pub struct DoorAddress {
 }
 
 /// The parts of a switch that were open before its doors.
-pub struct Opened {
+pub struct SwitchParts {
     /// The engine, which leads.
     pub engine: Engine,
     /// The keys of its directory.
     pub secrets: Secrets,
     /// The listener for operators.
-    pub watched: Watched,
+    pub operators: OperatorListener,
     /// Its receipts.
     pub receipts: Arc<ReceiptFiles>,
     /// The other place that keeps the progress of deliveries.
-    pub deliveries: Box<dyn DeliveriesElsewhere>,
+    pub deliveries: Box<dyn RemoteDeliveries>,
     /// The state of its cluster.
     pub cluster: ClusterLine,
     /// The other nodes, as they are given keys of card numbers.
     pub nodes: PanKeyNodes,
 }
 
-cardswitch_engine::opaque!(Opened);
+cardswitch_engine::opaque!(SwitchParts);
 
 /// The listener for operators, which is there before the doors and outlives them.
 #[derive(Debug)]
-pub struct Watched {
+pub struct OperatorListener {
     /// The figures and the health that it shows.
     pub telemetry: Arc<Telemetry>,
     address: SocketAddr,
@@ -183,7 +183,7 @@ impl Server {
     pub async fn start_with(
         place: KeyedDirectory<'_>,
         settings: &Settings,
-        opened: Option<Opened>,
+        opened: Option<SwitchParts>,
     ) -> Result<Self, StartError> {
         let data = place.data;
         let settings = settings.clone().checked()?;
@@ -191,12 +191,12 @@ impl Server {
         let options = listener_options(&settings, &shares)?;
         let faults = open_plan(settings.faults.as_deref())?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)?;
-        let tls = open_tls(("http", Spoken::Http), settings.tls.as_ref())?;
+        let tls = open_tls(("http", TlsProtocol::Http), settings.tls.as_ref())?;
         // Addresses first: recovery of a large directory is in vain when the port is taken.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let Begun { watched, opened, receipts, elsewhere, cluster, nodes, patience } =
+        let StartParts { operators, opened, receipts, elsewhere, cluster, nodes, patience } =
             begin(opened, &settings).await?;
-        let telemetry = Arc::clone(&watched.telemetry);
+        let telemetry = Arc::clone(&operators.telemetry);
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
@@ -210,7 +210,7 @@ impl Server {
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let zones: Vec<_> = options.iter().filter_map(|door| door.zone.clone()).collect();
-        let all = SharedByDoors::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
+        let all = SwitchShare::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
             .with_connections(shares.iso8583.max)
             .with_faults(faults.clone());
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
@@ -241,7 +241,7 @@ impl Server {
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
-        side.open(Served { state, overviews, peers: all.board(), compat: settings.compat });
+        side.open(RouterParts { state, overviews, peers: all.board(), compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
         // Ready from here on: all doors answer.
         telemetry.set_working(&engine, all.counters());
@@ -250,11 +250,11 @@ impl Server {
             telemetry,
             http: http_address,
             iso8583,
-            metrics: watched.address,
+            metrics: operators.address,
             stop_delay: Duration::from_secs(settings.stop_delay_s),
             stop,
             doors,
-            watched,
+            operators,
             _iso8583_threads: threads,
         })
     }
@@ -326,8 +326,8 @@ impl Server {
         while self.doors.join_next().await.is_some() {}
         let engine = self.engine;
         drop(tokio::task::spawn_blocking(move || engine.shut_down()).await);
-        self.watched.stop.send_replace(true);
-        while self.watched.tasks.join_next().await.is_some() {}
+        self.operators.stop.send_replace(true);
+        while self.operators.tasks.join_next().await.is_some() {}
     }
 }
 
@@ -337,7 +337,7 @@ fn listen_for_commands(desk: Desk) -> Option<Control> {
     listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
-impl Watched {
+impl OperatorListener {
     /// The address for operators.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
@@ -373,7 +373,7 @@ pub(crate) fn address_line(
 
 /// How the process's descriptors are shared out.
 pub(crate) fn shares_of(settings: &Settings) -> DescriptorShares {
-    let per_address = PerAddress {
+    let per_address = AddressLimits {
         http: settings.http_connections_per_address,
         iso8583: settings.iso8583_connections_per_peer,
     };
@@ -391,7 +391,7 @@ impl DoorThreads {
     async fn bind_all(
         &self,
         options: Vec<ListenerOptions>,
-        all: &SharedByDoors,
+        all: &SwitchShare,
     ) -> Result<(Vec<Listener>, Vec<DoorAddress>), StartError> {
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for options in options {
@@ -406,7 +406,7 @@ impl DoorThreads {
     async fn bind(
         &self,
         options: ListenerOptions,
-        all: SharedByDoors,
+        all: SwitchShare,
     ) -> Result<(Listener, SocketAddr), StartError> {
         let address = options.address;
         let refused = |error| StartError::Listen("ISO 8583", address, error);
@@ -465,31 +465,33 @@ pub(crate) async fn bind(
 
 /// The beginning of a start: the listener for operators, and the parts that a node has open
 /// already.
-struct Begun {
-    watched: Watched,
+struct StartParts {
+    operators: OperatorListener,
     opened: Option<(Engine, Secrets)>,
     receipts: Option<Arc<ReceiptFiles>>,
-    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
+    elsewhere: Option<Box<dyn RemoteDeliveries>>,
     cluster: Option<ClusterLine>,
     nodes: Option<PanKeyNodes>,
     /// How long requests wait until it answers.
     patience: Duration,
 }
 
-async fn begin(opened: Option<Opened>, settings: &Settings) -> Result<Begun, StartError> {
+async fn begin(opened: Option<SwitchParts>, settings: &Settings) -> Result<StartParts, StartError> {
     Ok(match opened {
-        Some(Opened { engine, secrets, watched, receipts, deliveries, cluster, nodes }) => Begun {
-            watched,
-            opened: Some((engine, secrets)),
-            receipts: Some(receipts),
-            elsewhere: Some(deliveries),
-            cluster: Some(cluster),
-            nodes: Some(nodes),
-            // A node that takes over is open in a moment.
-            patience: LEADER_PATIENCE,
-        },
-        None => Begun {
-            watched: Watched::start(settings).await?,
+        Some(SwitchParts { engine, secrets, operators, receipts, deliveries, cluster, nodes }) => {
+            StartParts {
+                operators,
+                opened: Some((engine, secrets)),
+                receipts: Some(receipts),
+                elsewhere: Some(deliveries),
+                cluster: Some(cluster),
+                nodes: Some(nodes),
+                // A node that takes over is open in a moment.
+                patience: LEADER_PATIENCE,
+            }
+        }
+        None => StartParts {
+            operators: OperatorListener::start(settings).await?,
             opened: None,
             receipts: None,
             elsewhere: None,

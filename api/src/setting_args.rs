@@ -79,13 +79,13 @@ mod tests {
     const HEAD: &str = "| key | default | meaning |\n|---|---|---|\n";
 
     #[derive(Parser)]
-    struct OnlySettings {
+    struct SettingsParser {
         #[command(flatten)]
         settings: SettingArgs,
     }
 
     fn over(file: &str, flags: &[&str]) -> Result<Settings, String> {
-        let flags = OnlySettings::try_parse_from([&["serve"], flags].concat());
+        let flags = SettingsParser::try_parse_from([&["serve"], flags].concat());
         let flags = flags.map_err(|error| error.to_string())?;
         let file = toml::from_str(file).map_err(|error| error.to_string())?;
         flags.settings.over(file).map_err(|error| error.to_string())

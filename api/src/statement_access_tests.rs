@@ -4,14 +4,14 @@ use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_identity::auth::find_caller;
-use cardswitch_statements::{StatementError, StatementWriter, WhileAllowed};
+use cardswitch_statements::{GuardedWriter, StatementError, StatementWriter};
 
 use crate::bench::Bench;
 
 /// A statement without an end.
-struct Endless;
+struct EndlessStatement;
 
-impl StatementWriter for Endless {
+impl StatementWriter for EndlessStatement {
     fn next_piece(&mut self) -> Result<Option<Bytes>, StatementError> {
         Ok(Some(Bytes::from_static(b"piece")))
     }
@@ -23,7 +23,7 @@ async fn a_statement_breaks_off_where_access_ends() {
     let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
     let caller = find_caller(&headers.into_iter().collect(), state).unwrap();
     let access = caller.lasting_access(&state.switch);
-    let mut writer = WhileAllowed::new(Endless, access);
+    let mut writer = GuardedWriter::new(EndlessStatement, access);
     assert!(matches!(writer.next_piece(), Ok(Some(_))));
     let revoked =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));

@@ -34,7 +34,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::router::{self, Served};
+use crate::router::{self, RouterParts};
 
 /// The base of its objects' addresses.
 pub(crate) const BASE: &str = "https://cards.example.com";
@@ -92,9 +92,9 @@ impl TestSwitch {
 }
 
 /// A switch as it is served.
-pub(crate) fn served(state: AppState) -> Served {
+pub(crate) fn served(state: AppState) -> RouterParts {
     let overviews = Arc::new(LiveOverviews::new(STREAMS_MAX));
-    Served { state, overviews, peers: Arc::default(), compat: None }
+    RouterParts { state, overviews, peers: Arc::default(), compat: None }
 }
 
 /// Deliveries to this machine, too, and without streams that would never end.

@@ -152,7 +152,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
 }
 
 /// The change made while a request waits for its host to be looked up.
-enum Meanwhile {
+enum ConcurrentChange {
     Nothing,
     /// A company revokes the app's tokens.
     Revoked(Uuid),
@@ -162,7 +162,9 @@ enum Meanwhile {
 
 /// A request to the app's endpoint of two events, one of each company, during whose wait something
 /// changes: its result, and the number of events of each company that the receiver got.
-async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usize, usize)>) {
+async fn told_after(
+    meanwhile: ConcurrentChange,
+) -> (Option<AttemptResult>, Option<(usize, usize)>) {
     let bench = &Bench::new().await;
     let state = &bench.state;
     make_app(bench).await;
@@ -208,15 +210,15 @@ async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usi
     let told = tokio::spawn(job.run());
     ask.await.unwrap();
     match meanwhile {
-        Meanwhile::Nothing => {}
-        Meanwhile::Revoked(company) => {
+        ConcurrentChange::Nothing => {}
+        ConcurrentChange::Revoked(company) => {
             let revoked = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(company)));
             state.carry_out(revoked).await.unwrap();
         }
-        Meanwhile::Changed(changes) => {
+        ConcurrentChange::Changed(changes) => {
             update(state, CompanyId(COMPANY), id, changes).await.unwrap();
         }
-        Meanwhile::Deleted => delete(state, CompanyId(COMPANY), id).await.unwrap(),
+        ConcurrentChange::Deleted => delete(state, CompanyId(COMPANY), id).await.unwrap(),
     }
     answer.send(()).unwrap();
     let result = told.await.unwrap().result;
@@ -235,13 +237,13 @@ async fn what_changes_while_a_host_is_looked_up_counts() {
         GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
     let again = Some(AttemptResult::Unanswered(Failure::NotSent));
     let rows = [
-        ("nothing", Meanwhile::Nothing, taken(), Some((1, 1))),
-        ("another name", Meanwhile::Changed(named), taken(), Some((1, 1))),
-        ("one company", Meanwhile::Revoked(OTHER_COMPANY), taken(), Some((1, 0))),
-        ("the other company", Meanwhile::Revoked(COMPANY), taken(), Some((0, 1))),
-        ("turned off", Meanwhile::Changed(off), None, None),
-        ("another address", Meanwhile::Changed(moved), again, None),
-        ("deleted", Meanwhile::Deleted, None, None),
+        ("nothing", ConcurrentChange::Nothing, taken(), Some((1, 1))),
+        ("another name", ConcurrentChange::Changed(named), taken(), Some((1, 1))),
+        ("one company", ConcurrentChange::Revoked(OTHER_COMPANY), taken(), Some((1, 0))),
+        ("the other company", ConcurrentChange::Revoked(COMPANY), taken(), Some((0, 1))),
+        ("turned off", ConcurrentChange::Changed(off), None, None),
+        ("another address", ConcurrentChange::Changed(moved), again, None),
+        ("deleted", ConcurrentChange::Deleted, None, None),
     ];
     for (story, meanwhile, result, told) in rows {
         assert_eq!(told_after(meanwhile).await, (result, told), "{story}");

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::store::Awaiting;
+use cardswitch_engine::store::WaitPurpose;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
-pub use monitor::{Monitor, Observed};
+pub use monitor::{Monitor, MonitorFigures};
 pub use readers::{ReadLatencies, Readers};
 
 use crate::Must;
@@ -104,7 +104,7 @@ pub fn wait_for_tables(engine: &Engine) -> Duration {
     let start = Instant::now();
     engine.watermark().on_reached(
         engine.durable_seq(),
-        Awaiting::Read,
+        WaitPurpose::Read,
         Box::new(move || {
             // The receiver waits below, for as long as it takes.
             let _ = reached.send(());

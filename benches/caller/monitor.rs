@@ -19,7 +19,7 @@ const MEMORY_EVERY: u64 = 20;
 
 /// The observed figures.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Observed {
+pub struct MonitorFigures {
     /// The longest that a durable record waited to be in the tables.
     pub lag_max: Duration,
     /// The most records that waited at one time.
@@ -30,7 +30,7 @@ pub struct Observed {
     pub resident_max: u64,
 }
 
-impl std::fmt::Display for Observed {
+impl std::fmt::Display for MonitorFigures {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
@@ -47,7 +47,7 @@ impl std::fmt::Display for Observed {
 #[derive(Debug)]
 pub struct Monitor {
     stop: Sender<()>,
-    thread: JoinHandle<Observed>,
+    thread: JoinHandle<MonitorFigures>,
 }
 
 impl Monitor {
@@ -67,7 +67,7 @@ impl Monitor {
 
     /// Ends, and tells what was seen.
     #[must_use]
-    pub fn finish(self) -> Observed {
+    pub fn finish(self) -> MonitorFigures {
         drop(self.stop);
         self.thread.join().must("watch to the end")
     }
@@ -78,14 +78,17 @@ struct Watch {
     /// Records that were durable at some instant and are not in the tables yet.
     waiting: VecDeque<(Instant, u64)>,
     looks: u64,
-    observed: Observed,
+    observed: MonitorFigures,
 }
 
 impl Watch {
     fn begin(engine: Arc<Engine>) -> Self {
         let resident = resident_bytes();
-        let observed =
-            Observed { resident_at_first: resident, resident_max: resident, ..Observed::default() };
+        let observed = MonitorFigures {
+            resident_at_first: resident,
+            resident_max: resident,
+            ..MonitorFigures::default()
+        };
         Self { engine, waiting: VecDeque::new(), looks: 0, observed }
     }
 

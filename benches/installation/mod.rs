@@ -1,7 +1,7 @@
 //! Data directories as `init` makes them, with the program instead of test cards: they can be
 //! opened by an engine alone and served by a whole switch.
 
-mod stored;
+mod stored_directory;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,9 @@ use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrappe
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{Secrets, token_digest};
-pub use stored::{Stored, directory_bytes, files_below, stored_cards, stored_transactions};
+pub use stored_directory::{
+    StoredDirectory, directory_bytes, files_below, stored_cards, stored_transactions,
+};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -140,14 +142,14 @@ fn access() -> impl Iterator<Item = Command> {
 
 /// An engine on a new directory, which goes with it.
 #[derive(Debug)]
-pub struct Installed {
+pub struct InstalledEngine {
     /// The engine.
     pub engine: Arc<Engine>,
     /// Dropped after the engine has let go of it.
     _directory: TempDir,
 }
 
-impl Installed {
+impl InstalledEngine {
     /// A new program, open.
     #[must_use]
     pub fn new(program: Program, hashes: CardHashes) -> Self {

@@ -14,7 +14,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
 use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, RepeatedFields, decode};
 use cardswitch_program::{
-    Asked, BareShard, Program, Purchases, Random, ample_balances, card_records,
+    BareShard, Program, Purchases, Random, StandardPurchase, ample_balances, card_records,
 };
 
 const CARDS: u64 = 1_000;
@@ -61,7 +61,8 @@ fn make_commands(count: u64) -> u64 {
 
 /// The rules alone. Returns how many purchases they approve.
 fn decide(count: u64) -> u64 {
-    let (cards, balances, asked) = (card_records(CARDS), ample_balances(), Asked::at_start());
+    let (cards, balances, asked) =
+        (card_records(CARDS), ample_balances(), StandardPurchase::at_start());
     let mut random = Random::new(SEED);
     let mut approved = 0;
     for _ in 0..count {

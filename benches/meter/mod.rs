@@ -51,14 +51,14 @@ impl Meter {
 
 /// The result of a closed loop: its rate, and the wait of each request.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct LoopFigures {
     /// Time an element.
     pub meter: Meter,
     /// Single requests.
     pub latencies: Latencies,
 }
 
-impl Measured {
+impl LoopFigures {
     /// Prints its rate and latencies, and its time as so many times that of a yardstick.
     pub fn print_beside(&self, name: &str, things: &str, yardstick: &Meter, yardstick_name: &str) {
         let (each, least) = (self.meter.median_ns(), yardstick.median_ns());

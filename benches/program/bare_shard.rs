@@ -5,7 +5,9 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::shard::{CacheLimits, Loaded, Moment, ShardState, execute, look_ahead};
+use cardswitch_engine::shard::{
+    CacheLimits, LoaderAnswer, Moment, ShardState, execute, look_ahead,
+};
 
 use super::{Program, START, founding, pan_hash};
 
@@ -77,7 +79,7 @@ impl BareShard {
             if let Some(wanted) = wanted {
                 assert!(wanted.transactions.is_empty(), "a new purchase names no old one");
                 let purchases = wanted.purchases.into_iter().map(|key| (key, None)).collect();
-                self.state.admit(Loaded { purchases, ..Loaded::default() });
+                self.state.admit(LoaderAnswer { purchases, ..LoaderAnswer::default() });
             }
             replied(&self.take_and_encode(command, &mut *encode));
             if is_alike {

@@ -6,7 +6,7 @@ use cardswitch_engine::domain::card::{CardProfile, CardRecord, PanHash};
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, CompanySlot};
 use cardswitch_engine::shard::cards::Cards;
 
-use super::{Asked, Program, START, ample_balances, card_record, company_id, new_card};
+use super::{Program, START, StandardPurchase, ample_balances, card_record, company_id, new_card};
 use crate::Must;
 
 /// Cards found by their numbers, and their accounts.
@@ -33,7 +33,7 @@ impl CardBook {
     /// Decides a purchase on each of these cards, found as the engine finds many. Returns how many
     /// are approved.
     #[must_use]
-    pub fn decide_batch(&self, pans: &[PanHash], asked: &Asked) -> usize {
+    pub fn decide_batch(&self, pans: &[PanHash], asked: &StandardPurchase) -> usize {
         let mut approved = 0;
         self.cards.find_each(pans, |_, found| {
             approved += usize::from(found.is_some_and(|card| self.is_approved(card, asked)));
@@ -43,7 +43,7 @@ impl CardBook {
 
     /// The same one after the other, each card found when it is its turn.
     #[must_use]
-    pub fn decide_singly(&self, pans: &[PanHash], asked: &Asked) -> usize {
+    pub fn decide_singly(&self, pans: &[PanHash], asked: &StandardPurchase) -> usize {
         let is_approved = |pan: &&PanHash| {
             let slot = self.cards.find_by_pan(**pan);
             slot.is_some_and(|slot| self.is_approved(self.cards.record(slot), asked))
@@ -51,7 +51,7 @@ impl CardBook {
         pans.iter().filter(is_approved).count()
     }
 
-    fn is_approved(&self, card: &CardRecord, asked: &Asked) -> bool {
+    fn is_approved(&self, card: &CardRecord, asked: &StandardPurchase) -> bool {
         asked.decide(card, &self.accounts[card.account.index()]).is_empty()
     }
 }

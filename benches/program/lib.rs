@@ -20,7 +20,7 @@ use cardswitch_engine::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, DayWindow, Interval};
 use cardswitch_engine::domain::card::{CardRecord, CardState, PanHash};
 use cardswitch_engine::domain::credential::{
-    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_engine::domain::ids::{AccountSlot, Timestamp};
 use cardswitch_engine::domain::merchant::Mcc;
@@ -98,21 +98,21 @@ fn terms_of(card: u64) -> AllowanceTerms {
 pub fn credentials() -> PresentedCredentials {
     let cvv = Cvv::parse(b"123");
     PresentedCredentials {
-        expiry: Some(Shown::new(ExpiryMonth::of(EXPIRES_ON))),
-        cvv: Some(Shown::new(CvvPair { shown: cvv, own: cvv })),
+        expiry: Some(PresentedValue::new(ExpiryMonth::of(EXPIRES_ON))),
+        cvv: Some(PresentedValue::new(CvvPair { shown: cvv, own: cvv })),
         pin: None,
-        zip: Some(Shown::new(PackedZip::pack("94105"))),
+        zip: Some(PresentedValue::new(PackedZip::pack("94105"))),
     }
 }
 
 /// One ordinary purchase, asked of card after card on one day.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct StandardPurchase {
     credentials: PresentedCredentials,
     day: DayWindow,
 }
 
-impl Asked {
+impl StandardPurchase {
     /// A purchase of 42 dollars at a restaurant, when the program starts.
     #[must_use]
     pub fn at_start() -> Self {

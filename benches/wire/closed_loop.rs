@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Client, Connection, NUMBERS};
 use crate::Must;
-use crate::meter::{Bench, Latencies, Measured};
+use crate::meter::{Bench, Latencies, LoopFigures};
 
 /// Requests of one connection whose time of sending is known. Numbers come round at a multiple.
 const REMEMBERED: usize = 10_000;
@@ -94,8 +94,8 @@ pub fn measure<C: Client>(
     name: &str,
     window: u64,
     open: impl FnOnce() -> ClosedLoop<C>,
-) -> Measured {
-    let mut measured = Measured::default();
+) -> LoopFigures {
+    let mut measured = LoopFigures::default();
     if !bench.wants(name) {
         return measured;
     }

@@ -8,11 +8,11 @@ mod connection;
 mod http;
 mod iso8583;
 mod open_loop;
-mod served;
+mod switch;
 
 pub use closed_loop::{ClosedLoop, measure};
 pub use connection::{Client, Connection};
 pub use http::{HttpClient, render_request};
 pub use iso8583::Iso8583Client;
 pub use open_loop::open_loop;
-pub use served::{Door, Served, runtime};
+pub use switch::{BenchSwitch, Door, runtime};

@@ -31,7 +31,7 @@ pub use error::CopyError;
 
 /// The content of a backup or of a restored directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopySummary {
     /// The newest record.
     pub last_seq: RecordSeq,
     /// The instant when its command was accepted.
@@ -66,7 +66,7 @@ pub(crate) fn copy_running(
     journal: &dyn JournalReader,
     to: &Path,
     beside: CopyBeside<'_>,
-) -> Result<Copied, CopyError> {
+) -> Result<CopySummary, CopyError> {
     let known = tables()?.checkpoint()?.position().number;
     let needed = tables_bytes(directory)? + journal_bytes(directory, journal, known)?;
     let copy = NewDirectory::make(to, directory, needed)?;
@@ -78,14 +78,18 @@ pub(crate) fn copy_running(
     let mut tail = Tail::begin(&copy, &checkpoint)?;
     // Later batches are left out: they would have no end.
     let last = journal.last()?;
-    tail.copy(journal, &Until { batch: Some(last), time: None })?;
+    tail.copy(journal, &CopyEnd { batch: Some(last), time: None })?;
     copy.add(beside, CopyStage::Underway)?;
     copy.finish(tail, beside)
 }
 
 /// Makes a backup at `to` of a directory that nobody writes to, also after kill -9.
 /// Errors: as for a running one; the directory is in use.
-pub fn copy_at_rest(from: &Path, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
+pub fn copy_at_rest(
+    from: &Path,
+    to: &Path,
+    beside: CopyBeside<'_>,
+) -> Result<CopySummary, CopyError> {
     restore(from, to, &RestoreRequest::default(), beside)
 }
 
@@ -107,7 +111,7 @@ pub fn restore(
     to: &Path,
     wanted: &RestoreRequest<'_>,
     beside: CopyBeside<'_>,
-) -> Result<Copied, CopyError> {
+) -> Result<CopySummary, CopyError> {
     let source = DataDirectory::open_read_only(from)?;
     let tables = open_store_overlaid(&source)?;
     let checkpoint = tables.checkpoint()?;
@@ -120,7 +124,7 @@ pub fn restore(
     let needed = tables_bytes(&source)? + journal_bytes(&source, &own.reader, position.number)?;
     let copy = NewDirectory::make(to, &source, needed)?;
     tables.read()?.copy_to(&copy.directory.store_path())?;
-    let until = Until { batch: None, time: wanted.until };
+    let until = CopyEnd { batch: None, time: wanted.until };
     let mut tail = Tail::begin(&copy, &checkpoint)?;
     tail.copy(&own.reader, &until)?;
     if let Some(further) = wanted.further_journal {
@@ -136,7 +140,7 @@ fn go_on_with(
     further: &Path,
     copy: &NewDirectory,
     tail: &mut Tail,
-    until: &Until,
+    until: &CopyEnd,
 ) -> Result<(), CopyError> {
     if tail.is_cut {
         // The copy holds all that was asked for.
@@ -246,7 +250,7 @@ impl NewDirectory {
     }
 
     /// Puts it at its place.
-    fn finish(self, tail: Tail, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
+    fn finish(self, tail: Tail, beside: CopyBeside<'_>) -> Result<CopySummary, CopyError> {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
         tail.journal.finish()?;
         self.add(beside, CopyStage::Whole)?;
@@ -257,7 +261,7 @@ impl NewDirectory {
             File::open(above.unwrap_or_else(|| Path::new(".")))?.sync_all()
         });
         placed.map_err(|error| CopyError::Io(self.place.clone(), error))?;
-        Ok(Copied { last_seq, last_at, bytes })
+        Ok(CopySummary { last_seq, last_at, bytes })
     }
 }
 
@@ -293,7 +297,7 @@ fn make_room(unfinished: &Path) -> Result<(), CopyError> {
 }
 
 /// The end of copying; by default that of the journal.
-struct Until {
+struct CopyEnd {
     batch: Option<BatchNumber>,
     time: Option<Timestamp>,
 }
@@ -316,7 +320,7 @@ impl Tail {
     }
 
     /// Goes on with what `reader` has beyond the end so far.
-    fn copy(&mut self, reader: &dyn JournalReader, until: &Until) -> Result<(), CopyError> {
+    fn copy(&mut self, reader: &dyn JournalReader, until: &CopyEnd) -> Result<(), CopyError> {
         let needed = self.position.number.0 + 1;
         let (first, last) = (reader.first()?.0, reader.last()?.0);
         if self.is_cut || last < needed {
@@ -370,16 +374,16 @@ impl Tail {
 }
 
 /// The part of a batch that is kept.
-struct Kept {
+struct BatchPart {
     records: u32,
     bytes: usize,
     last_at: Option<Timestamp>,
 }
 
 /// The records of commands that were accepted by then: records come in the order of time.
-fn kept_until(batch: &ProvenBatch, until: Option<Timestamp>) -> Result<Kept, CopyError> {
+fn kept_until(batch: &ProvenBatch, until: Option<Timestamp>) -> Result<BatchPart, CopyError> {
     let mut views = record_views(batch.payload());
-    let mut kept = Kept { records: 0, bytes: 0, last_at: None };
+    let mut kept = BatchPart { records: 0, bytes: 0, last_at: None };
     while let Some(view) = views.next() {
         let seq = batch.header.first_seq + u64::from(kept.records);
         let at = view.map_err(|error| CopyError::Record(seq, error))?.at;

@@ -13,8 +13,8 @@ use parking_lot::{Mutex, RwLock};
 
 pub use self::standby::{Standby, TakeOver};
 pub use self::wiring::{DecidingParts, EngineParts, FollowingParts};
-use self::wiring::{Recovered, Threads};
-use crate::backup::{Copied, CopyBeside, CopyError, copy_running};
+use self::wiring::{RecoveredEngine, Threads};
+use crate::backup::{CopyBeside, CopyError, CopySummary, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::data_directory::DataDirectory;
@@ -30,7 +30,7 @@ use crate::journal::{
     TrimControl,
 };
 use crate::limits;
-use crate::meters::{HistogramNow, Meters};
+use crate::meters::{HistogramSnapshot, Meters};
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::CacheLimits;
 use crate::store::overlay::SharedBackend;
@@ -241,7 +241,7 @@ impl Engine {
         open_journal: impl FnOnce(&Expectation) -> Result<LogJournal, JournalError>,
         progress: &RecoveryProgress,
     ) -> Result<AssembledEngine, OpenError> {
-        let (recovered, following) = Recovered::open(options, store, open_journal, progress)?;
+        let (recovered, following) = RecoveredEngine::open(options, store, open_journal, progress)?;
         let (engine, deciding) = recovered.lead();
         Ok(AssembledEngine { engine, parts: EngineParts { deciding, following } })
     }
@@ -330,7 +330,7 @@ impl Engine {
 
     /// How far the query tables were behind each time that they had taken something in.
     #[must_use]
-    pub fn projection_lags(&self) -> HistogramNow {
+    pub fn projection_lags(&self) -> HistogramSnapshot {
         self.feed.lag()
     }
 
@@ -409,7 +409,7 @@ impl Engine {
     /// Makes a backup at `to`, a new directory, as of now, while everything goes on.
     /// Errors: something is there, or a file cannot be read or written; nothing is left there then.
     /// Cost: reads and writes everything once, on the caller's thread.
-    pub fn back_up(&self, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
+    pub fn back_up(&self, to: &Path, beside: CopyBeside<'_>) -> Result<CopySummary, CopyError> {
         let journal = self.journal.lock().clone().ok_or(CopyError::ShutDown)?;
         // Before the view is taken: the batches that it needs must not go.
         let _hold = self.trim.hold();

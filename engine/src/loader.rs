@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::inbox::Doorbell;
-use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, RecallRequest};
+use crate::shard::{AnswerPlace, LoadedTransaction, LoaderAnswer, PurchaseKey, RecallRequest};
 use crate::steps::{StepOutcome, Steps};
 
 /// The cause of a failed read of the tables.
@@ -73,14 +73,14 @@ pub enum LoaderQuestion {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The answer to `Command` and `Transactions`.
-    Loaded(Loaded),
+    Loaded(LoaderAnswer),
     /// The answer to `Holds`.
     Holds(HoldEnds),
 }
 
 impl Answer {
     /// The answer to `Command` or `Transactions`.
-    pub(crate) fn into_loaded(self) -> Loaded {
+    pub(crate) fn into_loaded(self) -> LoaderAnswer {
         match self {
             Self::Loaded(loaded) => loaded,
             Self::Holds(_) => unreachable!("answers come in the order of the questions"),
@@ -173,8 +173,8 @@ pub fn answer(source: &dyn RecallSource, question: &LoaderQuestion) -> Result<An
     }
 }
 
-fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<Loaded, RecallError> {
-    let mut loaded = Loaded::default();
+fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoaderAnswer, RecallError> {
+    let mut loaded = LoaderAnswer::default();
     for seq in &wanted.transactions {
         loaded.transactions.extend(tables.transaction(*seq)?);
     }

@@ -27,7 +27,7 @@ pub struct Histogram {
 
 /// A histogram at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HistogramNow {
+pub struct HistogramSnapshot {
     /// The number of durations in each bucket alone, not summed over lower ones.
     pub buckets: [u64; BOUNDED_BUCKETS + 1],
     /// The sum of all durations. Units: nanoseconds.
@@ -59,16 +59,16 @@ impl Histogram {
 
     /// The figures now.
     #[must_use]
-    pub fn now(&self) -> HistogramNow {
+    pub fn now(&self) -> HistogramSnapshot {
         let mut buckets = [0; BOUNDED_BUCKETS + 1];
         for (figure, bucket) in buckets.iter_mut().zip(&self.buckets) {
             *figure = bucket.load(Ordering::Relaxed);
         }
-        HistogramNow { buckets, sum_ns: self.sum_ns.load(Ordering::Relaxed) }
+        HistogramSnapshot { buckets, sum_ns: self.sum_ns.load(Ordering::Relaxed) }
     }
 }
 
-impl HistogramNow {
+impl HistogramSnapshot {
     /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -20,7 +20,7 @@ use crate::journal::{
 use crate::limits;
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
-use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
+use crate::store::{AnswerPlace, Checkpoint, RestoreScope, RestoredPart, Store, StoreError};
 
 /// The number of keys that are read from the tables and entered together.
 const KEYS_TOGETHER: usize = 512;
@@ -139,12 +139,12 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
     let transactions = restored_transactions(caches) as u64;
     let scope = RestoreScope::Recent { transactions };
     let checkpoint = store.restore(scope, &mut |restored| match restored {
-        Restored::Effect(effect) => state.apply(&effect),
-        Restored::Card(card) => state.take_in_card(&card.profile, card.record),
-        Restored::Answer { place: AnswerPlace::Transaction(seq), answer } => {
+        RestoredPart::Effect(effect) => state.apply(&effect),
+        RestoredPart::Card(card) => state.take_in_card(&card.profile, card.record),
+        RestoredPart::Answer { place: AnswerPlace::Transaction(seq), answer } => {
             state.restore_transaction_answer(seq, &answer);
         }
-        Restored::Answer { place: AnswerPlace::Record(at), answer } => {
+        RestoredPart::Answer { place: AnswerPlace::Record(at), answer } => {
             state.restore_answer(at, *answer);
         }
     })?;
@@ -178,9 +178,9 @@ pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), S
     state.begin_restore(store.read()?.card_count()?);
     state.reserve(store.checkpoint()?.last_transaction.0);
     let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
-        Restored::Effect(effect) => state.apply(&effect),
-        Restored::Card(card) => state.take_in_card(&card.profile, card.record),
-        Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
+        RestoredPart::Effect(effect) => state.apply(&effect),
+        RestoredPart::Card(card) => state.take_in_card(&card.profile, card.record),
+        RestoredPart::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
     })?;
     state.index_cards();
     resume(&mut state, &checkpoint);

@@ -37,7 +37,7 @@ pub struct RecoveryProgress {
 
 /// The progress at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveryNow {
+pub struct RecoverySnapshot {
     /// The stage.
     pub stage: RecoveryStage,
     /// The number of replayed records.
@@ -49,9 +49,9 @@ pub struct RecoveryNow {
 impl RecoveryProgress {
     /// The progress now.
     #[must_use]
-    pub fn now(&self) -> RecoveryNow {
+    pub fn now(&self) -> RecoverySnapshot {
         let stage = usize::from(self.stage.load(Ordering::Acquire));
-        RecoveryNow {
+        RecoverySnapshot {
             stage: RecoveryStage::ALL.get(stage).copied().unwrap_or(RecoveryStage::Recovered),
             replayed: self.replayed.load(Ordering::Relaxed),
             to_replay: self.to_replay.load(Ordering::Relaxed),

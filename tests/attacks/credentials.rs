@@ -120,13 +120,13 @@ fn a_locked_credential_answers_the_same_right_or_wrong() {
     let installation = Installation::init(60, 1_103);
     let switch = installation.serve();
     let card = card_with_all(&installation);
-    let pending = Pending::make(&switch, card);
+    let pending = PendingPurchase::make(&switch, card);
     lock(&switch, card);
 
     let mut acquirer = switch.acquirer();
     let mut pairs = Vec::new();
     for round in 0..24 {
-        let shown = Shown::draw(&mut random);
+        let shown = GuessedCredentials::draw(&mut random);
         for (mti, kind, is_compared) in ISO_KINDS {
             let [right, wrong] = [true, false].map(|is_right| {
                 acquirer.ask(&pending.message((mti, kind), &shown.purchase(card, is_right)))
@@ -167,7 +167,7 @@ fn an_increment_by_its_transaction_alone_compares_the_pin() {
     let installation = Installation::init(60, 1_104);
     let switch = installation.serve();
     let card = card_with_all(&installation);
-    let pending = Pending::make(&switch, card);
+    let pending = PendingPurchase::make(&switch, card);
     let increment = |pin: &str| {
         let body = json!({"transaction_id": pending.transaction, "amount": 1, "pin": pin});
         post(&switch, "increments", &body)["response_code"].clone()
@@ -178,14 +178,14 @@ fn an_increment_by_its_transaction_alone_compares_the_pin() {
 
 /// The credentials that a guess shows.
 #[derive(Debug)]
-struct Shown {
+struct GuessedCredentials {
     expiry: bool,
     cvv: bool,
     pin: bool,
     zip: bool,
 }
 
-impl Shown {
+impl GuessedCredentials {
     fn draw(random: &mut Random) -> Self {
         let bits = random.between(1, 16);
         let is_shown = |bit: u64| bits >> bit & 1 == 1;
@@ -217,12 +217,12 @@ fn other_digits(own: &str) -> String {
 }
 
 /// A purchase that is pending, for what asks more on it.
-struct Pending {
+struct PendingPurchase {
     transaction: String,
     authorization_id: String,
 }
 
-impl Pending {
+impl PendingPurchase {
     fn make(switch: &Switch, card: &TestCard) -> Self {
         let body = json!({"card_number": card.pan, "amount": 1, "merchant": {"mcc": 5411}});
         let made = post(switch, "authorizations", &body);
@@ -246,7 +246,7 @@ impl Pending {
     fn body(
         &self,
         (path, kind): (&str, &str),
-        shown: &Shown,
+        shown: &GuessedCredentials,
         card: &TestCard,
         is_right: bool,
     ) -> Value {

@@ -11,7 +11,7 @@ use crate::source::connect_from;
 
 /// The switch closed the connection, or died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Disconnected;
+pub struct Disconnection;
 
 /// A connection to the ISO 8583 door.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ impl Acquirer {
 
     /// Connects, if somebody listens.
     ///
-    /// Errors: `Disconnected` if nobody does.
-    pub fn try_connect(address: SocketAddr) -> Result<Self, Disconnected> {
-        let stream = TcpStream::connect(address).map_err(|_| Disconnected)?;
-        stream.set_nodelay(true).map_err(|_| Disconnected)?;
+    /// Errors: `Disconnection` if nobody does.
+    pub fn try_connect(address: SocketAddr) -> Result<Self, Disconnection> {
+        let stream = TcpStream::connect(address).map_err(|_| Disconnection)?;
+        stream.set_nodelay(true).map_err(|_| Disconnection)?;
         Ok(Self { stream })
     }
 
@@ -74,35 +74,35 @@ impl Acquirer {
 
     /// Sends a message.
     ///
-    /// Errors: `Disconnected` if the connection is gone.
-    pub fn send(&mut self, message: &Message) -> Result<(), Disconnected> {
+    /// Errors: `Disconnection` if the connection is gone.
+    pub fn send(&mut self, message: &Message) -> Result<(), Disconnection> {
         self.send_frame(&message.encode())
     }
 
     /// Sends bytes as one frame: with their true length before them.
     ///
-    /// Errors: `Disconnected` if the connection is gone.
-    pub fn send_frame(&mut self, bytes: &[u8]) -> Result<(), Disconnected> {
+    /// Errors: `Disconnection` if the connection is gone.
+    pub fn send_frame(&mut self, bytes: &[u8]) -> Result<(), Disconnection> {
         let length = u16::try_from(bytes.len()).expect("a frame is below 64 KiB");
         self.send_raw(&[&length.to_be_bytes(), bytes].concat())
     }
 
     /// Sends bytes as they are.
     ///
-    /// Errors: `Disconnected` if the connection is gone.
-    pub fn send_raw(&mut self, bytes: &[u8]) -> Result<(), Disconnected> {
-        self.stream.write_all(bytes).map_err(|_| Disconnected)
+    /// Errors: `Disconnection` if the connection is gone.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> Result<(), Disconnection> {
+        self.stream.write_all(bytes).map_err(|_| Disconnection)
     }
 
     /// Waits for the next message, whichever it answers.
     ///
-    /// Errors: `Disconnected` if the connection ends first.
+    /// Errors: `Disconnection` if the connection ends first.
     #[track_caller]
-    pub fn receive(&mut self) -> Result<Message, Disconnected> {
+    pub fn receive(&mut self) -> Result<Message, Disconnection> {
         let mut length = [0; 2];
-        self.stream.read_exact(&mut length).map_err(|_| Disconnected)?;
+        self.stream.read_exact(&mut length).map_err(|_| Disconnection)?;
         let mut frame = vec![0; usize::from(u16::from_be_bytes(length))];
-        self.stream.read_exact(&mut frame).map_err(|_| Disconnected)?;
+        self.stream.read_exact(&mut frame).map_err(|_| Disconnection)?;
         Ok(Message::decode(&frame))
     }
 

@@ -45,7 +45,7 @@ impl Hook {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ReceiverState {
     manner: Mutex<Manner>,
     hooks: Mutex<Vec<Hook>>,
     came: Condvar,
@@ -58,7 +58,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct HookReceiver {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
 }
 
 impl HookReceiver {
@@ -67,7 +67,7 @@ impl HookReceiver {
     pub fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ReceiverState {
             manner: Mutex::new(manner),
             hooks: Mutex::default(),
             came: Condvar::new(),
@@ -140,7 +140,7 @@ impl Drop for HookReceiver {
     }
 }
 
-impl Shared {
+impl ReceiverState {
     fn take(&self, mut stream: TcpStream) -> std::io::Result<()> {
         let Some((head, body)) = read_request(&mut stream)? else { return Ok(()) };
         let manner = *lock(&self.manner);

@@ -24,7 +24,7 @@ mod route;
 mod source;
 mod switch;
 
-pub use acquirer::{Acquirer, Disconnected};
+pub use acquirer::{Acquirer, Disconnection};
 pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
 pub use certificates::{Authority, Certificate};

@@ -1,5 +1,5 @@
 //! Rules that hold in all rooms, held by a test, not by memory: which crate may know which, one name for each
-//! type of a crate, no drawers, no file of tests that nothing builds.
+//! type of a crate, names that are nouns, no drawers, no file of tests that nothing builds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,6 +27,56 @@ const ROOMS: [&str; 15] = [
 const COUNTERPARTS: [&str; 2] = ["feed", "load"];
 /// Names that say nothing of what is in a file.
 const DRAWERS: [&str; 7] = ["common", "helpers", "manager", "misc", "service", "types", "util"];
+/// Names end with a noun, and these are none: irregular participles, question words, adverbs. Any word in
+/// `ed` is a participle, unless it is one of `NOUNS_IN_ED`.
+const NOT_NOUNS: [&str; 45] = [
+    "again",
+    "ahead",
+    "aside",
+    "been",
+    "begun",
+    "behind",
+    "beyond",
+    "bound",
+    "broken",
+    "done",
+    "drawn",
+    "found",
+    "given",
+    "gone",
+    "heard",
+    "held",
+    "how",
+    "kept",
+    "known",
+    "lost",
+    "made",
+    "meanwhile",
+    "met",
+    "now",
+    "often",
+    "proven",
+    "seen",
+    "sent",
+    "shown",
+    "spoken",
+    "taken",
+    "then",
+    "thrown",
+    "together",
+    "told",
+    "until",
+    "what",
+    "when",
+    "where",
+    "which",
+    "who",
+    "whom",
+    "whose",
+    "why",
+    "written",
+];
+const NOUNS_IN_ED: [&str; 3] = ["feed", "seed", "speed"];
 
 pub(super) fn repository() -> &'static Path {
     // INVARIANT: this crate stands in a folder of the repository.
@@ -64,16 +114,41 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 fn types_of(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).expect("a source");
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let declared = product.lines().filter_map(|line| {
-        let line = match line.strip_prefix("pub") {
-            Some(rest) => rest.split_once(' ')?.1,
-            None => line,
-        };
-        let kind = ["struct ", "enum ", "trait ", "type ", "union "];
-        let rest = kind.into_iter().find_map(|kind| line.strip_prefix(kind))?;
-        Some(rest.split(|char: char| !char.is_alphanumeric()).next()?.to_owned())
-    });
-    declared.collect()
+    product.lines().filter_map(type_in).map(str::to_owned).collect()
+}
+
+/// The type that a line declares.
+fn type_in(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub") {
+        Some(rest) => rest.split_once(' ')?.1,
+        None => line,
+    };
+    let kind = ["struct ", "enum ", "trait ", "type ", "union "];
+    let rest = kind.into_iter().find_map(|kind| line.strip_prefix(kind))?;
+    rest.split(|char: char| !char.is_alphanumeric()).next()
+}
+
+/// All sources of the project, those of tests and tools among them.
+fn all_sources(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            paths.extend(all_sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+/// Whether the last word of a name, of a type or a file, may be a noun.
+fn ends_with_a_noun(name: &str) -> bool {
+    let start = name.rfind(|char: char| char.is_uppercase() || char == '_').unwrap_or_default();
+    let word = name[start..].trim_start_matches('_').to_lowercase();
+    let is_participle = word.ends_with("ed") && !NOUNS_IN_ED.contains(&word.as_str());
+    !is_participle && !NOT_NOUNS.contains(&word.as_str())
 }
 
 fn crates() -> Vec<PathBuf> {
@@ -119,6 +194,20 @@ fn a_type_name_stands_once_in_a_crate() {
         assert!(!files_of.is_empty(), "{}", folder.display());
         let shared: Vec<_> = files_of.iter().filter(|(_, files)| files.len() > 1).collect();
         assert!(shared.is_empty(), "names of several types: {shared:#?}");
+    }
+}
+
+#[test]
+fn types_and_files_are_named_by_nouns() {
+    for name in ["Found", "AmountGiven", "Why", "kept", "texts_shown"] {
+        assert!(!ends_with_a_noun(name), "`{name}` ends with no noun");
+    }
+    for path in all_sources(repository()) {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let text = fs::read_to_string(&path).expect("a source");
+        for name in text.lines().filter_map(|line| type_in(line.trim_start())).chain([stem]) {
+            assert!(ends_with_a_noun(name), "`{name}` in {} ends with no noun", path.display());
+        }
     }
 }
 

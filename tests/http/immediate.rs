@@ -181,7 +181,7 @@ fn race(switch: &Switch, card: &TestCard, promise: &Promise, run: impl FnOnce())
             })
         };
         let racers = [scope.spawn(by_iso), scope.spawn(by_iso), scope.spawn(by_http)];
-        let over = SetWhenDropped(&is_over);
+        let over = FlagGuard(&is_over);
         run();
         drop(over);
         racers.into_iter().map(|racer| racer.join().expect("a racer ends well")).sum()
@@ -189,9 +189,9 @@ fn race(switch: &Switch, card: &TestCard, promise: &Promise, run: impl FnOnce())
 }
 
 /// Ends the race also where its other side fails.
-struct SetWhenDropped<'a>(&'a AtomicBool);
+struct FlagGuard<'a>(&'a AtomicBool);
 
-impl Drop for SetWhenDropped<'_> {
+impl Drop for FlagGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }

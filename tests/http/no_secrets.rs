@@ -16,7 +16,7 @@ use cardswitch_harness::{
 use serde_json::{Value, json};
 
 use crate::secret_acts::{
-    Kept, SMTP_PASSWORD, fill_mail, look_at_numbers, mail_arguments, use_second_factors,
+    SMTP_PASSWORD, SecretSpellings, fill_mail, look_at_numbers, mail_arguments, use_second_factors,
     use_webhooks,
 };
 
@@ -41,7 +41,7 @@ impl Secret {
         Self { name, forms }
     }
 
-    fn kept((name, forms): Kept) -> Self {
+    fn kept((name, forms): SecretSpellings) -> Self {
         assert!(forms.iter().all(|form| form.len() >= 6), "{name} is anywhere by chance");
         Self { name, forms }
     }

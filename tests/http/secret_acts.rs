@@ -19,7 +19,7 @@ const WRONG_ANSWER: &str = "a stork, or was it a crane";
 pub(crate) const SMTP_PASSWORD: &str = "Zanzibar-Mombasa-7";
 
 /// A secret: its name, and the ways in which it might be written.
-pub(crate) type Kept = (&'static str, Vec<Vec<u8>>);
+pub(crate) type SecretSpellings = (&'static str, Vec<Vec<u8>>);
 
 /// The bytes that a text in base 32 or 64 stands for.
 fn decoded(text: &str, alphabet: &[u8]) -> Vec<u8> {
@@ -39,7 +39,7 @@ fn decoded(text: &str, alphabet: &[u8]) -> Vec<u8> {
 }
 
 /// Has webhooks sent and their secret replaced.
-pub(crate) fn use_webhooks(switch: &Switch, card: &TestCard) -> Vec<Kept> {
+pub(crate) fn use_webhooks(switch: &Switch, card: &TestCard) -> Vec<SecretSpellings> {
     let receiver = HookReceiver::start(Manner::Answers(204));
     let api = switch.api();
     let endpoint = json!({"delivery_url": receiver.url(), "description": "books"});
@@ -87,7 +87,7 @@ pub(crate) fn use_second_factors(
     signed_in: &mut Browser,
     email: &str,
     password: &str,
-) -> Vec<Kept> {
+) -> Vec<SecretSpellings> {
     let question = [
         ("action", "set"),
         ("question", "Which bird?"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use cardswitch_harness::{
-    Disconnected, HookReceiver, HttpRequest, Installation, Manner, Message, Purchase, Switch,
+    Disconnection, HookReceiver, HttpRequest, Installation, Manner, Message, Purchase, Switch,
     transactions_of_card,
 };
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ fn each_fault_comes_as_its_rule_says_and_every_decision_stands() {
     assert_eq!(answer.get(37), Some(overtaken.rrn.as_str()));
 
     acquirer.send(&Purchase::of(cards[0], DISCONNECT).request()).expect("an open connection");
-    assert_eq!(acquirer.receive(), Err(Disconnected));
+    assert_eq!(acquirer.receive(), Err(Disconnection));
 
     let stored = transactions_of_card(&switch.network_api(), &cards[0].card_id);
     assert!(stored.iter().all(|transaction| transaction.authorization_id.is_some()));

@@ -15,9 +15,9 @@ use crate::scenarios::{doors_of, run_scenario};
 type Doors = (SocketAddr, SocketAddr);
 
 /// The messages that were answered before.
-type Answered = Arc<Mutex<HashSet<String>>>;
+type AnsweredMessages = Arc<Mutex<HashSet<String>>>;
 
-fn is_new(answered: &Answered, key: String) -> bool {
+fn is_new(answered: &AnsweredMessages, key: String) -> bool {
     answered.lock().expect("nobody panicked").insert(key)
 }
 
@@ -28,10 +28,10 @@ fn forgetful((iso8583, http): Doors) -> Doors {
 }
 
 /// Takes connections and passes each on to a door.
-fn stand_before(door: SocketAddr, pass: fn(TcpStream, TcpStream, &Answered)) -> SocketAddr {
+fn stand_before(door: SocketAddr, pass: fn(TcpStream, TcpStream, &AnsweredMessages)) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let answered = Answered::default();
+    let answered = AnsweredMessages::default();
     thread::spawn(move || {
         for client in listener.incoming() {
             let client = client.expect("a connection");
@@ -47,7 +47,7 @@ fn stand_before(door: SocketAddr, pass: fn(TcpStream, TcpStream, &Answered)) -> 
 }
 
 /// Passes ISO 8583 messages; ends with either side.
-fn pass_messages(mut client: TcpStream, mut switch: TcpStream, answered: &Answered) {
+fn pass_messages(mut client: TcpStream, mut switch: TcpStream, answered: &AnsweredMessages) {
     let (mut from, mut to) = (second(&client), second(&switch));
     thread::spawn(move || {
         // The end of a connection shows on the other side.
@@ -74,7 +74,7 @@ fn pass_messages(mut client: TcpStream, mut switch: TcpStream, answered: &Answer
 }
 
 /// Passes HTTP requests, one after the other.
-fn pass_requests(mut client: TcpStream, mut switch: TcpStream, answered: &Answered) {
+fn pass_requests(mut client: TcpStream, mut switch: TcpStream, answered: &AnsweredMessages) {
     while let Some((head, body)) = read_http(&mut client) {
         switch.write_all(&[head.as_bytes(), &body].concat()).expect("an open connection");
         let Some((answer_head, mut answer)) = read_http(&mut switch) else { return };

@@ -15,7 +15,7 @@ use cardswitch_harness::{
 use serde_json::json;
 
 use crate::kill::{audit, is_approved, raise_limits, settle_unknown};
-use crate::load::{Sent, run_acquirer};
+use crate::load::{SentPurchase, run_acquirer};
 
 const CONNECTIONS: u64 = 3;
 const CARDS_A_ROUND: usize = 6;
@@ -66,7 +66,7 @@ pub(crate) fn endure<B: Copy + Debug>(
 ) {
     let cards = cluster.installation.cards.with_profile("ordinary");
     let cards: Vec<TestCard> = cards.into_iter().cloned().collect();
-    let mut earlier: Vec<Sent> = Vec::new();
+    let mut earlier: Vec<SentPurchase> = Vec::new();
     for round in 0..rounds {
         let blow = blows[round % blows.len()];
         let chosen: Vec<TestCard> = (0..CARDS_A_ROUND)
@@ -130,7 +130,7 @@ fn load(
     cards: &[TestCard],
     random: &mut Random,
     strike: impl FnOnce(&mut Cluster, &mut Random),
-) -> Vec<Sent> {
+) -> Vec<SentPurchase> {
     let doors: Vec<SocketAddr> = (0..3).map(|node| cluster.wait_for_doors(node).iso8583).collect();
     let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.next_u64()).collect();
     thread::scope(|scope| {

@@ -14,7 +14,7 @@ use cardswitch_harness::{
 };
 use serde_json::json;
 
-use crate::load::{Fate, Sent, run_acquirer};
+use crate::load::{Fate, SentPurchase, run_acquirer};
 
 const CONNECTIONS: u64 = 3;
 const CARDS_A_ROUND: usize = 6;
@@ -25,7 +25,7 @@ fn every_approval_seen_survives_kill_9_and_none_is_there_twice() {
     let installation = Installation::init(200, random.next_u64() >> 1);
     let cards = installation.cards.with_profile("ordinary");
     let mut seen_in_all = 0;
-    let mut earlier: Vec<Sent> = Vec::new();
+    let mut earlier: Vec<SentPurchase> = Vec::new();
     let mut switch = installation.serve();
     for round in 0..campaign_scaled(8, 200) {
         let chosen: Vec<TestCard> = (0..CARDS_A_ROUND)
@@ -62,7 +62,7 @@ fn kill_right_after_start_loses_nothing() {
         let authorization_id = switch.acquirer().ask(&purchase.request()).expect_approved();
         switch.kill9();
         let fate = Fate::Approved(authorization_id);
-        sent.push(Sent { purchase, card_id: card.card_id.clone(), fate });
+        sent.push(SentPurchase { purchase, card_id: card.card_id.clone(), fate });
     }
     let switch = installation.serve();
     audit(&switch, &sent);
@@ -76,7 +76,7 @@ fn load_and_kill(
     cards: &[TestCard],
     alive_for: Duration,
     random: &mut Random,
-) -> Vec<Sent> {
+) -> Vec<SentPurchase> {
     let seeds: Vec<u64> = (0..CONNECTIONS).map(|_| random.next_u64()).collect();
     let door = switch.iso8583;
     thread::scope(|scope| {
@@ -90,9 +90,9 @@ fn load_and_kill(
 
 /// Compares the answers that the acquirers saw with the switch's present state.
 #[track_caller]
-pub(crate) fn audit(switch: &Switch, sent: &[Sent]) {
+pub(crate) fn audit(switch: &Switch, sent: &[SentPurchase]) {
     let listed = transactions_by_rrn(switch, sent);
-    for Sent { purchase, fate, .. } in sent {
+    for SentPurchase { purchase, fate, .. } in sent {
         let found = listed.get(&purchase.rrn).map_or(&[][..], Vec::as_slice);
         let what = format!("{} ({fate:?}): {found:?}", purchase.rrn);
         assert!(found.len() <= 1, "twice: {what}");
@@ -113,10 +113,10 @@ pub(crate) fn audit(switch: &Switch, sent: &[Sent]) {
 
 /// Sends purchases without an answer again, as an acquirer does, and expects each there once at most.
 #[track_caller]
-pub(crate) fn settle_unknown(switch: &Switch, sent: &[Sent]) {
+pub(crate) fn settle_unknown(switch: &Switch, sent: &[SentPurchase]) {
     let mut acquirer = switch.acquirer();
     let mut settled = Vec::new();
-    for Sent { purchase, card_id, fate } in sent {
+    for SentPurchase { purchase, card_id, fate } in sent {
         if *fate != Fate::Unknown {
             continue;
         }
@@ -125,7 +125,7 @@ pub(crate) fn settle_unknown(switch: &Switch, sent: &[Sent]) {
         let answer = acquirer.ask(&repeat);
         assert_eq!(answer.response(), "00", "ordinary cards approve: {answer:?}");
         let fate = Fate::Approved(answer.expect_approved());
-        settled.push(Sent { purchase: purchase.clone(), card_id: card_id.clone(), fate });
+        settled.push(SentPurchase { purchase: purchase.clone(), card_id: card_id.clone(), fate });
     }
     audit(switch, &settled);
 }
@@ -133,7 +133,7 @@ pub(crate) fn settle_unknown(switch: &Switch, sent: &[Sent]) {
 #[track_caller]
 fn transactions_by_rrn(
     switch: &Switch,
-    sent: &[Sent],
+    sent: &[SentPurchase],
 ) -> BTreeMap<String, Vec<NetworkTransaction>> {
     let mut card_ids: Vec<_> = sent.iter().map(|sent| sent.card_id.as_str()).collect();
     card_ids.sort_unstable();

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use cardswitch_harness::{
-    Acquirer, Cluster, Direction, Disconnected, Installation, Message, Purchase, Random, Switch,
+    Acquirer, Cluster, Direction, Disconnection, Installation, Message, Purchase, Random, Switch,
     TestCard, campaign_scaled, etcd_machine, has_machines, node_machine, run_cardswitch, seed_for,
 };
 use serde_json::json;
@@ -48,7 +48,7 @@ enum Act {
 
 /// How an act was answered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Told {
+enum ActOutcome {
     /// It was done, or is so, and so much may still be spent. Units: cents.
     Room(u64),
     /// It was declined.
@@ -69,16 +69,18 @@ impl OneCard {
 
 impl SequentialSpec for OneCard {
     type Op = Act;
-    type Ret = Told;
+    type Ret = ActOutcome;
 
-    fn invoke(&mut self, act: &Act) -> Told {
+    fn invoke(&mut self, act: &Act) -> ActOutcome {
         match act {
-            Act::Authorize { amount, .. } if *amount > self.room() => return Told::Declined,
+            Act::Authorize { amount, .. } if *amount > self.room() => return ActOutcome::Declined,
             Act::Authorize { rrn, amount } => drop(self.spent.insert(rrn.clone(), *amount)),
-            Act::Reverse { rrn } if self.spent.remove(rrn).is_none() => return Told::Declined,
+            Act::Reverse { rrn } if self.spent.remove(rrn).is_none() => {
+                return ActOutcome::Declined;
+            }
             Act::Reverse { .. } | Act::Inquire => {}
         }
-        Told::Room(self.room())
+        ActOutcome::Room(self.room())
     }
 }
 
@@ -86,7 +88,7 @@ impl SequentialSpec for OneCard {
 #[derive(Clone, Debug)]
 enum Sight {
     Asked { client: u32, act: Act },
-    Told { client: u32, told: Told },
+    Told { client: u32, told: ActOutcome },
 }
 
 /// The requests and answers of each card, in the order in which they were seen.
@@ -119,7 +121,7 @@ impl History {
         self.note(card, Sight::Asked { client, act });
     }
 
-    fn told(&self, card: &TestCard, client: u32, told: Told) {
+    fn told(&self, card: &TestCard, client: u32, told: ActOutcome) {
         self.note(card, Sight::Told { client, told });
     }
 
@@ -201,7 +203,7 @@ impl<'a> Client<'a> {
     }
 
     /// Does one thing. Errors: whether it was done is not known.
-    fn act(&mut self, acquirer: &mut Acquirer, random: &mut Random) -> Result<(), Disconnected> {
+    fn act(&mut self, acquirer: &mut Acquirer, random: &mut Random) -> Result<(), Disconnection> {
         let place = random.index(self.cards.len());
         if !self.history.has_room(&self.cards[place]) {
             return Ok(());
@@ -226,7 +228,7 @@ impl<'a> Client<'a> {
         acquirer: &mut Acquirer,
         place: usize,
         amount: u64,
-    ) -> Result<(), Disconnected> {
+    ) -> Result<(), Disconnection> {
         let purchase = Purchase::of(&self.cards[place], amount);
         let act = Act::Authorize { rrn: purchase.rrn.clone(), amount };
         let answer = self.ask(acquirer, place, act, &purchase.request())?;
@@ -237,7 +239,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn inquire(&self, acquirer: &mut Acquirer, place: usize) -> Result<Message, Disconnected> {
+    fn inquire(&self, acquirer: &mut Acquirer, place: usize) -> Result<Message, Disconnection> {
         self.ask(acquirer, place, Act::Inquire, &inquiry(&self.cards[place]))
     }
 
@@ -247,12 +249,12 @@ impl<'a> Client<'a> {
         place: usize,
         act: Act,
         request: &Message,
-    ) -> Result<Message, Disconnected> {
+    ) -> Result<Message, Disconnection> {
         let card = &self.cards[place];
         self.history.asked(card, self.name, act);
         acquirer.send(request)?;
         let answer = acquirer.receive()?;
-        let told = told_by(&answer).ok_or(Disconnected)?;
+        let told = told_by(&answer).ok_or(Disconnection)?;
         self.history.told(card, self.name, told);
         Ok(answer)
     }
@@ -266,11 +268,11 @@ fn inquiry(card: &TestCard) -> Message {
 }
 
 /// The content of an answer; none where it says that the outcome is unknown.
-fn told_by(answer: &Message) -> Option<Told> {
+fn told_by(answer: &Message) -> Option<ActOutcome> {
     match answer.response() {
-        "00" => Some(Told::Room(room_of(answer))),
+        "00" => Some(ActOutcome::Room(room_of(answer))),
         "91" | "96" => None,
-        _ => Some(Told::Declined),
+        _ => Some(ActOutcome::Declined),
     }
 }
 

@@ -9,7 +9,7 @@ const IN_FLIGHT: usize = 16;
 
 /// A purchase that was sent, and its fate.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentPurchase {
     /// The purchase.
     pub(crate) purchase: Purchase,
     /// Its card.
@@ -34,7 +34,7 @@ pub(crate) enum Fate {
 }
 
 /// Sends purchases until the switch is gone, and returns them with their answers.
-pub(crate) fn run_acquirer(door: SocketAddr, cards: &[TestCard], seed: u64) -> Vec<Sent> {
+pub(crate) fn run_acquirer(door: SocketAddr, cards: &[TestCard], seed: u64) -> Vec<SentPurchase> {
     let Ok(mut acquirer) = Acquirer::try_connect(door) else { return Vec::new() };
     let mut random = Random::new(seed);
     let mut sent = Vec::new();
@@ -44,7 +44,11 @@ pub(crate) fn run_acquirer(door: SocketAddr, cards: &[TestCard], seed: u64) -> V
             let card = &cards[random.index(cards.len())];
             let purchase = Purchase::of(card, random.between(1, 100));
             let written = acquirer.send(&purchase.request()).is_ok();
-            sent.push(Sent { purchase, card_id: card.card_id.clone(), fate: Fate::Unknown });
+            sent.push(SentPurchase {
+                purchase,
+                card_id: card.card_id.clone(),
+                fate: Fate::Unknown,
+            });
             if !written {
                 return sent;
             }
@@ -58,7 +62,7 @@ pub(crate) fn run_acquirer(door: SocketAddr, cards: &[TestCard], seed: u64) -> V
 }
 
 /// Reads an answer for each; false once the switch is gone.
-fn collect_answers(acquirer: &mut Acquirer, batch: &mut [Sent]) -> bool {
+fn collect_answers(acquirer: &mut Acquirer, batch: &mut [SentPurchase]) -> bool {
     for _ in 0..batch.len() {
         let Ok(answer) = acquirer.receive() else { return false };
         let own = batch.iter_mut().find(|sent| Some(sent.purchase.rrn.as_str()) == answer.get(37));
@@ -75,7 +79,7 @@ fn collect_answers(acquirer: &mut Acquirer, batch: &mut [Sent]) -> bool {
 }
 
 /// Reverses one approval of the batch, if it has one; false once the switch is gone.
-fn reverse_one(acquirer: &mut Acquirer, batch: &mut [Sent], random: &mut Random) -> bool {
+fn reverse_one(acquirer: &mut Acquirer, batch: &mut [SentPurchase], random: &mut Random) -> bool {
     let at = random.index(batch.len());
     let Fate::Approved(authorization_id) = batch[at].fate.clone() else { return true };
     batch[at].fate = Fate::ReversalSent(authorization_id.clone());

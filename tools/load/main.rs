@@ -178,11 +178,11 @@ struct Target {
     cards: Vec<Card>,
     cards_file: PathBuf,
     choice: Choice,
-    own: Option<Own>,
+    own: Option<MeasuredSwitch>,
 }
 
 /// A switch of the run's own, and what was measured before it was loaded.
-struct Own {
+struct MeasuredSwitch {
     switch: OwnSwitch,
     commits: Latency,
 }
@@ -217,7 +217,7 @@ impl Target {
             Door::Http => switch.http,
         };
         let cards = read_cards(&cards_file, choice)?;
-        let own = Some(Own { switch, commits });
+        let own = Some(MeasuredSwitch { switch, commits });
         Ok(Self { door, address, again: Vec::new(), key, cards, cards_file, choice, own })
     }
 

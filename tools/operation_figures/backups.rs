@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::ground::{Ground, Plan, bytes_below};
 use crate::outcome::{Outcome, fail};
-use crate::served::{Programs, Served};
+use crate::switch_process::{Programs, SwitchProcess};
 
 /// How large, and under what load.
 #[derive(Clone, Copy, Debug)]
@@ -37,25 +37,25 @@ pub(crate) fn run(scale: &Scale, programs: &Programs) -> Outcome<()> {
         start.elapsed(),
         bytes_below(&ground.data)? >> 20
     );
-    let served = Served::start(&ground, programs)?;
+    let switch = SwitchProcess::start(&ground, programs)?;
     let (backup, copy) = (ground.beside("backup"), ground.beside("copy"));
     println!("\n| {} authorizations/s | answered/s | p50 us | p99 us | p99.9 us |", scale.rate);
     println!("|---|---:|---:|---:|---:|");
     // The first look warms what comes after it.
-    served.load(scale.rate, scale.slice)?;
-    look(&served, scale, "before")?;
-    look(&served, scale, "before")?;
-    let mut child = served.begin_backup(&backup)?;
-    let backing_up = during(&served, scale, "backup", move || {
+    switch.load(scale.rate, scale.slice)?;
+    look(&switch, scale, "before")?;
+    look(&switch, scale, "before")?;
+    let mut child = switch.begin_backup(&backup)?;
+    let backing_up = during(&switch, scale, "backup", move || {
         let status = child.wait()?;
         if status.success() { Ok(()) } else { fail_io("`cardswitch backup` failed") }
     })?;
-    look(&served, scale, "after the backup")?;
-    look(&served, scale, "after the backup")?;
+    look(&switch, scale, "after the backup")?;
+    look(&switch, scale, "after the backup")?;
     let (from, to) = (ground.data.clone(), copy.clone());
-    let copying = during(&served, scale, "`cp`", move || copy_files(&from, &to))?;
-    look(&served, scale, "after `cp`")?;
-    served.stop()?;
+    let copying = during(&switch, scale, "`cp`", move || copy_files(&from, &to))?;
+    look(&switch, scale, "after `cp`")?;
+    switch.stop()?;
     let [made, copied] = [bytes_below(&backup)?, bytes_below(&copy)?];
     println!("\nbackup      {:.1} s, {} MiB", backing_up.as_secs_f64(), made >> 20);
     println!("yardstick   `cp` and fsync: {:.1} s, {} MiB", copying.as_secs_f64(), copied >> 20);
@@ -64,14 +64,14 @@ pub(crate) fn run(scale: &Scale, programs: &Programs) -> Outcome<()> {
     Ok(())
 }
 
-fn look(served: &Served, scale: &Scale, when: &str) -> Outcome<()> {
-    println!("| {when} | {}", served.load(scale.rate, scale.slice)?.cells());
+fn look(switch: &SwitchProcess, scale: &Scale, when: &str) -> Outcome<()> {
+    println!("| {when} | {}", switch.load(scale.rate, scale.slice)?.cells());
     Ok(())
 }
 
 /// Looks at the latency until something is done; returns how long that took.
 fn during(
-    served: &Served,
+    switch: &SwitchProcess,
     scale: &Scale,
     what: &str,
     work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
@@ -80,7 +80,7 @@ fn during(
     let working = thread::spawn(move || work().map(|()| start.elapsed()));
     let mut turn = 1;
     while !working.is_finished() {
-        look(served, scale, &format!("during {what}, {turn}"))?;
+        look(switch, scale, &format!("during {what}, {turn}"))?;
         turn += 1;
     }
     match working.join() {

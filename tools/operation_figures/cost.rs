@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::ground::{Ground, Plan};
 use crate::outcome::Outcome;
 use crate::receiver::Receiver;
-use crate::served::{Programs, Served};
+use crate::switch_process::{Programs, SwitchProcess};
 
 const SCRAPE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -48,17 +48,17 @@ pub(crate) fn run(scale: &Scale, programs: &Programs, runtime: &Runtime) -> Outc
     let watched = Ground::make(&Plan { endpoints: urls, ..plan })?;
     for rate in &scale.rates {
         for round in 1..=scale.rounds {
-            let served = Served::start(&alone, programs)?;
-            let cells = served.load(*rate, scale.seconds)?.cells();
-            served.stop()?;
+            let switch = SwitchProcess::start(&alone, programs)?;
+            let cells = switch.load(*rate, scale.seconds)?.cells();
+            switch.stop()?;
             println!("| {rate} | {round} | alone | {cells} | |");
 
-            let served = Served::start(&watched, programs)?;
-            let watchers = Watchers::begin(&served, scale.streams, runtime);
-            let cells = served.load(*rate, scale.seconds)?.cells();
+            let switch = SwitchProcess::start(&watched, programs)?;
+            let watchers = Watchers::begin(&switch, scale.streams, runtime);
+            let cells = switch.load(*rate, scale.seconds)?.cells();
             let bytes = runtime.block_on(watchers.end())?;
             receiver.until_silent();
-            served.stop()?;
+            switch.stop()?;
             let events = receiver.take()?.events;
             println!("| {rate} | {round} | watched | {cells} {events} | {bytes} |");
         }
@@ -73,9 +73,9 @@ struct Watchers {
 }
 
 impl Watchers {
-    fn begin(served: &Served, streams: usize, runtime: &Runtime) -> Self {
+    fn begin(switch: &SwitchProcess, streams: usize, runtime: &Runtime) -> Self {
         let streamed = Arc::new(AtomicU64::new(0));
-        let (http, metrics) = (served.http, served.metrics);
+        let (http, metrics) = (switch.http, switch.metrics);
         let mut tasks: Vec<_> =
             (0..streams).map(|_| runtime.spawn(follow(http, Arc::clone(&streamed)))).collect();
         tasks.push(runtime.spawn(scrape(metrics)));

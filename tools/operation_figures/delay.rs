@@ -8,8 +8,8 @@ use tokio::runtime::Runtime;
 
 use crate::ground::{Ground, Plan};
 use crate::outcome::Outcome;
-use crate::receiver::{Noted, REFUSING, Receiver, start_silent};
-use crate::served::{Answered, Programs, Served};
+use crate::receiver::{REFUSING, ReceivedDeliveries, Receiver, start_silent};
+use crate::switch_process::{LoadResult, Programs, SwitchProcess};
 
 /// The warm-up, which is not counted: connections are made, memory is touched.
 const WARM_UP: Duration = Duration::from_millis(1_500);
@@ -50,9 +50,9 @@ pub(crate) fn run(scale: &Scale, programs: &Programs, runtime: &Runtime) -> Outc
             endpoints: (0..*endpoints).map(|number| receiver.url(number)).collect(),
             purchases: 0,
         })?;
-        let served = Served::start(&ground, programs)?;
-        let (answered, noted) = load(&served, &receiver, scale.rate, scale.seconds)?;
-        served.stop()?;
+        let switch = SwitchProcess::start(&ground, programs)?;
+        let (answered, noted) = load(&switch, &receiver, scale.rate, scale.seconds)?;
+        switch.stop()?;
         println!(
             "| {endpoints} | {:.0} | {} | {:.1} | {:.1} | {:.1} | {:.1} |",
             answered.achieved_rate,
@@ -68,12 +68,12 @@ pub(crate) fn run(scale: &Scale, programs: &Programs, runtime: &Runtime) -> Outc
 
 /// Loads a switch and returns what was answered and what arrived, until nothing came any more.
 fn load(
-    served: &Served,
+    switch: &SwitchProcess,
     receiver: &Receiver,
     rate: u64,
     seconds: f64,
-) -> Outcome<(Answered, Noted)> {
-    let load = served.begin_load(rate, seconds)?;
+) -> Outcome<(LoadResult, ReceivedDeliveries)> {
+    let load = switch.begin_load(rate, seconds)?;
     thread::sleep(WARM_UP);
     receiver.take()?;
     let answered = load.end()?;
@@ -109,11 +109,11 @@ pub(crate) fn run_fan(scale: &FanScale, programs: &Programs, runtime: &Runtime) 
             endpoints: urls(fan, scale, &receiver, &start_silent(runtime)?),
             purchases: 0,
         })?;
-        let served = Served::start(&ground, programs)?;
-        let started = served.resident_bytes()? >> 20;
-        let (answered, noted) = load(&served, &receiver, scale.rate, scale.seconds)?;
-        let loaded = served.resident_bytes()? >> 20;
-        served.stop()?;
+        let switch = SwitchProcess::start(&ground, programs)?;
+        let started = switch.resident_bytes()? >> 20;
+        let (answered, noted) = load(&switch, &receiver, scale.rate, scale.seconds)?;
+        let loaded = switch.resident_bytes()? >> 20;
+        switch.stop()?;
         let name = match fan {
             Fan::None => "none",
             Fan::Healthy => "all healthy",

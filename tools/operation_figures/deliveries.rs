@@ -13,8 +13,8 @@ use tokio::runtime::Runtime;
 
 use crate::ground::{Ground, Plan};
 use crate::outcome::{Outcome, fail};
-use crate::receiver::{Noted, Receiver};
-use crate::served::{Programs, Served};
+use crate::receiver::{ReceivedDeliveries, Receiver};
+use crate::switch_process::{Programs, SwitchProcess};
 
 /// A stand-in for the signature of a message, as long as one.
 const SIGNATURE: &str = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -57,7 +57,7 @@ fn deliver(
     scale: &Scale,
     programs: &Programs,
     receiver: &Receiver,
-) -> Outcome<Noted> {
+) -> Outcome<ReceivedDeliveries> {
     let purchases = (scale.events / endpoints as u64).max(1);
     let ground = Ground::make(&Plan {
         cards: scale.cards,
@@ -65,19 +65,19 @@ fn deliver(
         endpoints: (0..endpoints).map(|number| receiver.url(number)).collect(),
         purchases,
     })?;
-    let served = Served::start(&ground, programs)?;
+    let switch = SwitchProcess::start(&ground, programs)?;
     let told = receiver.take_all(purchases * endpoints as u64)?;
-    served.stop()?;
+    switch.stop()?;
     Ok(told)
 }
 
 /// The same without a switch: as many requests, with the bodies that it has sent.
 fn post_again(
     at_once: usize,
-    told: &Noted,
+    told: &ReceivedDeliveries,
     receiver: &Receiver,
     runtime: &Runtime,
-) -> Outcome<Noted> {
+) -> Outcome<ReceivedDeliveries> {
     let (next, wanted) = (Arc::new(AtomicUsize::new(0)), usize::try_from(told.requests)?);
     let bodies: Arc<[(String, Bytes)]> = told.bodies.clone().into();
     let sender = Sender::new(Reach::Local);

@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `ground` | data directories to stand on |
-//! | `served` | the switch as another process, and the load on it |
+//! | `switch_process` | the switch as another process, and the load on it |
 //! | `receiver` | receivers of webhooks, some of which take none |
 //! | `deliveries` | deliveries a second |
 //! | `delay` | how long after its purchase an event arrives, at few endpoints and at many |
@@ -19,7 +19,7 @@ mod ground;
 #[path = "../peers/outcome.rs"]
 mod outcome;
 mod receiver;
-mod served;
+mod switch_process;
 
 use std::fs;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ use cardswitch_benches::meter::print_control;
 use clap::{Parser, ValueEnum};
 
 use crate::outcome::{Outcome, fail};
-use crate::served::Programs;
+use crate::switch_process::Programs;
 
 /// Measures webhooks, watching and backups.
 #[derive(Debug, Parser)]

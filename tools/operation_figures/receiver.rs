@@ -36,12 +36,12 @@ const DELAY_US_MAX: u64 = 3_600_000_000;
 /// Takes webhooks.
 pub(crate) struct Receiver {
     address: SocketAddr,
-    noted: Arc<Mutex<Noted>>,
+    noted: Arc<Mutex<ReceivedDeliveries>>,
 }
 
 /// The deliveries since the last look.
 #[derive(Clone)]
-pub(crate) struct Noted {
+pub(crate) struct ReceivedDeliveries {
     pub(crate) requests: u64,
     pub(crate) events: u64,
     pub(crate) bytes: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Noted {
     pub(crate) bodies: Vec<(String, Bytes)>,
 }
 
-impl Noted {
+impl ReceivedDeliveries {
     fn nothing() -> Outcome<Self> {
         Ok(Self {
             requests: 0,
@@ -100,7 +100,8 @@ impl Receiver {
     /// Errors: there is none.
     pub(crate) fn start(runtime: &Runtime) -> Outcome<Self> {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-        let (address, noted) = (listener.local_addr()?, Arc::new(Mutex::new(Noted::nothing()?)));
+        let (address, noted) =
+            (listener.local_addr()?, Arc::new(Mutex::new(ReceivedDeliveries::nothing()?)));
         let own = Arc::clone(&noted);
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -116,8 +117,8 @@ impl Receiver {
     }
 
     /// Takes the deliveries since the last look; the counts begin anew.
-    pub(crate) fn take(&self) -> Outcome<Noted> {
-        let nothing = Noted::nothing()?;
+    pub(crate) fn take(&self) -> Outcome<ReceivedDeliveries> {
+        let nothing = ReceivedDeliveries::nothing()?;
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(std::mem::replace(&mut noted, nothing))
     }
@@ -128,7 +129,7 @@ impl Receiver {
 
     /// Waits until so many events have come since the last look, and returns what came.
     /// Errors: no further ones come.
-    pub(crate) fn take_all(&self, events: u64) -> Outcome<Noted> {
+    pub(crate) fn take_all(&self, events: u64) -> Outcome<ReceivedDeliveries> {
         let (mut count, mut changed_at) = (self.events(), Instant::now());
         while count < events {
             thread::sleep(Duration::from_millis(20));
@@ -155,7 +156,7 @@ impl Receiver {
     }
 }
 
-async fn serve(stream: TcpStream, noted: Arc<Mutex<Noted>>) {
+async fn serve(stream: TcpStream, noted: Arc<Mutex<ReceivedDeliveries>>) {
     // Without it an answer waits for the other side's acknowledgement.
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| take(request, Arc::clone(&noted)));
@@ -165,7 +166,7 @@ async fn serve(stream: TcpStream, noted: Arc<Mutex<Noted>>) {
 
 async fn take(
     request: Request<Incoming>,
-    noted: Arc<Mutex<Noted>>,
+    noted: Arc<Mutex<ReceivedDeliveries>>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let sequence = head.headers.get("webhook-sequence").and_then(|value| value.to_str().ok());
@@ -205,7 +206,7 @@ mod tests {
 
     #[test]
     fn each_event_of_a_webhook_has_its_delay() {
-        let mut noted = Noted::nothing().unwrap();
+        let mut noted = ReceivedDeliveries::nothing().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
         noted.note(&format!("{},{}", now - 5_000_000, now - 9_000_000), Bytes::from("[]"));
         assert_eq!((noted.requests, noted.events, noted.bytes), (1, 2, 2));

@@ -18,14 +18,14 @@ use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_iso8583::{Frame, Framing, MessageBuilder, Mti, decode, next_frame, write_frame};
-use cardswitch_network::listener::{Listener, ListenerOptions, SharedByDoors};
+use cardswitch_network::listener::{Listener, ListenerOptions, SwitchShare};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::closed_loop::{Measured, Tally};
+use crate::closed_loop::{PeerFigures, Tally};
 use crate::outcome::{Outcome, fail};
 use crate::program::{MERCHANT, Purchase, Purchases};
 
@@ -37,14 +37,14 @@ const STANS: u64 = 1_000_000;
 const FOUNDING_WINDOW: usize = 512;
 
 /// The engine in process, called by one thread.
-pub(crate) struct InProcess {
+pub(crate) struct EmbeddedEngine {
     engine: Arc<Engine>,
     purchases: program::Purchases,
     /// Dropped after the engine has let go of it.
     _directory: TempDir,
 }
 
-impl InProcess {
+impl EmbeddedEngine {
     /// Opens an engine and founds the ordinary program.
     pub(crate) fn open(cards: u64, purchases: program::Purchases) -> Outcome<Self> {
         let directory = temporary_directory();
@@ -53,8 +53,8 @@ impl InProcess {
     }
 
     /// Keeps `window` purchases in flight for so long, in rounds of many windows.
-    pub(crate) fn measure(&mut self, window: usize, duration: Duration) -> Measured {
-        let mut measured = Measured::default();
+    pub(crate) fn measure(&mut self, window: usize, duration: Duration) -> PeerFigures {
+        let mut measured = PeerFigures::default();
         let start = Instant::now();
         let mut count = window as u64 * 16;
         loop {
@@ -76,9 +76,9 @@ impl InProcess {
         }
     }
 
-    fn authorize(&mut self, window: usize, count: u64, measured: &mut Measured) {
+    fn authorize(&mut self, window: usize, count: u64, measured: &mut PeerFigures) {
         let Self { engine, purchases, .. } = self;
-        let Measured { latencies, tally, .. } = measured;
+        let PeerFigures { latencies, tally, .. } = measured;
         let mut caller = Caller::new(Arc::clone(engine), window);
         caller.run(count, || purchases.next_command(), &mut |reply, latency| {
             assert!(is_approved(&reply), "the program approves every purchase: {reply:?}");
@@ -131,7 +131,7 @@ fn account_held_minor(engine: &Engine) -> Outcome<i64> {
 }
 
 /// The whole switch behind its ISO 8583 door, and one connection over loopback.
-pub(crate) struct OverIso8583 {
+pub(crate) struct Iso8583Switch {
     engine: Arc<Engine>,
     acquirer: Acquirer,
     stop: watch::Sender<bool>,
@@ -140,7 +140,7 @@ pub(crate) struct OverIso8583 {
     _directory: TempDir,
 }
 
-impl OverIso8583 {
+impl Iso8583Switch {
     /// Opens an engine and its door, founds the ordinary program, and connects.
     pub(crate) fn open(cards: u64, purchases: Purchases) -> Outcome<Self> {
         let directory = temporary_directory();
@@ -151,7 +151,7 @@ impl OverIso8583 {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let (stop, stopping) = watch::channel(false);
         let options = ListenerOptions::at(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let all = SharedByDoors::new(Arc::clone(&engine) as _, secrets);
+        let all = SwitchShare::new(Arc::clone(&engine) as _, secrets);
         let listener = runtime.block_on(Listener::bind(options, &all))?;
         let address = listener.local_addr()?;
         let running = runtime.spawn(listener.run(stopping));
@@ -160,7 +160,7 @@ impl OverIso8583 {
     }
 
     /// Keeps `window` purchases in flight for so long, and waits for the last answer.
-    pub(crate) fn measure(&mut self, window: usize, duration: Duration) -> Outcome<Measured> {
+    pub(crate) fn measure(&mut self, window: usize, duration: Duration) -> Outcome<PeerFigures> {
         self.acquirer.keep_in_flight(window, duration)
     }
 
@@ -225,8 +225,8 @@ impl Acquirer {
         })
     }
 
-    fn keep_in_flight(&mut self, window: usize, duration: Duration) -> Outcome<Measured> {
-        let mut measured = Measured::default();
+    fn keep_in_flight(&mut self, window: usize, duration: Duration) -> Outcome<PeerFigures> {
+        let mut measured = PeerFigures::default();
         let start = Instant::now();
         let mut free = window;
         loop {
@@ -279,7 +279,7 @@ impl Acquirer {
     }
 
     /// Reads what has arrived, one answer at least, and returns how many there were.
-    fn receive(&mut self, measured: &mut Measured) -> Outcome<usize> {
+    fn receive(&mut self, measured: &mut PeerFigures) -> Outcome<usize> {
         let mut received = 0;
         while received == 0 {
             let start = self.incoming.len();
@@ -294,7 +294,7 @@ impl Acquirer {
         Ok(received)
     }
 
-    fn take_answers(&mut self, measured: &mut Measured) -> Outcome<usize> {
+    fn take_answers(&mut self, measured: &mut PeerFigures) -> Outcome<usize> {
         let now = Instant::now();
         let (mut received, mut taken) = (0, 0);
         while let Frame::Complete { body, consumed, .. } =

@@ -37,13 +37,13 @@ pub(crate) enum Discipline {
 
 /// The result of a closed loop.
 #[derive(Debug, Default)]
-pub(crate) struct Measured {
+pub(crate) struct PeerFigures {
     pub(crate) latencies: Latencies,
     pub(crate) elapsed: Duration,
     pub(crate) tally: Tally,
 }
 
-impl Measured {
+impl PeerFigures {
     /// Answers a second.
     pub(crate) fn per_second(&self) -> f64 {
         self.tally.answers as f64 / self.elapsed.as_secs_f64()
@@ -83,13 +83,13 @@ pub(crate) async fn keep_in_flight<L: Lane>(
     discipline: Discipline,
     purchases: &Rc<RefCell<Purchases>>,
     Load { window, duration, .. }: Load,
-) -> Outcome<Measured> {
+) -> Outcome<PeerFigures> {
     let start = Instant::now();
     let queues = match discipline {
         Discipline::CardsToLanes => lanes.len(),
         Discipline::OneEach => 1,
     };
-    let waiting = Rc::new(Waiting {
+    let waiting = Rc::new(PurchaseQueue {
         purchases: Rc::clone(purchases),
         queues: (0..queues).map(|_| Queue::default()).collect(),
         measured: RefCell::default(),
@@ -121,10 +121,10 @@ pub(crate) async fn keep_in_flight<L: Lane>(
 }
 
 /// The purchases that may go.
-struct Waiting {
+struct PurchaseQueue {
     purchases: Rc<RefCell<Purchases>>,
     queues: Vec<Queue>,
-    measured: RefCell<Measured>,
+    measured: RefCell<PeerFigures>,
     stop_at: Instant,
 }
 
@@ -134,7 +134,7 @@ struct Queue {
     news: Notify,
 }
 
-impl Waiting {
+impl PurchaseQueue {
     /// Lets one more purchase go.
     fn draw(&self) {
         let purchase = self.purchases.borrow_mut().next_purchase();
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    fn run(lanes: usize, discipline: Discipline, window: usize) -> (Measured, Vec<usize>) {
+    fn run(lanes: usize, discipline: Discipline, window: usize) -> (PeerFigures, Vec<usize>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sizes = Rc::new(RefCell::new(Vec::new()));
         let purchases = Rc::new(RefCell::new(Purchases::new(1_000, 5)));

@@ -104,7 +104,7 @@ const INTERVALS: [Interval; 6] = [
 pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let (program, mut purchases) = prepare(now);
     peer.found(&program)?;
-    let mut asked = Asked { peer, purchases: Purchases::new(1, 3), held: Books::default() };
+    let mut asked = PeerTest { peer, purchases: Purchases::new(1, 3), held: Books::default() };
     // A row that fails no rule is for everybody.
     let rules = asked.peer.rules();
     let is_asked = |row: &&Row| row.2 & !rules == 0;
@@ -119,7 +119,7 @@ pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     }
     verdicts.extend(asked.authorize(&together)?);
     for ((name, _, failed, code), verdict) in rows.iter().zip(&verdicts) {
-        Expected(name, *failed, *code).meets(verdict)?;
+        ExpectedVerdict(name, *failed, *code).meets(verdict)?;
     }
     check_steps(&mut asked, &program)?;
     let (held, books) = (asked.held, peer.books()?);
@@ -127,13 +127,13 @@ pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
 }
 
 /// A peer, and what its approvals hold.
-struct Asked<'a, P> {
+struct PeerTest<'a, P> {
     peer: &'a mut P,
     purchases: Purchases,
     held: Books,
 }
 
-impl<P: Peer> Asked<'_, P> {
+impl<P: Peer> PeerTest<'_, P> {
     fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
         let verdicts = self.peer.authorize(batch)?;
         for (purchase, verdict) in batch.iter().zip(&verdicts) {
@@ -154,7 +154,7 @@ impl<P: Peer> Asked<'_, P> {
     }
 
     /// Buys for so much, and expects this verdict.
-    fn buy(&mut self, card: &Card, amount_minor: i64, expected: &Expected) -> Outcome<()> {
+    fn buy(&mut self, card: &Card, amount_minor: i64, expected: &ExpectedVerdict) -> Outcome<()> {
         let purchase = self.purchase(card, amount_minor);
         let verdicts = self.authorize(&[purchase])?;
         expected.meets(&verdicts[0])
@@ -162,9 +162,9 @@ impl<P: Peer> Asked<'_, P> {
 }
 
 /// The expected answer: its name here, the rules that fail, and the code.
-struct Expected(&'static str, u32, u16);
+struct ExpectedVerdict(&'static str, u32, u16);
 
-impl Expected {
+impl ExpectedVerdict {
     fn meets(&self, verdict: &Verdict) -> Outcome<()> {
         let Self(name, failed, code) = *self;
         if verdict.failed_rules == failed && verdict.response_code == code {
@@ -204,7 +204,7 @@ fn ordinary(number: u64) -> Card {
     Card { scope: Vec::new(), ..Card::ordinary(number) }
 }
 
-fn check_steps<P: Peer>(asked: &mut Asked<'_, P>, program: &Program) -> Outcome<()> {
+fn check_steps<P: Peer>(asked: &mut PeerTest<'_, P>, program: &Program) -> Outcome<()> {
     check_unknown_card(asked)?;
     check_repeats(asked, &program.cards[0])?;
     check_budget(asked, &program.cards[BUDGETED])?;
@@ -219,24 +219,24 @@ fn check_steps<P: Peer>(asked: &mut Asked<'_, P>, program: &Program) -> Outcome<
         check_pins(asked, &program.cards[WITH_PIN])?;
     }
     for card in &program.cards[RICH + 1..] {
-        asked.buy(card, AMOUNT, &Expected("each interval", 0, 0))?;
+        asked.buy(card, AMOUNT, &ExpectedVerdict("each interval", 0, 0))?;
     }
     let left = OPENING_BALANCE - asked.held.account_held_minor;
     let card = &program.cards[RICH];
-    asked.buy(card, left + 1, &Expected("more than the account has", FUNDS, 1101))?;
-    asked.buy(card, left, &Expected("all that it has", 0, 0))?;
-    asked.buy(card, 1, &Expected("of an empty account", FUNDS, 1101))
+    asked.buy(card, left + 1, &ExpectedVerdict("more than the account has", FUNDS, 1101))?;
+    asked.buy(card, left, &ExpectedVerdict("all that it has", 0, 0))?;
+    asked.buy(card, 1, &ExpectedVerdict("of an empty account", FUNDS, 1101))
 }
 
-fn check_unknown_card<P: Peer>(asked: &mut Asked<'_, P>) -> Outcome<()> {
+fn check_unknown_card<P: Peer>(asked: &mut PeerTest<'_, P>) -> Outcome<()> {
     let purchase = asked.purchase(&ordinary(999_999), AMOUNT);
     let verdict = asked.authorize(&[purchase])?[0];
-    Expected("an unknown card", 0, 1000).meets(&verdict)?;
+    ExpectedVerdict("an unknown card", 0, 1000).meets(&verdict)?;
     if verdict.transaction.is_some() { fail("an unknown card has a transaction") } else { Ok(()) }
 }
 
 /// A repeat has the first answer and changes nothing, in the same batch and in a later one.
-fn check_repeats<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
+fn check_repeats<P: Peer>(asked: &mut PeerTest<'_, P>, card: &Card) -> Outcome<()> {
     let first = asked.purchase(card, AMOUNT);
     let other = asked.purchase(card, AMOUNT);
     let verdicts = asked.peer.authorize(&[first.clone(), other.clone(), first.clone()])?;
@@ -255,35 +255,35 @@ fn check_repeats<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> 
 }
 
 /// A budget that runs out, and a refusal that stays one: its repeat is refused for the same reason.
-fn check_budget<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
-    asked.buy(card, 1_500, &Expected("first of a budget", 0, 0))?;
+fn check_budget<P: Peer>(asked: &mut PeerTest<'_, P>, card: &Card) -> Outcome<()> {
+    asked.buy(card, 1_500, &ExpectedVerdict("first of a budget", 0, 0))?;
     let over = [asked.purchase(card, 1_001)];
     let refused = asked.authorize(&over)?;
-    Expected("more than is left", BUDGET, 1502).meets(&refused[0])?;
+    ExpectedVerdict("more than is left", BUDGET, 1502).meets(&refused[0])?;
     let repeated = asked.authorize(&over)?;
     if repeated != refused {
         return fail(format!("a refusal {refused:?} is repeated as {repeated:?}"));
     }
-    asked.buy(card, 1_000, &Expected("all that is left", 0, 0))
+    asked.buy(card, 1_000, &ExpectedVerdict("all that is left", 0, 0))
 }
 
-fn check_single_use<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
-    asked.buy(card, 0, &Expected("verification of a single use", 0, 0))?;
+fn check_single_use<P: Peer>(asked: &mut PeerTest<'_, P>, card: &Card) -> Outcome<()> {
+    asked.buy(card, 0, &ExpectedVerdict("verification of a single use", 0, 0))?;
     // It holds nothing, so it is no hold in the books.
     asked.held.transactions_held -= 1;
-    asked.buy(card, AMOUNT, &Expected("single use", 0, 0))?;
-    asked.buy(card, AMOUNT, &Expected("single use again", SUSPENDED, 1202))
+    asked.buy(card, AMOUNT, &ExpectedVerdict("single use", 0, 0))?;
+    asked.buy(card, AMOUNT, &ExpectedVerdict("single use again", SUSPENDED, 1202))
 }
 
-fn check_daily_limit<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
-    asked.buy(card, 1_500, &Expected("first of a day", 0, 0))?;
-    asked.buy(card, 501, &Expected("more than is left of it", DAILY, 1502))?;
-    asked.buy(card, 1_001, &Expected("more than is left of both", DAILY | BUDGET, 1502))?;
-    asked.buy(card, 500, &Expected("all that is left of it", 0, 0))
+fn check_daily_limit<P: Peer>(asked: &mut PeerTest<'_, P>, card: &Card) -> Outcome<()> {
+    asked.buy(card, 1_500, &ExpectedVerdict("first of a day", 0, 0))?;
+    asked.buy(card, 501, &ExpectedVerdict("more than is left of it", DAILY, 1502))?;
+    asked.buy(card, 1_001, &ExpectedVerdict("more than is left of both", DAILY | BUDGET, 1502))?;
+    asked.buy(card, 500, &ExpectedVerdict("all that is left of it", 0, 0))
 }
 
 /// Three wrong PINs in a row make the right one wrong; five wrong credentials close the card.
-fn check_pins<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
+fn check_pins<P: Peer>(asked: &mut PeerTest<'_, P>, card: &Card) -> Outcome<()> {
     let wrong = Some(PIN + 1);
     let tries = [
         ("wrong, once", wrong, 1 << 9, 1302),
@@ -297,7 +297,7 @@ fn check_pins<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
     for (name, pin, failed, code) in tries {
         let purchase = Purchase { pin, ..asked.purchase(card, AMOUNT) };
         let verdicts = asked.authorize(&[purchase])?;
-        Expected(name, failed, code).meets(&verdicts[0])?;
+        ExpectedVerdict(name, failed, code).meets(&verdicts[0])?;
     }
     Ok(())
 }

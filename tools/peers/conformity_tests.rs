@@ -10,7 +10,7 @@ use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{self, BusinessDate};
 use cardswitch_engine::domain::card::{self, MaskedPan, PanHash};
 use cardswitch_engine::domain::credential::{
-    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::merchant::Mcc;
@@ -18,7 +18,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{DuplicateKey, TraceKey};
 
 use super::*;
-use crate::closed_loop::Measured;
+use crate::closed_loop::PeerFigures;
 use crate::peer::Load;
 
 #[test]
@@ -51,8 +51,8 @@ fn a_wrong_answer_is_found() {
             &[1]
         }
 
-        fn measure(&mut self, _: Load) -> Outcome<Measured> {
-            Ok(Measured::default())
+        fn measure(&mut self, _: Load) -> Outcome<PeerFigures> {
+            Ok(PeerFigures::default())
         }
 
         fn crash(&mut self) -> Outcome<()> {
@@ -96,10 +96,10 @@ impl Shard {
         let own = Cvv::parse(b"123");
         let cvv = |matches| CvvPair { shown: if matches { own } else { Cvv::NONE }, own };
         authorize.credentials = PresentedCredentials {
-            expiry: purchase.expiry.map(ExpiryMonth).map(Shown::new),
-            cvv: purchase.cvv_matches.map(cvv).map(Shown::new),
-            pin: purchase.pin.map(PinVerifier).map(Shown::new),
-            zip: purchase.zip.map(PackedZip::pack).map(Shown::new),
+            expiry: purchase.expiry.map(ExpiryMonth).map(PresentedValue::new),
+            cvv: purchase.cvv_matches.map(cvv).map(PresentedValue::new),
+            pin: purchase.pin.map(PinVerifier).map(PresentedValue::new),
+            zip: purchase.zip.map(PackedZip::pack).map(PresentedValue::new),
         };
         let fingerprint = request.fingerprint.as_mut().unwrap();
         fingerprint.key = DuplicateKey(purchase.network_key);
@@ -197,8 +197,8 @@ impl Peer for Shard {
         &[1]
     }
 
-    fn measure(&mut self, _: Load) -> Outcome<Measured> {
-        Ok(Measured::default())
+    fn measure(&mut self, _: Load) -> Outcome<PeerFigures> {
+        Ok(PeerFigures::default())
     }
 
     fn crash(&mut self) -> Outcome<()> {

@@ -29,8 +29,8 @@ use cardswitch_benches::meter::print_control;
 use cardswitch_benches::program::{self as benches_program, CardDraw};
 use clap::Parser;
 
-use crate::cardswitch::{InProcess, OverIso8583, check_held};
-use crate::closed_loop::{Discipline, Measured, Tally};
+use crate::cardswitch::{EmbeddedEngine, Iso8583Switch, check_held};
+use crate::closed_loop::{Discipline, PeerFigures, Tally};
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Load, Peer};
 use crate::postgresql::{Postgresql, Tuning};
@@ -181,7 +181,7 @@ impl Run<'_> {
 
     fn measure_in_process(&mut self) -> Outcome<()> {
         let purchases = benches_program::Purchases::over(self.draw(), SEED);
-        let mut engine = InProcess::open(self.arguments.cards, purchases)?;
+        let mut engine = EmbeddedEngine::open(self.arguments.cards, purchases)?;
         let tally = self.measure_windows(Contender::Cardswitch, &[1], |load| {
             Ok(engine.measure(load.window, load.duration))
         })?;
@@ -191,7 +191,7 @@ impl Run<'_> {
     }
 
     fn measure_over_iso8583(&mut self, purchases: Purchases) -> Outcome<()> {
-        let mut switch = OverIso8583::open(self.arguments.cards, purchases)?;
+        let mut switch = Iso8583Switch::open(self.arguments.cards, purchases)?;
         let tally = self.measure_windows(Contender::Iso8583, &[1], |load| {
             switch.measure(load.window, load.duration)
         })?;
@@ -221,11 +221,11 @@ impl Run<'_> {
         &mut self,
         contender: Contender,
         connections: &[usize],
-        mut measure: impl FnMut(Load) -> Outcome<Measured>,
+        mut measure: impl FnMut(Load) -> Outcome<PeerFigures>,
     ) -> Outcome<Tally> {
         let yardsticks = *self.yardsticks.last().ok_or("the disk was not measured before")?;
         let mut tally = Tally::default();
-        let mut measure = |load| -> Outcome<Measured> {
+        let mut measure = |load| -> Outcome<PeerFigures> {
             let measured = measure(load)?;
             tally.add(&measured.tally);
             Ok(measured)
@@ -245,7 +245,7 @@ impl Run<'_> {
         &self,
         window: usize,
         connections: &[usize],
-        measure: &mut impl FnMut(Load) -> Outcome<Measured>,
+        measure: &mut impl FnMut(Load) -> Outcome<PeerFigures>,
     ) -> Outcome<Load> {
         let duration = Duration::from_secs(self.arguments.seconds);
         let mut fastest = (0.0, Load { window, connections: 1, duration });

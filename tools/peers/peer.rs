@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::Measured;
+use crate::closed_loop::PeerFigures;
 use crate::outcome::Outcome;
 use crate::program::{Program, Purchase, Verdict};
 
@@ -25,7 +25,7 @@ pub(crate) trait Peer {
     fn connections(&self) -> &'static [usize];
 
     /// Keeps `window` purchases of the ordinary stream in flight for so long.
-    fn measure(&mut self, load: Load) -> Outcome<Measured>;
+    fn measure(&mut self, load: Load) -> Outcome<PeerFigures>;
 
     /// Kills the server as a crash would, and starts it again on what the disk has.
     fn crash(&mut self) -> Outcome<()>;

@@ -15,7 +15,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 use uuid::Uuid;
 
-use crate::closed_loop::{self, Discipline, Lane, Measured};
+use crate::closed_loop::{self, Discipline, Lane, PeerFigures};
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Load, Peer, new_runtime};
 use crate::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
@@ -151,7 +151,7 @@ impl Peer for Postgresql {
         }
     }
 
-    fn measure(&mut self, load: Load) -> Outcome<Measured> {
+    fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
         let discipline = self.tuning.discipline;
         // A connection alone has nobody to let the account's lock go for.
         let release = if discipline == Discipline::OneEach && load.connections > 1 {

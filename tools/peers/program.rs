@@ -251,7 +251,7 @@ mod tests {
     use cardswitch_benches::program;
     use cardswitch_engine::command::Command;
     use cardswitch_engine::command::network::{CardRef, NetworkCommand};
-    use cardswitch_engine::domain::credential::{Comparison, CredentialsPresent, ExpiryMonth};
+    use cardswitch_engine::domain::credential::{Comparison, CredentialPresence, ExpiryMonth};
     use cardswitch_engine::domain::ids::Timestamp;
 
     use super::*;
@@ -283,7 +283,7 @@ mod tests {
             assert_eq!(shown.is_some(), purchase.expiry.is_some());
             let mut comparison = Comparison::open(None, Timestamp(0)).expect("nothing locks it");
             let is_same = |month: ExpiryMonth| Some(month.0) == purchase.expiry;
-            assert!(!comparison.differs(CredentialsPresent::EXPIRY, shown, is_same));
+            assert!(!comparison.differs(CredentialPresence::EXPIRY, shown, is_same));
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::{self, Discipline, Lane, Measured};
+use crate::closed_loop::{self, Discipline, Lane, PeerFigures};
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Load, Peer, new_runtime};
 use crate::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
@@ -123,7 +123,7 @@ impl Peer for Redis {
         &CONNECTIONS
     }
 
-    fn measure(&mut self, load: Load) -> Outcome<Measured> {
+    fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
         self.runtime.block_on(async {
             let mut lanes = Vec::new();
             for _ in 0..load.connections {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::closed_loop::Measured;
+use crate::closed_loop::PeerFigures;
 use crate::peer::Load;
 use crate::yardsticks::Yardsticks;
 
@@ -78,7 +78,7 @@ impl Cell {
     pub(crate) fn new(
         contender: Contender,
         load: Load,
-        measured: &Measured,
+        measured: &PeerFigures,
         yardsticks: Yardsticks,
     ) -> Self {
         Self {

@@ -16,7 +16,7 @@ use ::tigerbeetle::{
 };
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::{self, Discipline, Lane, Measured};
+use crate::closed_loop::{self, Discipline, Lane, PeerFigures};
 use crate::conformity::{BUDGET, FUNDS};
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Load, Peer, new_runtime};
@@ -123,7 +123,7 @@ impl Peer for Tigerbeetle {
         &CONNECTIONS
     }
 
-    fn measure(&mut self, load: Load) -> Outcome<Measured> {
+    fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
         let lanes = self.sessions(load.connections)?.iter().map(Rc::clone).map(Session).collect();
         let running =
             closed_loop::keep_in_flight(lanes, Discipline::CardsToLanes, &self.purchases, load);

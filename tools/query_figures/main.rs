@@ -10,7 +10,7 @@ mod postgresql;
 mod question;
 #[path = "../peers/server.rs"]
 mod server;
-mod stored;
+mod store;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,8 +22,8 @@ use clap::Parser;
 use crate::history::History;
 use crate::outcome::{Outcome, fail};
 use crate::postgresql::Postgresql;
-use crate::question::{Cell, Found, Question, cells};
-use crate::stored::Stored;
+use crate::question::{Cell, QueryAnswer, Question, cells};
+use crate::store::CardswitchStore;
 
 /// Asked before anything is measured, so that caches are warm.
 const WARM_UP: usize = 20;
@@ -73,7 +73,7 @@ fn run(arguments: &Arguments) -> Outcome<()> {
 fn measure_size(size: u64, budget: Duration, alone: bool) -> Outcome<()> {
     let history = History::new(size);
     let start = Instant::now();
-    let stored = Stored::fill(&history)?;
+    let store = CardswitchStore::fill(&history)?;
     println!("FILLED cardswitch: {size} transactions in {:.0?}", start.elapsed());
     let peer = if alone { None } else { Some(fill_peer(&history)?) };
     if let Some(peer) = &peer {
@@ -83,7 +83,7 @@ fn measure_size(size: u64, budget: Duration, alone: bool) -> Outcome<()> {
     println!("\n| {size} transactions | count | cardswitch p50 | p99 | PostgreSQL p50 | p99 |");
     println!("|---|---|---|---|---|---|");
     for cell in cells(&history) {
-        measure_cell(&cell, &stored, peer.as_ref(), budget)?;
+        measure_cell(&cell, &store, peer.as_ref(), budget)?;
     }
     println!();
     Ok(())
@@ -98,16 +98,16 @@ fn fill_peer(history: &History) -> Outcome<Postgresql> {
 
 fn measure_cell(
     cell: &Cell<'_>,
-    stored: &Stored,
+    store: &CardswitchStore,
     peer: Option<&Postgresql>,
     budget: Duration,
 ) -> Outcome<()> {
     let mut random = Random::new(7);
     let questions: Vec<Question> = (0..QUESTIONS_MAX).map(|_| cell.question(&mut random)).collect();
-    let own = measure_questions(&questions, budget, |question| stored.answer(question))?;
+    let own = measure_questions(&questions, budget, |question| store.answer(question))?;
     let mut line = format!("| {} | {} | {}", cell.name(), own.count, own.latency);
     if let Some(peer) = peer {
-        compare(cell, &questions, stored, peer)?;
+        compare(cell, &questions, store, peer)?;
         let other = measure_questions(&questions, budget, |question| peer.answer(question))?;
         line += &format!(" | {}", other.latency);
     } else {
@@ -121,11 +121,11 @@ fn measure_cell(
 fn compare(
     cell: &Cell<'_>,
     questions: &[Question],
-    stored: &Stored,
+    store: &CardswitchStore,
     peer: &Postgresql,
 ) -> Outcome<()> {
     for question in questions.iter().take(COMPARED) {
-        let (own, other) = (stored.answer(question)?, peer.answer(question)?);
+        let (own, other) = (store.answer(question)?, peer.answer(question)?);
         if own != other {
             let name = cell.name();
             return fail(format!("{name}: {question:?} gives {own:?} here and {other:?} there"));
@@ -135,7 +135,7 @@ fn compare(
 }
 
 /// The result of a cell's questions.
-struct Measured {
+struct CellFigures {
     /// The median count of matching rows.
     count: u64,
     latency: Latency,
@@ -144,8 +144,8 @@ struct Measured {
 fn measure_questions(
     questions: &[Question],
     budget: Duration,
-    mut answer: impl FnMut(&Question) -> Outcome<Found>,
-) -> Outcome<Measured> {
+    mut answer: impl FnMut(&Question) -> Outcome<QueryAnswer>,
+) -> Outcome<CellFigures> {
     let mut counts = Vec::new();
     let mut turns = questions.iter().cycle();
     let latency = measure(budget, || {
@@ -154,7 +154,7 @@ fn measure_questions(
         Ok(())
     })?;
     counts.sort_unstable();
-    Ok(Measured { count: counts[counts.len() / 2], latency })
+    Ok(CellFigures { count: counts[counts.len() / 2], latency })
 }
 
 /// How long something took.
@@ -205,11 +205,11 @@ mod tests {
     #[test]
     fn cardswitch_answers_every_cell() {
         let history = History::new(3_000);
-        let stored = Stored::fill(&history).unwrap();
+        let store = CardswitchStore::fill(&history).unwrap();
         let mut random = Random::new(3);
         for cell in cells(&history) {
             let question = cell.question(&mut random);
-            let found = stored.answer(&question).unwrap();
+            let found = store.answer(&question).unwrap();
             let expected = question.answer_slowly(&history);
             assert_eq!(found, expected, "{}: {question:?}", cell.name());
         }

@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use crate::history::{History, Row, id_of};
 use crate::outcome::{Outcome, fail};
-use crate::question::{Filter, Found, PAGE_LEN, Question};
+use crate::question::{Filter, PAGE_LEN, QueryAnswer, Question};
 use crate::server::{Home, User, end, find_program, free_port};
 
 const SCHEMA: &str = include_str!("postgresql.sql");
@@ -94,7 +94,7 @@ impl Postgresql {
     }
 
     /// Answers a question.
-    pub(crate) fn answer(&self, question: &Question) -> Outcome<Found> {
+    pub(crate) fn answer(&self, question: &Question) -> Outcome<QueryAnswer> {
         self.runtime.block_on(self.ask(question))
     }
 
@@ -107,7 +107,7 @@ impl Postgresql {
         })
     }
 
-    async fn ask(&self, question: &Question) -> Outcome<Found> {
+    async fn ask(&self, question: &Question) -> Outcome<QueryAnswer> {
         if let Filter::Id(seq) = question.filter {
             return self.ask_by_id(seq).await;
         }
@@ -136,15 +136,15 @@ impl Postgresql {
             self.client.query_one(&count, &parameters)
         );
         let count: i64 = count?.try_get(0)?;
-        Ok(Found { count: count.try_into()?, page: seqs_of(&page?)? })
+        Ok(QueryAnswer { count: count.try_into()?, page: seqs_of(&page?)? })
     }
 
-    async fn ask_by_id(&self, seq: u64) -> Outcome<Found> {
+    async fn ask_by_id(&self, seq: u64) -> Outcome<QueryAnswer> {
         let id = id_of(seq);
         let statement = self.statement("SELECT * FROM card_transaction WHERE id = $1").await?;
         let rows = self.client.query(&statement, &[&id]).await?;
         let page = seqs_of(&rows)?;
-        Ok(Found { count: page.len() as u64, page })
+        Ok(QueryAnswer { count: page.len() as u64, page })
     }
 
     /// A statement that is prepared once.

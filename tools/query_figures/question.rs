@@ -39,7 +39,7 @@ pub(crate) enum Filter {
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct QueryAnswer {
     pub(crate) count: u64,
     /// The sequence numbers of the page.
     pub(crate) page: Vec<u64>,
@@ -139,13 +139,13 @@ impl Cell<'_> {
 impl Question {
     /// The answer, from looking at every row.
     #[cfg(test)]
-    pub(crate) fn answer_slowly(&self, history: &History) -> Found {
+    pub(crate) fn answer_slowly(&self, history: &History) -> QueryAnswer {
         let mut fitting: Vec<u64> =
             history.rows().filter(|row| self.fits(row)).map(|row| row.seq).collect();
         fitting.reverse();
         let offset = usize::try_from(self.offset).unwrap();
         let count = fitting.len() as u64;
-        Found { count, page: fitting.into_iter().skip(offset).take(PAGE_LEN).collect() }
+        QueryAnswer { count, page: fitting.into_iter().skip(offset).take(PAGE_LEN).collect() }
     }
 
     #[cfg(test)]

@@ -75,7 +75,7 @@ impl Beats {
         status.note_leads();
         let state = Arc::new(AtomicU8::new(LeaderState::Opens as u8));
         let (ended, end) = watch::channel(None);
-        let beating = Beating {
+        let beating = BeatTask {
             window,
             keys: Keys::of(&cluster),
             record,
@@ -118,7 +118,7 @@ impl Beats {
     }
 }
 
-struct Beating {
+struct BeatTask {
     window: EtcdWindow,
     keys: Keys,
     record: NodeRecord,
@@ -128,7 +128,7 @@ struct Beating {
     ended: watch::Sender<Option<LeaderEnd>>,
 }
 
-impl Beating {
+impl BeatTask {
     fn run(mut self, newest_record: &dyn Fn() -> u64) {
         for count in 0_u64.. {
             let state = self.state();

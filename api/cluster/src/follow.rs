@@ -63,7 +63,7 @@ pub struct Node {
 }
 
 /// The notices to the runner of a follower's doors.
-pub trait Following {
+pub trait FollowerNotices {
     /// The node has the cluster's chain, up to this record.
     /// Errors: that cannot be noted.
     fn joined(&self, tip: RecordSeq) -> std::io::Result<()>;
@@ -77,7 +77,7 @@ pub trait Following {
 pub fn follow(
     mut standby: Standby,
     mut node: Node,
-    doors: &dyn Following,
+    doors: &dyn FollowerNotices,
 ) -> Result<Option<Engine>, FollowError> {
     let directory = standby.engine().directory().id();
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
@@ -168,7 +168,7 @@ fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, O
 }
 
 /// The result of a look at the window.
-struct Seen {
+struct WindowState {
     tip: WindowTip,
     /// Changes while the leader lives.
     sign: Vec<u8>,
@@ -176,14 +176,14 @@ struct Seen {
     state: Option<LeaderState>,
 }
 
-fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<Seen, OpenError> {
+fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<WindowState, OpenError> {
     let Pulse { tip, beat: beat_bytes, .. } = window.pulse().map_err(JournalError::Window)?;
     standby.catch_up_to(&tip, window)?;
     let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
     let state = beat.filter(|beat| beat.writer == tip.writer.to_string()).map(|beat| beat.state);
     let mut sign = tip.position.to_bytes().to_vec();
     sign.extend(beat_bytes);
-    Ok(Seen { tip, sign, state })
+    Ok(WindowState { tip, sign, state })
 }
 
 /// A connection to the leader's door: where it breaks and no other is accepted, the process is dead,

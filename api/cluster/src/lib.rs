@@ -33,7 +33,7 @@ pub use beats::{Beats, LeaderEnd};
 pub use clocks::ClockStanding;
 pub use etcd::EtcdError;
 pub use etcd_watch::watch_etcd;
-pub use follow::{FollowError, Following, Node, follow};
+pub use follow::{FollowError, FollowerNotices, Node, follow};
 pub use members::{ClusterView, Leader, NodeRecord};
 pub use notes::{LeaderNotes, Note, NotesError};
 pub use status::{EtcdView, NodeStatus};

@@ -151,8 +151,8 @@ pub(crate) struct Compare {
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]
     pub(crate) key: Bytes,
-    #[prost(oneof = "Expected", tags = "4, 7")]
-    pub(crate) expected: Option<Expected>,
+    #[prost(oneof = "ExpectedValue", tags = "4, 7")]
+    pub(crate) expected: Option<ExpectedValue>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
@@ -170,7 +170,7 @@ pub(crate) enum CompareTarget {
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedValue {
     /// How often the key was put since it is there; 0 where it is not.
     #[prost(int64, tag = "4")]
     Version(i64),
@@ -223,7 +223,7 @@ pub(crate) struct StatusResponse {
 impl Compare {
     /// The condition that the value of a key is this one.
     pub(crate) fn value(key: impl Into<Bytes>, value: Bytes) -> Self {
-        let expected = Some(Expected::Value(value));
+        let expected = Some(ExpectedValue::Value(value));
         let (result, target) = (CompareResult::Equal.into(), CompareTarget::Value.into());
         Self { result, target, key: key.into(), expected }
     }
@@ -235,7 +235,7 @@ impl Compare {
 
     /// The condition that a key does not exist.
     pub(crate) fn absent(key: impl Into<Bytes>) -> Self {
-        let expected = Some(Expected::Version(0));
+        let expected = Some(ExpectedValue::Version(0));
         let (result, target) = (CompareResult::Equal.into(), CompareTarget::Version.into());
         Self { result, target, key: key.into(), expected }
     }

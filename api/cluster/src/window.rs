@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use cardswitch_engine::journal::window::{Appended, ChainWindow, WindowError, WindowTip, WriterId};
+use cardswitch_engine::journal::window::{
+    AppendOutcome, ChainWindow, WindowError, WindowTip, WriterId,
+};
 use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, StoredBatch};
 
 use crate::address::ClusterAddress;
@@ -265,8 +267,8 @@ impl ChainWindow for EtcdWindow {
         &mut self,
         after: &WindowTip,
         batches: &[SealedBatch],
-    ) -> Result<Appended, WindowError> {
-        let Some(last) = batches.last() else { return Ok(Appended::Written) };
+    ) -> Result<AppendOutcome, WindowError> {
+        let Some(last) = batches.last() else { return Ok(AppendOutcome::Written) };
         let tip_key = self.keys.tip();
         let new = WindowTip { position: last.position(), writer: self.writer };
         let mut writes: Vec<RequestOp> = batches
@@ -290,10 +292,10 @@ impl ChainWindow for EtcdWindow {
             success: writes,
         })?;
         if !answer.succeeded {
-            return Ok(Appended::Refused);
+            return Ok(AppendOutcome::Refused);
         }
         self.compact(answer.header.unwrap_or_default().revision);
-        Ok(Appended::Written)
+        Ok(AppendOutcome::Written)
     }
 
     fn read_from(

@@ -12,7 +12,7 @@ use crate::{DialectError, jpos, moov, parse};
 
 /// How something is written, of what dialect files know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum FieldNotation {
     /// Text; digits as text.
     Text(Letters),
     /// Two digits a byte.
@@ -45,12 +45,12 @@ impl Letters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix {
     pub(crate) digits: usize,
-    pub(crate) written: Written,
+    pub(crate) written: FieldNotation,
 }
 
 /// A field as another tool describes it.
 #[derive(Clone, Debug)]
-pub(crate) struct Described {
+pub(crate) struct FieldDescription {
     pub(crate) number: u8,
     /// Its line in the specification, from 1.
     pub(crate) line: usize,
@@ -60,25 +60,25 @@ pub(crate) struct Described {
     pub(crate) is_signed: bool,
     pub(crate) len_max: usize,
     pub(crate) prefix: Option<Prefix>,
-    pub(crate) written: Written,
+    pub(crate) written: FieldNotation,
 }
 
 /// A whole specification.
 #[derive(Clone, Debug)]
 pub(crate) struct Described8583 {
-    pub(crate) mti: Written,
-    pub(crate) bitmap: Written,
-    pub(crate) fields: Vec<Described>,
+    pub(crate) mti: FieldNotation,
+    pub(crate) bitmap: FieldNotation,
+    pub(crate) fields: Vec<FieldDescription>,
 }
 
 impl Described8583 {
     /// The layout of a specification's fields, sorted by their numbers.
     /// Errors: no message type or no bitmap.
     pub(crate) fn of(
-        mti: Option<Written>,
-        bitmap: Option<Written>,
-        mut fields: Vec<Described>,
-    ) -> Result<Self, Refused> {
+        mti: Option<FieldNotation>,
+        bitmap: Option<FieldNotation>,
+        mut fields: Vec<FieldDescription>,
+    ) -> Result<Self, SpecificationFault> {
         fields.sort_by_key(|field| field.number);
         let missing = |what: &str| (1, format!("no field {what}"));
         let mti = mti.ok_or_else(|| missing("0, the message type"))?;
@@ -88,13 +88,16 @@ impl Described8583 {
 }
 
 /// The fault of a specification, and its line.
-pub(crate) type Refused = (usize, String);
+pub(crate) type SpecificationFault = (usize, String);
 
 /// The dialect file of a specification; `file` is its name in errors.
 /// Errors: no specification of a known tool; a layout that a dialect file cannot express.
 pub fn import(file: &str, text: &str) -> Result<String, DialectError> {
-    let refuse =
-        |(line, reason): Refused| DialectError { file: file.to_owned(), line: Some(line), reason };
+    let refuse = |(line, reason): SpecificationFault| DialectError {
+        file: file.to_owned(),
+        line: Some(line),
+        reason,
+    };
     let begin = text.trim_start();
     let described = if begin.starts_with('{') {
         moov::read(text).map_err(refuse)?
@@ -119,11 +122,11 @@ pub fn import(file: &str, text: &str) -> Result<String, DialectError> {
 fn render(file: &str, described: &Described8583) -> (String, usize) {
     let name = file.rsplit('/').next().unwrap_or(file);
     let letters = match described.mti {
-        Written::Text(letters) => letters,
+        FieldNotation::Text(letters) => letters,
         _ => Letters::Ascii,
     };
-    let mti = if matches!(described.mti, Written::Packed { .. }) { "bcd" } else { "text" };
-    let bitmap = if described.bitmap == Written::Bytes { "binary" } else { "hex" };
+    let mti = if matches!(described.mti, FieldNotation::Packed { .. }) { "bcd" } else { "text" };
+    let bitmap = if described.bitmap == FieldNotation::Bytes { "binary" } else { "hex" };
     let mut text = format!(
         "# Made of {name}, which does not say the edition of the standard and the length before a message.\n\
          base = \"none\"\nversion = 1987\ntext = \"{}\"\nmti = \"{mti}\"\nbitmap = \"{bitmap}\"\nlength = \"binary2\"\n\n[fields]\n",
@@ -137,16 +140,16 @@ fn render(file: &str, described: &Described8583) -> (String, usize) {
     (text, first_field_line)
 }
 
-fn entry(described: &Described, letters: Letters) -> String {
+fn entry(described: &FieldDescription, letters: Letters) -> String {
     let dots = described.prefix.map_or(0, |prefix| prefix.digits);
     let class = class_of(described).code();
     let format = format!("\"{class} {}{}\"", ".".repeat(dots), described.len_max);
     let mut keys = Vec::new();
     let own = match described.written {
-        Written::Text(own) | Written::Hex(own) => own,
+        FieldNotation::Text(own) | FieldNotation::Hex(own) => own,
         // The prefix may be of another alphabet.
         _ => match described.prefix.map(|prefix| prefix.written) {
-            Some(Written::Text(own)) => own,
+            Some(FieldNotation::Text(own)) => own,
             _ => letters,
         },
     };
@@ -154,23 +157,23 @@ fn entry(described: &Described, letters: Letters) -> String {
         keys.push(format!("text = \"{}\"", own.name()));
     }
     match described.written {
-        Written::Packed { is_left_filled } => {
+        FieldNotation::Packed { is_left_filled } => {
             keys.push("digits = \"bcd\"".to_owned());
             if !is_left_filled {
                 keys.push("filler = \"right\"".to_owned());
             }
         }
-        Written::Hex(_) => {
+        FieldNotation::Hex(_) => {
             keys.push("bytes = \"hex\"".to_owned());
             if dots > 0 {
                 keys.push("counted = \"bytes\"".to_owned());
             }
         }
-        Written::Text(_) | Written::Bytes => {}
+        FieldNotation::Text(_) | FieldNotation::Bytes => {}
     }
     match described.prefix.map(|prefix| prefix.written) {
-        Some(Written::Packed { .. }) => keys.push("prefix = \"bcd\"".to_owned()),
-        Some(Written::Bytes) => keys.push("prefix = \"binary\"".to_owned()),
+        Some(FieldNotation::Packed { .. }) => keys.push("prefix = \"bcd\"".to_owned()),
+        Some(FieldNotation::Bytes) => keys.push("prefix = \"binary\"".to_owned()),
         _ => {}
     }
     match keys.is_empty() {
@@ -180,15 +183,15 @@ fn entry(described: &Described, letters: Letters) -> String {
 }
 
 /// The class of the field: that of the standard, where that can be written so.
-fn class_of(described: &Described) -> Class {
+fn class_of(described: &FieldDescription) -> Class {
     let standard = field(described.number).map_or(Class::Printable, |spec| spec.class);
     match described.written {
-        Written::Bytes | Written::Hex(_) => Class::Binary,
+        FieldNotation::Bytes | FieldNotation::Hex(_) => Class::Binary,
         _ if described.is_signed => Class::SignedDigits,
-        Written::Packed { .. } if standard == Class::Track => Class::Track,
-        Written::Packed { .. } => Class::Digits,
-        Written::Text(_) if standard == Class::Binary => Class::Printable,
-        Written::Text(_) if described.is_numeric && standard != Class::Track => Class::Digits,
-        Written::Text(_) => standard,
+        FieldNotation::Packed { .. } if standard == Class::Track => Class::Track,
+        FieldNotation::Packed { .. } => Class::Digits,
+        FieldNotation::Text(_) if standard == Class::Binary => Class::Printable,
+        FieldNotation::Text(_) if described.is_numeric && standard != Class::Track => Class::Digits,
+        FieldNotation::Text(_) => standard,
     }
 }

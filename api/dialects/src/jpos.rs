@@ -13,7 +13,9 @@ use quick_xml::events::attributes::Attributes;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-use crate::import::{Described, Described8583, Letters, Prefix, Refused, Written};
+use crate::import::{
+    Described8583, FieldDescription, FieldNotation, Letters, Prefix, SpecificationFault,
+};
 
 /// An `isofield` or `isofieldpackager`.
 struct Element {
@@ -24,8 +26,8 @@ struct Element {
 }
 
 /// Reads a packager.
-pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
-    let (mut mti, mut bitmap, mut fields) = (None, None, Vec::<Described>::new());
+pub(crate) fn read(text: &str) -> Result<Described8583, SpecificationFault> {
+    let (mut mti, mut bitmap, mut fields) = (None, None, Vec::<FieldDescription>::new());
     for (line, element) in elements(text)? {
         let number = element.number;
         let refuse = |reason: String| (line, format!("field {number}: {reason}"));
@@ -46,7 +48,7 @@ pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
 }
 
 /// The fields of the message itself, each with its line; those within fields are part of them.
-fn elements(text: &str) -> Result<Vec<(usize, Element)>, Refused> {
+fn elements(text: &str) -> Result<Vec<(usize, Element)>, SpecificationFault> {
     let mut reader = Reader::from_str(text);
     let (mut found, mut depth) = (Vec::new(), 0_usize);
     loop {
@@ -79,7 +81,7 @@ fn is_field(start: &BytesStart<'_>) -> bool {
     matches!(start.name().as_ref(), "isofield" | "isofieldpackager")
 }
 
-fn element(start: &BytesStart<'_>, line: usize) -> Result<Element, Refused> {
+fn element(start: &BytesStart<'_>, line: usize) -> Result<Element, SpecificationFault> {
     let value = |name: &str| attribute(start.attributes(), name);
     let number = value("id").and_then(|id| id.parse().ok());
     let number = number.ok_or((line, "a field without an `id`".to_owned()))?;
@@ -102,7 +104,7 @@ fn attribute(attributes: Attributes<'_>, name: &str) -> Option<String> {
 /// The layout that the name of a class means.
 struct Layout {
     prefix: Option<Prefix>,
-    written: Written,
+    written: FieldNotation,
     is_numeric: bool,
     is_signed: bool,
 }
@@ -123,30 +125,30 @@ impl Layout {
             Some(kind) if family == "IFB" && count > 0 => (kind, true),
             _ => (kind, false),
         };
-        let packed = Written::Packed { is_left_filled: element.is_left_filled };
+        let packed = FieldNotation::Packed { is_left_filled: element.is_left_filled };
         let prefix = match (count, family) {
             (0, _) => None,
-            (1..=4, "IFB") if is_binary_length => Some(Written::Bytes),
-            (1..=4, "IFB") => Some(Written::Packed { is_left_filled: true }),
-            (1..=4, "IFA" | "IFE") => Some(Written::Text(letters)),
+            (1..=4, "IFB") if is_binary_length => Some(FieldNotation::Bytes),
+            (1..=4, "IFB") => Some(FieldNotation::Packed { is_left_filled: true }),
+            (1..=4, "IFA" | "IFE") => Some(FieldNotation::Text(letters)),
             _ => return Err(refuse()),
         };
         let (is_numeric, is_signed) = (kind.starts_with("NUM"), kind == "AMOUNT");
         let written = match (kind, family) {
             ("NUMERIC" | "NUM" | "AMOUNT", "IFB") => packed,
-            ("NUMERIC" | "NUM" | "AMOUNT", "IFA" | "IFE") => Written::Text(letters),
-            ("CHAR", _) => Written::Text(letters),
-            ("ECHAR", "IF" | "IFB") => Written::Text(Letters::Ebcdic),
-            ("BINARY" | "BITMAP", "IFA") => Written::Hex(letters),
-            ("BINARY" | "BITMAP", "IFB" | "IFE") => Written::Bytes,
+            ("NUMERIC" | "NUM" | "AMOUNT", "IFA" | "IFE") => FieldNotation::Text(letters),
+            ("CHAR", _) => FieldNotation::Text(letters),
+            ("ECHAR", "IF" | "IFB") => FieldNotation::Text(Letters::Ebcdic),
+            ("BINARY" | "BITMAP", "IFA") => FieldNotation::Hex(letters),
+            ("BINARY" | "BITMAP", "IFB" | "IFE") => FieldNotation::Bytes,
             _ => return Err(refuse()),
         };
         let prefix = prefix.map(|written| Prefix { digits: count, written });
         Ok(Self { prefix, written, is_numeric, is_signed })
     }
 
-    fn described(self, number: u8, line: usize, len_max: usize) -> Described {
+    fn described(self, number: u8, line: usize, len_max: usize) -> FieldDescription {
         let Self { prefix, written, is_numeric, is_signed } = self;
-        Described { number, line, is_numeric, is_signed, len_max, prefix, written }
+        FieldDescription { number, line, is_numeric, is_signed, len_max, prefix, written }
     }
 }

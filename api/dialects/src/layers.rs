@@ -18,7 +18,7 @@ const BASES_MAX: usize = 4;
 
 /// The settings of a file together with those below it.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Layered {
+pub(crate) struct LayeredSettings {
     pub(crate) version: Version,
     pub(crate) text: TextName,
     pub(crate) mti: DigitsName,
@@ -35,7 +35,7 @@ pub(crate) struct Layered {
     pub(crate) fields: BTreeMap<u8, (Option<usize>, FieldTable)>,
 }
 
-impl Layered {
+impl LayeredSettings {
     /// The settings of a file's text.
     /// Errors: a setting that a file cannot have, or a missing base.
     pub(crate) fn of(file: &str, text: &str) -> Result<Self, DialectError> {
@@ -130,14 +130,14 @@ impl Layered {
     }
 }
 
-type Placed = (Option<usize>, FieldTable);
+type NumberedField = (Option<usize>, FieldTable);
 
 /// A field with its line, and its number.
 fn entry_of(
     number: &str,
     entry: Spanned<FieldEntry>,
     text: &str,
-) -> Result<(Placed, u8), (usize, String)> {
+) -> Result<(NumberedField, u8), (usize, String)> {
     let line = line_of(text, entry.span().start);
     let parsed = number.parse().ok().filter(|number| (2..=128).contains(number));
     let field =

@@ -6,7 +6,9 @@ use cardswitch_iso8583::line_of;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::import::{Described, Described8583, Letters, Prefix, Refused, Written};
+use crate::import::{
+    Described8583, FieldDescription, FieldNotation, Letters, Prefix, SpecificationFault,
+};
 
 #[derive(Deserialize)]
 struct MoovSpecification<'t> {
@@ -28,7 +30,7 @@ struct MoovField<'t> {
 }
 
 /// Reads a specification.
-pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
+pub(crate) fn read(text: &str) -> Result<Described8583, SpecificationFault> {
     let specification: MoovSpecification<'_> = serde_json::from_str(text).map_err(of_json)?;
     let (mut mti, mut bitmap, mut fields) = (None, None, Vec::new());
     for (number, raw) in specification.fields {
@@ -52,11 +54,11 @@ pub(crate) fn read(text: &str) -> Result<Described8583, Refused> {
     Described8583::of(mti, bitmap, fields)
 }
 
-fn of_json(error: serde_json::Error) -> Refused {
+fn of_json(error: serde_json::Error) -> SpecificationFault {
     (error.line(), error.to_string())
 }
 
-fn described(number: u8, line: usize, field: &MoovField<'_>) -> Result<Described, String> {
+fn described(number: u8, line: usize, field: &MoovField<'_>) -> Result<FieldDescription, String> {
     let prefix = prefix(&field.prefix)?;
     let is_known = matches!(
         field.kind.as_str(),
@@ -65,7 +67,7 @@ fn described(number: u8, line: usize, field: &MoovField<'_>) -> Result<Described
     if !is_known {
         return Err(format!("type `{}` cannot be said in a dialect file", field.kind));
     }
-    Ok(Described {
+    Ok(FieldDescription {
         number,
         line,
         is_numeric: field.kind == "Numeric",
@@ -76,16 +78,16 @@ fn described(number: u8, line: usize, field: &MoovField<'_>) -> Result<Described
     })
 }
 
-fn written(field: &MoovField<'_>) -> Result<Written, String> {
+fn written(field: &MoovField<'_>) -> Result<FieldNotation, String> {
     Ok(match field.enc.as_str() {
-        "ASCII" => Written::Text(Letters::Ascii),
-        "EBCDIC" => Written::Text(Letters::Ebcdic),
-        "EBCDIC1047" => Written::Text(Letters::Ebcdic1047),
-        "BCD" => Written::Packed { is_left_filled: true },
-        "LBCD" => Written::Packed { is_left_filled: false },
+        "ASCII" => FieldNotation::Text(Letters::Ascii),
+        "EBCDIC" => FieldNotation::Text(Letters::Ebcdic),
+        "EBCDIC1047" => FieldNotation::Text(Letters::Ebcdic1047),
+        "BCD" => FieldNotation::Packed { is_left_filled: true },
+        "LBCD" => FieldNotation::Packed { is_left_filled: false },
         // Text that stands for bytes is these bytes on the wire.
-        "Binary" | "ASCIIToHex" => Written::Bytes,
-        "Hex" | "HexToASCII" => Written::Hex(Letters::Ascii),
+        "Binary" | "ASCIIToHex" => FieldNotation::Bytes,
+        "Hex" | "HexToASCII" => FieldNotation::Hex(Letters::Ascii),
         // The parts of a composite are taken as a whole: as text where all of them are.
         "" if field.subfields.is_some() => {
             let parts = field.subfields.map_or("", RawValue::get);
@@ -96,14 +98,14 @@ fn written(field: &MoovField<'_>) -> Result<Written, String> {
 }
 
 /// How a composite is written, by the encodings in its parts without white space.
-fn composite(parts: &str) -> Written {
+fn composite(parts: &str) -> FieldNotation {
     let encodings: Vec<_> =
         parts.split("\"enc\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let all = |name: &str| !encodings.is_empty() && encodings.iter().all(|one| *one == name);
     match (all("ASCII"), all("EBCDIC")) {
-        (true, _) => Written::Text(Letters::Ascii),
-        (_, true) => Written::Text(Letters::Ebcdic),
-        _ => Written::Bytes,
+        (true, _) => FieldNotation::Text(Letters::Ascii),
+        (_, true) => FieldNotation::Text(Letters::Ebcdic),
+        _ => FieldNotation::Bytes,
     }
 }
 
@@ -119,12 +121,12 @@ fn prefix(name: &str) -> Result<Option<Prefix>, String> {
     }
     let of = |written, digits| Ok(Some(Prefix { digits, written }));
     match kind {
-        "ASCII" => of(Written::Text(Letters::Ascii), digits),
-        "EBCDIC" => of(Written::Text(Letters::Ebcdic), digits),
-        "EBCDIC1047" => of(Written::Text(Letters::Ebcdic1047), digits),
-        "BCD" => of(Written::Packed { is_left_filled: true }, digits),
+        "ASCII" => of(FieldNotation::Text(Letters::Ascii), digits),
+        "EBCDIC" => of(FieldNotation::Text(Letters::Ebcdic), digits),
+        "EBCDIC1047" => of(FieldNotation::Text(Letters::Ebcdic1047), digits),
+        "BCD" => of(FieldNotation::Packed { is_left_filled: true }, digits),
         // Here an L is a byte.
-        "Binary" if digits <= 2 => of(Written::Bytes, digits + 1),
+        "Binary" if digits <= 2 => of(FieldNotation::Bytes, digits + 1),
         _ => Err(refuse()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cardswitch_iso8583::field_form::{Coding, Counted, FieldForm, FieldLength, Filler};
+use cardswitch_iso8583::field_form::{Coding, FieldForm, FieldLength, Filler, LengthUnit};
 use cardswitch_iso8583::length_prefix::LengthDigits;
 use cardswitch_iso8583::translation::{
     FieldPart, FieldShape, FieldTags, ReadValue, Tables, TablesError, TypeForm, WireField,
@@ -17,11 +17,11 @@ use crate::file::{
     BytesName, CountedName, DigitsName, FieldTable, FillerName, PrefixName, ShapeName, TagsTable,
     TextName,
 };
-use crate::layers::Layered;
+use crate::layers::LayeredSettings;
 
 /// The dialect that a text describes.
 pub(crate) fn dialect_of(file: &str, text: &str) -> Result<Dialect, DialectError> {
-    let said = Layered::of(file, text)?;
+    let said = LayeredSettings::of(file, text)?;
     let refuse = |line, reason| DialectError { file: file.to_owned(), line, reason };
     let length: LengthPrefix =
         said.length.parse().map_err(|reason| refuse(line_with(text, "length"), reason))?;
@@ -58,7 +58,7 @@ fn line_with(text: &str, start: &str) -> Option<usize> {
     text.lines().position(|line| line.trim_start().starts_with(start)).map(|line| line + 1)
 }
 
-fn types_of(said: &Layered) -> Result<TypeForm, String> {
+fn types_of(said: &LayeredSettings) -> Result<TypeForm, String> {
     let digits = |text: &String| {
         let digits: Option<[u8; 4]> = text.as_bytes().try_into().ok();
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_digit));
@@ -79,7 +79,7 @@ fn types_of(said: &Layered) -> Result<TypeForm, String> {
     Ok(TypeForm { coding, version: said.version.digit(), pairs })
 }
 
-fn field_of(said: &Layered, number: u8, table: &FieldTable) -> Result<WireField, String> {
+fn field_of(said: &LayeredSettings, number: u8, table: &FieldTable) -> Result<WireField, String> {
     let form = form_of(said, table)?;
     let parts = parts_of(number, &form, table)?;
     if parts.is_empty() && !table.read.is_empty() {
@@ -96,7 +96,7 @@ fn field_of(said: &Layered, number: u8, table: &FieldTable) -> Result<WireField,
     Ok(WireField { form, parts, is_repeated: table.repeated, shape })
 }
 
-fn form_of(said: &Layered, table: &FieldTable) -> Result<FieldForm, String> {
+fn form_of(said: &LayeredSettings, table: &FieldTable) -> Result<FieldForm, String> {
     let (class, prefix_digits, len_max) = parse_format(&table.format)?;
     let text = alphabet(table.text.unwrap_or(said.text));
     let is_fixed = prefix_digits == 0;
@@ -126,9 +126,9 @@ fn form_of(said: &Layered, table: &FieldTable) -> Result<FieldForm, String> {
     };
     let counted = match table.counted.unwrap_or(said.counted) {
         // A fixed field has the length that is said.
-        _ if is_fixed => Counted::Characters,
-        CountedName::Characters => Counted::Characters,
-        CountedName::Bytes => Counted::Bytes,
+        _ if is_fixed => LengthUnit::Characters,
+        CountedName::Characters => LengthUnit::Characters,
+        CountedName::Bytes => LengthUnit::Bytes,
     };
     let length =
         if is_fixed { FieldLength::Fixed } else { FieldLength::Variable(prefix_digits, digits) };

@@ -16,14 +16,14 @@ use golden_message::GoldenMessage;
 mod golden_message;
 
 /// A golden file, in terms of its dialect and of the default one.
-struct Golden {
+struct GoldenFile {
     dialect: Dialect,
     frame: Vec<u8>,
     /// In the default dialect.
     plain: Vec<u8>,
 }
 
-impl Golden {
+impl GoldenFile {
     fn read(path: &Path) -> Self {
         let listed = GoldenMessage::read(path);
         let dialect = cardswitch_dialects::find(&listed.dialect).unwrap();
@@ -40,7 +40,7 @@ fn golden_files() -> Vec<PathBuf> {
 #[test]
 fn golden_messages_are_read_and_written_as_another_codec_has_them() {
     for path in golden_files() {
-        let Golden { dialect, frame, plain } = Golden::read(&path);
+        let GoldenFile { dialect, frame, plain } = GoldenFile::read(&path);
         let translation = dialect.translation.unwrap();
         let (mut read, mut repeated, mut written) = (Vec::new(), RepeatedFields::NONE, Vec::new());
         let fault = translation.read(&frame, &mut read, &mut repeated).err();
@@ -60,7 +60,7 @@ fn reversals_of_1993_are_written_without_a_request() {
     for (file, function) in [("1400_reversal_by_56", "400"), ("1421_partial_reversal", "401")] {
         let path =
             golden_files().into_iter().find(|path| path.ends_with(format!("{file}.1993.txt")));
-        let Golden { dialect, plain, .. } = Golden::read(&path.unwrap());
+        let GoldenFile { dialect, plain, .. } = GoldenFile::read(&path.unwrap());
         let translation = dialect.translation.unwrap();
         let message = decode(&plain).unwrap();
         let mut untold = MessageBuilder::new(message.mti());
@@ -81,7 +81,7 @@ fn reversals_of_1993_are_written_without_a_request() {
 #[test]
 fn every_truncation_of_a_golden_message_is_told() {
     for path in golden_files() {
-        let Golden { dialect, frame, .. } = Golden::read(&path);
+        let GoldenFile { dialect, frame, .. } = GoldenFile::read(&path);
         let translation = dialect.translation.unwrap();
         for end in 0..frame.len() {
             let mut plain = Vec::new();

@@ -22,7 +22,7 @@ pub enum Content {
 
 /// An endpoint and the events that it may be sent now.
 #[derive(Debug)]
-pub struct Addressed {
+pub struct EndpointEvents {
     /// The endpoint as the tables show it.
     pub endpoint: WebhookEndpoint,
     /// The companies whose events it may see; they rise.
@@ -48,14 +48,14 @@ impl Content {
         &self,
         snapshot: &Snapshot,
         endpoint: &WebhookEndpoint,
-    ) -> Result<Option<Addressed>, StoreError> {
+    ) -> Result<Option<EndpointEvents>, StoreError> {
         let endpoint = snapshot.own::<WebhookEndpoint>(endpoint.company, endpoint.id)?;
         let is_told =
             |endpoint: &WebhookEndpoint| endpoint.is_enabled() || !matches!(self, Self::Events(_));
         let Some(endpoint) = endpoint.filter(is_told) else { return Ok(None) };
         let companies = companies_of(snapshot, &endpoint)?;
         let events = self.events(snapshot, endpoint.id)?;
-        Ok(Some(Addressed { endpoint, companies, events }))
+        Ok(Some(EndpointEvents { endpoint, companies, events }))
     }
 
     fn events(

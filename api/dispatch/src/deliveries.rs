@@ -15,7 +15,7 @@
 //! last two days. A file that could not be written is opened anew before it is written again: redb
 //! takes nothing any more after a fault.
 //!
-//! A node of a cluster writes all but the attempts elsewhere, too (`DeliveriesElsewhere`), and
+//! A node of a cluster writes all but the attempts elsewhere, too (`RemoteDeliveries`), and
 //! resumes from the values that the former leader has written there: `lane/<id>`, `followed` and
 //! `series`.
 
@@ -163,7 +163,7 @@ pub type PlacedAttempt = (WebhookEndpointId, u64, Attempt);
 
 /// The state read when the switch started.
 #[derive(Debug, Default)]
-pub struct Loaded {
+pub struct SavedDeliveries {
     /// The last event that was handed to lanes; none in a new file.
     pub followed: Option<EventPlace>,
     /// Every endpoint's lane, and how many attempts it has had.
@@ -228,7 +228,7 @@ pub type Storage = Box<dyn Fn() -> Result<SharedBackend, DatabaseError> + Send +
 pub type SeriesDraw = Box<dyn Fn() -> Uuid + Send + Sync>;
 
 /// A place that outlives this machine.
-pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
+pub trait RemoteDeliveries: Send + Sync + std::fmt::Debug {
     /// Returns the values there, by name, and lets nobody but the caller write from then on.
     /// Errors: the reason why that cannot be.
     fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String>;
@@ -242,7 +242,7 @@ pub trait DeliveriesElsewhere: Send + Sync + std::fmt::Debug {
 pub struct Deliveries {
     storage: Storage,
     draw_series: SeriesDraw,
-    elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
+    elsewhere: Option<Box<dyn RemoteDeliveries>>,
     /// None after a fault, until it is opened anew.
     database: Mutex<Option<Database>>,
     series: Mutex<Uuid>,
@@ -274,7 +274,7 @@ impl Deliveries {
 
     /// The same, and `elsewhere` too.
     #[must_use]
-    pub fn and(self, elsewhere: Option<Box<dyn DeliveriesElsewhere>>) -> Self {
+    pub fn and(self, elsewhere: Option<Box<dyn RemoteDeliveries>>) -> Self {
         Self { elsewhere, ..self }
     }
 
@@ -285,7 +285,7 @@ impl Deliveries {
     }
 
     /// The state without the attempts: that of `elsewhere`, if there is any.
-    pub fn load(&self) -> Result<Loaded, DeliveriesError> {
+    pub fn load(&self) -> Result<SavedDeliveries, DeliveriesError> {
         let here = self.load_here()?;
         let Some(elsewhere) = &self.elsewhere else { return Ok(here) };
         let found = elsewhere.take_over().map_err(DeliveriesError::Elsewhere)?;
@@ -302,10 +302,10 @@ impl Deliveries {
         if let Some(series) = series {
             *self.series.lock() = series;
         }
-        Ok(Loaded { followed: loaded.followed, lanes: changes.lanes })
+        Ok(SavedDeliveries { followed: loaded.followed, lanes: changes.lanes })
     }
 
-    fn load_here(&self) -> Result<Loaded, DeliveriesError> {
+    fn load_here(&self) -> Result<SavedDeliveries, DeliveriesError> {
         self.with_database(|database| {
             let read_txn = database.begin_read()?;
             let follower = read_txn.open_table(FOLLOWER)?;
@@ -320,7 +320,7 @@ impl Deliveries {
                 let id = WebhookEndpointId(Uuid::from_bytes(id.value()));
                 lanes.push((id, parse(value.value())?));
             }
-            Ok(Loaded { followed, lanes })
+            Ok(SavedDeliveries { followed, lanes })
         })
     }
 
@@ -463,8 +463,10 @@ fn values_of(
     Ok(values)
 }
 
-fn parse_values(values: Vec<(String, Vec<u8>)>) -> Result<(Loaded, Option<Uuid>), DeliveriesError> {
-    let (mut loaded, mut series) = (Loaded::default(), None);
+fn parse_values(
+    values: Vec<(String, Vec<u8>)>,
+) -> Result<(SavedDeliveries, Option<Uuid>), DeliveriesError> {
+    let (mut loaded, mut series) = (SavedDeliveries::default(), None);
     for (name, value) in values {
         if let Some(id) = name.strip_prefix(LANE_PREFIX) {
             let id = id.parse().map_err(|_| DeliveriesError::Value(CodecError::Cut))?;

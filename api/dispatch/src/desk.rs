@@ -8,7 +8,7 @@ use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use uuid::Uuid;
 
-use crate::due::Queued;
+use crate::endpoint_queue::QueuePlace;
 use crate::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 
 /// How many events of all companies are read at a time for a lane, so that a lane with much to read
@@ -34,7 +34,7 @@ pub(crate) struct Desk {
     /// do not turn it on again, only a person does.
     pub(crate) gone_url: Option<String>,
     /// Its place among those that have something to send.
-    pub(crate) queued: Option<Queued>,
+    pub(crate) queued: Option<QueuePlace>,
     /// Whether it stands among those that read the log by themselves.
     pub(crate) is_queued_behind: bool,
 }
@@ -71,8 +71,8 @@ impl Desk {
         snapshot: &Snapshot,
         companies: &[CompanySlot],
         followed: EventNumber,
-    ) -> Result<Missed, StoreError> {
-        let mut missed = Missed::default();
+    ) -> Result<MissedEvents, StoreError> {
+        let mut missed = MissedEvents::default();
         let Some(app) = self.endpoint.app else { return Ok(missed) };
         let upto = self.lane.read_upto(followed);
         let is_gained = |company: &&CompanySlot| self.companies.binary_search(company).is_err();
@@ -100,8 +100,8 @@ impl Desk {
     }
 
     /// Hands the lane the events that it has read past. Returns whether there were any.
-    pub(crate) fn take_missed(&mut self, missed: Missed, followed: EventNumber) -> bool {
-        let Missed { entries, again_after } = missed;
+    pub(crate) fn take_missed(&mut self, missed: MissedEvents, followed: EventNumber) -> bool {
+        let MissedEvents { entries, again_after } = missed;
         if self.lane.is_off() || (entries.is_empty() && again_after.is_none()) {
             return false;
         }
@@ -116,7 +116,7 @@ impl Desk {
 
 /// The events that a lane has read past although it is to deliver them.
 #[derive(Debug, Default)]
-pub(crate) struct Missed {
+pub(crate) struct MissedEvents {
     /// The events.
     pub(crate) entries: Vec<Entry>,
     /// The event after which the lane reads once more, where they are too many.

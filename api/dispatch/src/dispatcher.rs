@@ -27,12 +27,13 @@ use cardswitch_engine::store::{Snapshot, Store, StoreError};
 use uuid::Uuid;
 
 pub use self::keeping::Figures;
-pub use self::sending::{Asked, Done, Request, RequestReport};
+pub use self::sending::{EndedRequest, Request, RequestReport, WaitingCaller};
 use crate::deliveries::{
-    ATTEMPTS_MAX, Attempt, Changes, Deliveries, DeliveriesError, KeptLane, Loaded, PlacedAttempt,
+    ATTEMPTS_MAX, Attempt, Changes, Deliveries, DeliveriesError, KeptLane, PlacedAttempt,
+    SavedDeliveries,
 };
 use crate::desk::Desk;
-use crate::due::{Due, Line, Queued};
+use crate::endpoint_queue::{EndpointQueue, Line, QueuePlace};
 use crate::lane::{Entry, Health};
 
 /// How many events are read at a time.
@@ -49,7 +50,7 @@ pub const ORDERS_MAX: usize = 1_024;
 
 /// The present, as the driver knows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Now<'a> {
+pub struct StepContext<'a> {
     /// The tables.
     pub tables: &'a Store,
     /// The engine's time, by which messages are due.
@@ -119,7 +120,7 @@ pub struct Dispatcher {
     by_company: BTreeMap<CompanySlot, Vec<WebhookEndpointId>>,
     followed: EventPlace,
     /// Lanes with something to send, by when.
-    due: Due,
+    due: EndpointQueue,
     /// Lanes that read the log by themselves.
     behind: VecDeque<WebhookEndpointId>,
     dirty: BTreeSet<WebhookEndpointId>,
@@ -170,7 +171,7 @@ impl Dispatcher {
             desks: BTreeMap::new(),
             by_company: BTreeMap::new(),
             followed,
-            due: Due::default(),
+            due: EndpointQueue::default(),
             behind: VecDeque::new(),
             dirty: BTreeSet::new(),
             removed: Vec::new(),
@@ -196,7 +197,7 @@ impl Dispatcher {
     }
 
     /// Does the work that is due, a bounded part of it.
-    pub fn step(&mut self, now: Now<'_>) -> Progress {
+    pub fn step(&mut self, now: StepContext<'_>) -> Progress {
         if (self.is_stale || now.uptime >= self.reload_at) && now.uptime >= self.reload_from {
             self.catch_up_with_changes(now);
             return Progress::Reloaded;
@@ -247,7 +248,7 @@ impl Dispatcher {
     }
 
     /// Reads on in the log and hands each event to the lanes of its company.
-    fn follow(&mut self, now: Now<'_>) -> Result<bool, StoreError> {
+    fn follow(&mut self, now: StepContext<'_>) -> Result<bool, StoreError> {
         if self.by_company.is_empty() {
             return Ok(false);
         }
@@ -270,7 +271,7 @@ impl Dispatcher {
     }
 
     /// Has some of the lanes that are behind read the log by themselves.
-    fn catch_up(&mut self, now: Now<'_>) -> Result<bool, StoreError> {
+    fn catch_up(&mut self, now: StepContext<'_>) -> Result<bool, StoreError> {
         for _ in 0..LANES_READ_MAX.min(self.behind.len()) {
             let Some(id) = self.behind.pop_front() else { break };
             let Some(desk) = self.desks.get_mut(&id) else { continue };
@@ -297,9 +298,9 @@ impl Dispatcher {
         let line = Line::of(desk.lane.is_failing());
         // A lane with fresh events stands in line from the moment they came.
         let queued = desk.lane.due().map(|due| match desk.queued {
-            Some(queued) if due.0 == i64::MIN && queued.at <= now => Queued { line, ..queued },
-            _ if due.0 == i64::MIN => Queued { at: now, line },
-            _ => Queued { at: due, line },
+            Some(queued) if due.0 == i64::MIN && queued.at <= now => QueuePlace { line, ..queued },
+            _ if due.0 == i64::MIN => QueuePlace { at: now, line },
+            _ => QueuePlace { at: due, line },
         });
         self.due.put(id, desk.queued, queued);
         desk.queued = queued;
@@ -310,7 +311,7 @@ impl Dispatcher {
     }
 
     /// Carries out an order. If endpoints have changed, it waits until they are read.
-    pub fn obey(&mut self, order: Order, now: Now<'_>) {
+    pub fn obey(&mut self, order: Order, now: StepContext<'_>) {
         match order {
             Order::Reload(reply) => {
                 self.is_stale = true;
@@ -326,14 +327,14 @@ impl Dispatcher {
     }
 
     /// Reads endpoints as they are now, and carries out the orders that have waited for that.
-    fn catch_up_with_changes(&mut self, now: Now<'_>) {
+    fn catch_up_with_changes(&mut self, now: StepContext<'_>) {
         self.reload(now);
         for order in std::mem::take(&mut self.postponed) {
             self.carry_out(order, now);
         }
     }
 
-    fn carry_out(&mut self, order: Order, now: Now<'_>) {
+    fn carry_out(&mut self, order: Order, now: StepContext<'_>) {
         match order {
             Order::Reload(reply) => self.reloads.extend(reply),
             Order::Recover(id, after, reply) => {
@@ -386,7 +387,7 @@ fn read_kept(
     tables: &Store,
     decides_after: Timestamp,
 ) -> Result<(EventPlace, BTreeMap<WebhookEndpointId, KeptLane>), DeliveriesError> {
-    let Loaded { followed, mut lanes } = deliveries.load()?;
+    let SavedDeliveries { followed, mut lanes } = deliveries.load()?;
     let known = followed.unwrap_or_default();
     let resumed = tables.read().and_then(|snapshot| resume(&snapshot, known, decides_after));
     let resumed = resumed.map_err(|error| DeliveriesError::Log(Box::new(error)))?;

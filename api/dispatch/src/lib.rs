@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `schedule`, `lane` | the events still to be delivered to one endpoint, and when |
 //! | `content` | the content of a message, and its id |
-//! | `desk`, `due` | one endpoint at work; the endpoints with something to send |
+//! | `desk`, `endpoint_queue` | one endpoint at work; the endpoints with something to send |
 //! | `deliveries` | the stored state of all that |
 //! | `dispatcher` | follows the event log, and says what is to be sent and saved |
 //! | `mail` | letters that wait for a mail server |
@@ -18,7 +18,7 @@ pub mod content;
 pub mod deliveries;
 mod desk;
 pub mod dispatcher;
-mod due;
+mod endpoint_queue;
 pub mod lane;
 pub mod mail;
 pub mod schedule;

@@ -55,14 +55,14 @@ const FEW: usize = 1_024;
 
 /// How many connections a door has, and how many of them one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionBound {
+pub struct ConnectionLimits {
     /// All.
     pub max: usize,
     /// The most connections of one address, or of one IPv6 /64.
     pub per_address_max: usize,
 }
 
-impl ConnectionBound {
+impl ConnectionLimits {
     /// So many; one address has `per_address`, and half of them where that is not set.
     #[must_use]
     pub fn new(max: usize, per_address: Option<NonZeroUsize>) -> Self {
@@ -108,7 +108,7 @@ impl SendBounds {
 
 /// How many connections one address may have; half of all where absent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PerAddress {
+pub struct AddressLimits {
     /// Over HTTP.
     pub http: Option<NonZeroUsize>,
     /// Over ISO 8583.
@@ -119,9 +119,9 @@ pub struct PerAddress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorShares {
     /// Connections over HTTP.
-    pub http: ConnectionBound,
+    pub http: ConnectionLimits,
     /// Connections over ISO 8583.
-    pub iso8583: ConnectionBound,
+    pub iso8583: ConnectionLimits,
     /// Connections to the address for operators.
     pub operators_max: usize,
     /// Streams of the overview; of events as many again.
@@ -134,21 +134,21 @@ pub struct DescriptorShares {
 
 impl Default for DescriptorShares {
     fn default() -> Self {
-        Self::of(usize::MAX / PARTS, PerAddress::default())
+        Self::of(usize::MAX / PARTS, AddressLimits::default())
     }
 }
 
 impl DescriptorShares {
     /// The shares of so many.
     #[must_use]
-    pub fn of(descriptors: usize, per_address: PerAddress) -> Self {
+    pub fn of(descriptors: usize, per_address: AddressLimits) -> Self {
         let part = |parts: usize, max: usize| (descriptors / PARTS * parts).clamp(1, max);
         let http_max = part(HTTP_PARTS, HTTP_CONNECTIONS_MAX);
         let iso8583_max = part(ISO8583_PARTS, ISO8583_CONNECTIONS_MAX);
         let sends_max = part(SEND_PARTS, SENDS_FULL);
         Self {
-            http: ConnectionBound::new(http_max, per_address.http),
-            iso8583: ConnectionBound::new(iso8583_max, per_address.iso8583),
+            http: ConnectionLimits::new(http_max, per_address.http),
+            iso8583: ConnectionLimits::new(iso8583_max, per_address.iso8583),
             operators_max: part(OPERATOR_PARTS, OPERATOR_CONNECTIONS_MAX),
             // Streams are connections over HTTP: both kinds together leave half of these to requests.
             streams_max: (http_max / 4).clamp(1, STREAMS_MAX),
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn shares(descriptors: usize) -> DescriptorShares {
-        DescriptorShares::of(descriptors, PerAddress::default())
+        DescriptorShares::of(descriptors, AddressLimits::default())
     }
 
     /// All that may be open at a time; streams are connections over HTTP.
@@ -210,7 +210,7 @@ mod tests {
             (65_536, (10_000, 5_000), (16_384, 8_192), 64, 1_000, 256),
             (usize::MAX, (10_000, 5_000), (16_384, 8_192), 64, 1_000, 256),
         ];
-        let pair = |bound: ConnectionBound| (bound.max, bound.per_address_max);
+        let pair = |bound: ConnectionLimits| (bound.max, bound.per_address_max);
         for (descriptors, http, iso8583, operators, streams, pages) in rows {
             let shares = shares(descriptors);
             assert_eq!((pair(shares.http), pair(shares.iso8583)), (http, iso8583), "{descriptors}");
@@ -225,7 +225,7 @@ mod tests {
     fn the_share_of_an_address_is_set_and_never_more_than_all() {
         let rows = [(None, 192), (NonZeroUsize::new(10), 10), (NonZeroUsize::new(9_999), 384)];
         for (set, expected) in rows {
-            let per_address = PerAddress { http: set, iso8583: set };
+            let per_address = AddressLimits { http: set, iso8583: set };
             let shares = DescriptorShares::of(1_024, per_address);
             assert_eq!(shares.http.per_address_max, expected, "{set:?}");
             assert_eq!(shares.iso8583.per_address_max, expected, "{set:?}");

@@ -16,7 +16,7 @@ use cardswitch_wire::fault::{Fault, Flaw};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::bounded::TooMany;
+use crate::bounded_table::TooManyTries;
 use crate::json::Json;
 use crate::write_error::WriteError;
 
@@ -258,8 +258,8 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<TooMany> for ApiError {
-    fn from(TooMany { retry_after_s }: TooMany) -> Self {
+impl From<TooManyTries> for ApiError {
+    fn from(TooManyTries { retry_after_s }: TooManyTries) -> Self {
         Self::too_many_requests(retry_after_s)
     }
 }

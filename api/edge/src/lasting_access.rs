@@ -19,14 +19,14 @@ use crate::switch::Switch;
 const END_CHECK_MAX: Duration = Duration::from_secs(10);
 
 /// Whether the tables give access.
-type Given = Box<dyn Fn(&Snapshot) -> Result<bool, StoreError> + Send + Sync>;
+type AccessCheck = Box<dyn Fn(&Snapshot) -> Result<bool, StoreError> + Send + Sync>;
 
 /// See the head of this file.
 pub struct LastingAccess {
     switch: Switch,
     /// When it ends by itself.
     ends_at: Option<Timestamp>,
-    is_given: Given,
+    is_given: AccessCheck,
     changes: watch::Receiver<RecordSeq>,
     has_ended: bool,
 }

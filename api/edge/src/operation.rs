@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::{MethodFilter, MethodRouter};
 use utoipa::openapi::tag::TagBuilder;
 
-use crate::needed::Needed;
+use crate::required_access::RequiredAccess;
 
 /// An operation.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Operation<S> {
     /// The part of the reference it stands in, and what that is about.
     pub group: (&'static str, &'static str),
     /// The access that the caller needs.
-    pub needed: Needed,
+    pub needed: RequiredAccess,
     /// `GET`, `POST`, `PUT` or `DELETE`. The right to `GET` includes `HEAD`.
     pub method: &'static str,
     /// The path as the router has it.
@@ -32,7 +32,7 @@ impl<S: Clone + Send + Sync + 'static> Operation<S> {
     /// The operation of a handler.
     pub fn new(
         group: (&'static str, &'static str),
-        needed: Needed,
+        needed: RequiredAccess,
         document: fn() -> utoipa::openapi::OpenApi,
         serve: fn(MethodFilter) -> MethodRouter<S>,
     ) -> Self {
@@ -61,11 +61,11 @@ macro_rules! operations {
         [$($({
             #[derive(utoipa::OpenApi)]
             #[openapi(paths($($handler)::+))]
-            struct Described;
+            struct HandlerDocument;
             $crate::operation::Operation::new(
                 ($group, $about),
-                $crate::needed::Needed::$needed,
-                <Described as utoipa::OpenApi>::openapi,
+                $crate::required_access::RequiredAccess::$needed,
+                <HandlerDocument as utoipa::OpenApi>::openapi,
                 |method| axum::routing::on(method, $($handler)::+),
             )
         }),+),+]
@@ -104,19 +104,20 @@ pub fn document_of<S>(
 
 /// The access that each operation needs, by path and method.
 #[derive(Debug)]
-pub struct AccessTable(Vec<(String, &'static str, Needed)>);
+pub struct AccessTable(Vec<(String, &'static str, RequiredAccess)>);
 
 impl AccessTable {
     /// The table of operations. An operation that needs no access token has no row.
     #[must_use]
     pub fn of<S>(operations: &[Operation<S>]) -> Self {
-        let guarded = operations.iter().filter(|operation| operation.needed != Needed::Open);
+        let guarded =
+            operations.iter().filter(|operation| operation.needed != RequiredAccess::Open);
         Self(guarded.map(|line| (line.path.clone(), line.method, line.needed)).collect())
     }
 
     /// The access that an operation needs; none where there is no such operation.
     #[must_use]
-    pub fn needed(&self, method: &str, path: &str) -> Option<Needed> {
+    pub fn needed(&self, method: &str, path: &str) -> Option<RequiredAccess> {
         let method = if method == "HEAD" { "GET" } else { method };
         let mut rows = self.0.iter();
         Some(rows.find(|(known, of, _)| known == path && *of == method)?.2)

@@ -93,7 +93,7 @@ async fn collect(mut body: impl ReadableBody, bytes_max: usize) -> Result<Bytes,
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(ApiError::body_too_large(bytes_max));
     }
-    let (mut kept, mut bytes) = (Kept::Nothing, 0);
+    let (mut kept, mut bytes) = (ReceivedBody::Nothing, 0);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::incomplete_body())?;
         let Ok(chunk) = frame.into_data() else { continue };
@@ -107,13 +107,13 @@ async fn collect(mut body: impl ReadableBody, bytes_max: usize) -> Result<Bytes,
 }
 
 /// The part of a body that has come. Most bodies come in one piece, which is not copied.
-enum Kept {
+enum ReceivedBody {
     Nothing,
     One(Bytes),
     Many(BytesMut),
 }
 
-impl Kept {
+impl ReceivedBody {
     fn with(self, chunk: Bytes) -> Self {
         let mut many = match self {
             Self::Nothing => return Self::One(chunk),
@@ -175,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_whose_sender_falls_silent_is_given_up() {
         let given_up = Err(StatusCode::REQUEST_TIMEOUT);
-        assert_eq!(length_of(Body::new(Silent), 100).await, given_up);
+        assert_eq!(length_of(Body::new(SilentBody), 100).await, given_up);
     }
 
     #[test]
@@ -215,9 +215,9 @@ mod tests {
     }
 
     /// A body that never comes.
-    struct Silent;
+    struct SilentBody;
 
-    impl hyper::body::Body for Silent {
+    impl hyper::body::Body for SilentBody {
         type Data = Bytes;
         type Error = std::convert::Infallible;
 

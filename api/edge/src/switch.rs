@@ -16,7 +16,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::store::{Awaiting, Snapshot, StoreError};
+use cardswitch_engine::store::{Snapshot, StoreError, WaitPurpose};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use cardswitch_secrets::issuing::{CellRandom, SystemRandom};
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use self::event_news::EventNews;
 use crate::error::ApiError;
-use crate::known::Known;
+use crate::network_facts::NetworkFacts;
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
 const VISIBLE_WAIT: Duration = Duration::from_secs(5);
@@ -49,7 +49,7 @@ impl Submit for Engine {
 #[derive(Clone, Debug)]
 pub struct Switch {
     engine: Arc<Engine>,
-    known: Arc<Known>,
+    facts: Arc<NetworkFacts>,
     news: Arc<EventNews>,
     /// The newest record that may have changed who may see what.
     access: Arc<watch::Sender<RecordSeq>>,
@@ -64,7 +64,7 @@ impl Switch {
         engine.watermark().on_access_change(move |seq| {
             told.send_replace(seq);
         });
-        Self { engine, known: Arc::default(), news: Arc::default(), access }
+        Self { engine, facts: Arc::default(), news: Arc::default(), access }
     }
 
     /// The engine itself.
@@ -124,7 +124,7 @@ impl Switch {
 
     /// As `visible`, waiting no longer than `wait`.
     pub async fn visible_within(&self, seq: RecordSeq, wait: Duration) -> bool {
-        self.reached(seq, Awaiting::OwnChange, wait).await
+        self.reached(seq, WaitPurpose::OwnChange, wait).await
     }
 
     /// Makes sure that all that is durable is known here. If another node can lead, a command
@@ -143,7 +143,7 @@ impl Switch {
         }
     }
 
-    async fn reached(&self, seq: RecordSeq, awaiting: Awaiting, patience: Duration) -> bool {
+    async fn reached(&self, seq: RecordSeq, awaiting: WaitPurpose, patience: Duration) -> bool {
         let watermark = self.engine.watermark();
         if watermark.applied() >= seq {
             return true;
@@ -214,7 +214,7 @@ impl Switch {
         &self,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.reached(self.engine.durable_seq(), Awaiting::Read, VISIBLE_WAIT).await;
+        self.reached(self.engine.durable_seq(), WaitPurpose::Read, VISIBLE_WAIT).await;
         self.read_at_once(query)
     }
 
@@ -230,7 +230,7 @@ impl Switch {
     /// The digest of the network key, as the tables are.
     pub fn network_key(&self) -> Result<Option<[u8; 32]>, StoreError> {
         let applied = self.engine.watermark().applied();
-        self.known.network_key(applied, || self.read_at_once(Snapshot::network_key))
+        self.facts.network_key(applied, || self.read_at_once(Snapshot::network_key))
     }
 
     /// A view of the tables as they are when something is first looked for in it.
@@ -245,14 +245,14 @@ impl Switch {
         view: &View<'_>,
         card: PanHash,
     ) -> Result<Option<CurrencyCode>, StoreError> {
-        if let Some(currency) = self.known.currency(card) {
+        if let Some(currency) = self.facts.currency(card) {
             return Ok(Some(currency));
         }
         let snapshot = view.snapshot()?;
         let Some(row) = snapshot.card_by_pan_hash(card)? else { return Ok(None) };
         let Some(account) = snapshot.account(row.record.account)? else { return Ok(None) };
         let currency = account.account.currency;
-        self.known.remember_currency(card, currency);
+        self.facts.remember_currency(card, currency);
         Ok(Some(currency))
     }
 }
@@ -294,10 +294,10 @@ impl ReplyPort for SinglePort {
 
 /// Gathers the answers to one batch and wakes the task that waits for them.
 struct BatchPort {
-    gathered: Mutex<Gathered>,
+    pending: Mutex<PendingReplies>,
 }
 
-struct Gathered {
+struct PendingReplies {
     replies: Vec<Reply>,
     missing: usize,
     done: Option<oneshot::Sender<Vec<Reply>>>,
@@ -307,23 +307,23 @@ impl BatchPort {
     fn new(count: usize) -> (Arc<Self>, oneshot::Receiver<Vec<Reply>>) {
         let (done, answered) = oneshot::channel();
         let replies = vec![Reply::OutcomeUnknown; count];
-        let gathered = Gathered { replies, missing: count, done: Some(done) };
-        (Arc::new(Self { gathered: Mutex::new(gathered) }), answered)
+        let pending = PendingReplies { replies, missing: count, done: Some(done) };
+        (Arc::new(Self { pending: Mutex::new(pending) }), answered)
     }
 }
 
 impl ReplyPort for BatchPort {
     fn deliver(&self, tag: u64, reply: Reply) {
-        let mut gathered = self.gathered.lock();
-        let place = usize::try_from(tag).ok().and_then(|tag| gathered.replies.get_mut(tag));
+        let mut pending = self.pending.lock();
+        let place = usize::try_from(tag).ok().and_then(|tag| pending.replies.get_mut(tag));
         let Some(place) = place else { return };
         *place = reply;
-        gathered.missing = gathered.missing.saturating_sub(1);
-        if gathered.missing == 0
-            && let Some(done) = gathered.done.take()
+        pending.missing = pending.missing.saturating_sub(1);
+        if pending.missing == 0
+            && let Some(done) = pending.done.take()
         {
             // The caller may have hung up.
-            let _ = done.send(std::mem::take(&mut gathered.replies));
+            let _ = done.send(std::mem::take(&mut pending.replies));
         }
     }
 }

@@ -66,7 +66,7 @@ pub struct TlsRefusal {
 
 /// The protocol over TLS, as a door agrees on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spoken {
+pub enum TlsProtocol {
     /// HTTP/1.1.
     Http,
     /// ISO 8583, which has no name that could be agreed on.
@@ -75,7 +75,7 @@ pub enum Spoken {
 
 /// A door's TLS.
 pub struct TlsDoor {
-    spoken: Spoken,
+    protocol: TlsProtocol,
     files: TlsFiles,
     config: Mutex<Arc<ServerConfig>>,
 }
@@ -89,16 +89,16 @@ impl fmt::Debug for TlsDoor {
 impl TlsDoor {
     /// Reads the files.
     /// Errors: the first file that cannot be used.
-    pub fn open(spoken: Spoken, files: TlsFiles) -> Result<Self, TlsFileError> {
-        let config = Mutex::new(Arc::new(config_of(&files, spoken)?));
-        Ok(Self { spoken, files, config })
+    pub fn open(protocol: TlsProtocol, files: TlsFiles) -> Result<Self, TlsFileError> {
+        let config = Mutex::new(Arc::new(config_of(&files, protocol)?));
+        Ok(Self { protocol, files, config })
     }
 
     /// Agrees on TLS with a peer that has connected. A peer that speaks plain HTTP gets a refusal
     /// in HTTP.
     /// Errors: the peer speaks no TLS, has no certificate that is valid here, or is too slow.
     pub async fn accept(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, TlsRefusal> {
-        if self.spoken == Spoken::Http && speaks_plain(&stream).await {
+        if self.protocol == TlsProtocol::Http && speaks_plain(&stream).await {
             refuse_plain(stream).await;
             return Err(TlsRefusal { reason: "speaks HTTP without TLS", detail: String::new() });
         }
@@ -125,8 +125,8 @@ impl TlsDoor {
     }
 
     async fn reload(self: Arc<Self>) {
-        let (files, spoken) = (self.files.clone(), self.spoken);
-        read_again(&self.config, move || config_of(&files, spoken), &spoken).await;
+        let (files, protocol) = (self.files.clone(), self.protocol);
+        read_again(&self.config, move || config_of(&files, protocol), &protocol).await;
     }
 }
 
@@ -141,7 +141,7 @@ pub fn peer_name(stream: &TlsStream<TcpStream>) -> Option<String> {
     Some(name.chars().map(|char| if char.is_control() { ' ' } else { char }).collect())
 }
 
-fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileError> {
+fn config_of(files: &TlsFiles, protocol: TlsProtocol) -> Result<ServerConfig, TlsFileError> {
     let (chain, key) = certificate_and_key(&files.certificate, &files.key)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -165,7 +165,7 @@ fn config_of(files: &TlsFiles, spoken: Spoken) -> Result<ServerConfig, TlsFileEr
     let mut config = unproven
         .with_single_cert(chain, key)
         .map_err(|error| refusing("key", &files.key)(error.to_string()))?;
-    if spoken == Spoken::Http {
+    if protocol == TlsProtocol::Http {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
     }
     Ok(config)

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use parking_lot::Mutex;
 
-use crate::bounded::{BoundedTable, Entry, share};
+use crate::bounded_table::{BoundedTable, Entry, share};
 
 /// How many seconds' worth may come at once.
 const BURST: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ const TOKENS_MAX: usize = 100_000;
 pub struct TokenRate {
     /// The time that each request takes of what a token has.
     interval: Option<Duration>,
-    tokens: Mutex<BoundedTable<AccessTokenId, Rest>>,
+    tokens: Mutex<BoundedTable<AccessTokenId, TokenUsage>>,
     /// How many requests were refused.
     refused: Arc<AtomicU64>,
 }
@@ -39,14 +39,14 @@ impl Default for TokenRate {
 
 /// How much a token has asked.
 #[derive(Clone, Copy, Debug)]
-struct Rest {
+struct TokenUsage {
     /// When it will have rested from all of it.
     rested_at: Instant,
     /// How much of the burst it has used, of `BLOCKING`.
     used: u64,
 }
 
-impl Entry for Rest {
+impl Entry for TokenUsage {
     type Time = Instant;
 
     fn ends_at(&self) -> Option<Instant> {
@@ -91,7 +91,7 @@ impl TokenRate {
 
     fn take_at(&self, token: AccessTokenId, now: Instant) -> Result<(), u32> {
         let Some(interval) = self.interval else { return Ok(()) };
-        let fresh = || Rest { rested_at: now, used: 0 };
+        let fresh = || TokenUsage { rested_at: now, used: 0 };
         let mut tokens = self.tokens.lock();
         let taken = tokens.change(token, now, fresh, |rest| rest.take(interval, now));
         // No room: all that are remembered are about to be refused.
@@ -99,7 +99,7 @@ impl TokenRate {
     }
 }
 
-impl Rest {
+impl TokenUsage {
     fn take(&mut self, interval: Duration, now: Instant) -> Result<(), u32> {
         let next = self.rested_at.max(now) + interval;
         let beyond = next.saturating_duration_since(now).saturating_sub(BURST);

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::client::Connection;
-use super::conversation::{Conversation, Outgoing};
+use super::conversation::{Conversation, UnframedMessage};
 use super::line::Line;
 use super::message::Answer;
 use super::open_loop::{Course, GIVE_UP_AFTER, SHOW_EVERY, micros};
@@ -73,7 +73,7 @@ pub(super) fn run(
 fn exchange(
     conversation: &mut Conversation<'_>,
     connection: &mut Connection,
-    outgoing: &Outgoing,
+    outgoing: &UnframedMessage,
     timeout: Duration,
 ) -> bool {
     let (due_us, sent) = (outgoing.due_us, Instant::now());

@@ -7,17 +7,17 @@
 //! INVARIANT: actions leave in the order of (due time, sequence); every purchase has a STAN, a
 //! transmission time and a retrieval reference number of its own; later messages name it.
 
-mod due;
-mod later;
-mod live;
+mod due_action;
+mod later_messages;
+mod live_purchase;
 mod opening;
 mod story;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use due::{Action, Due};
-use live::{Awaited, Live};
+use due_action::{Action, DueAction};
+use live_purchase::{AwaitedAnswer, LivePurchase};
 
 pub use story::Story;
 
@@ -48,7 +48,7 @@ pub(super) struct Epoch {
 
 /// A message to send, without its frame.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct UnframedMessage {
     pub(super) bytes: Vec<u8>,
     /// The instant when it was meant to leave.
     pub(super) due_us: u64,
@@ -105,15 +105,15 @@ pub(super) struct Conversation<'a> {
     portfolio: &'a Portfolio,
     settings: Settings,
     traffic: Traffic,
-    queue: BinaryHeap<Reverse<Due>>,
+    queue: BinaryHeap<Reverse<DueAction>>,
     next_sequence: u64,
     /// The newest plan that is not part of a burst: no plan to come is due before it.
     frontier: Option<u64>,
-    live: HashMap<u64, Live>,
+    live: HashMap<u64, LivePurchase>,
     /// Purchases that are over, and what left of each, where stories are kept.
-    past: HashMap<u64, Live>,
+    past: HashMap<u64, LivePurchase>,
     departures: HashMap<u64, Vec<Departure>>,
-    awaited: HashMap<Key, VecDeque<Awaited>>,
+    awaited: HashMap<Key, VecDeque<AwaitedAnswer>>,
     deadlines: VecDeque<(u64, Key, u64)>,
     next_stan: u32,
     first_rrn: u64,
@@ -158,9 +158,9 @@ impl<'a> Conversation<'a> {
     }
 
     /// Takes the next message that is due by now.
-    pub(super) fn take_due(&mut self, now_us: u64) -> Option<Outgoing> {
+    pub(super) fn take_due(&mut self, now_us: u64) -> Option<UnframedMessage> {
         while self.next_due_us().is_some_and(|due_us| due_us <= now_us) {
-            let Reverse(Due { due_us, action, .. }) = self.queue.pop()?;
+            let Reverse(DueAction { due_us, action, .. }) = self.queue.pop()?;
             let outgoing = match action {
                 Action::Open(plan) => self.open(*plan),
                 Action::OpenAgain { purchase, marked } => self.open_again(purchase, marked, due_us),
@@ -264,7 +264,7 @@ impl<'a> Conversation<'a> {
 
     fn enqueue(&mut self, due_us: u64, action: Action) {
         self.next_sequence += 1;
-        self.queue.push(Reverse(Due { due_us, sequence: self.next_sequence, action }));
+        self.queue.push(Reverse(DueAction { due_us, sequence: self.next_sequence, action }));
     }
 
     /// Plans an action of a purchase under way.
@@ -299,17 +299,17 @@ impl<'a> Conversation<'a> {
         epoch.is_virtual.then_some(epoch.start_us + due_us)
     }
 
-    fn await_answer(&mut self, outgoing: &Outgoing, later: Option<usize>) {
+    fn await_answer(&mut self, outgoing: &UnframedMessage, later: Option<usize>) {
         let (key, purchase, due_us) = (outgoing.key, outgoing.lane, outgoing.due_us);
         self.next_sequence += 1;
-        let awaited = Awaited { purchase, due_us, later, sequence: self.next_sequence };
+        let awaited = AwaitedAnswer { purchase, due_us, later, sequence: self.next_sequence };
         self.awaited.entry(key).or_default().push_back(awaited);
         if let Some(live) = self.live.get_mut(&purchase) {
             live.pending += 1;
         }
     }
 
-    fn take_awaited(&mut self, key: Key) -> Option<Awaited> {
+    fn take_awaited(&mut self, key: Key) -> Option<AwaitedAnswer> {
         let waiting = self.awaited.get_mut(&key)?;
         let awaited = waiting.pop_front();
         if waiting.is_empty() {

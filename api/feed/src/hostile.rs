@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use super::conversation::{Order, Outgoing, Part};
+use super::conversation::{Order, Part, UnframedMessage};
 use super::random::Draws;
 
 /// The streams of a seed that are no purchase's.
@@ -161,7 +161,7 @@ pub struct Hostility {
 
 /// A message whose time has come, and its mishap on the way.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Passing {
+pub(super) struct PassingMessage {
     pub(super) purchase: u64,
     pub(super) part: Part,
     pub(super) bytes: Vec<u8>,
@@ -175,7 +175,7 @@ pub(super) struct Wire {
     rates: MishapRates,
     draws: Draws,
     /// Messages held back, by the instant of leaving and the order of coming.
-    held: BinaryHeap<Reverse<(u64, u64, Held)>>,
+    held: BinaryHeap<Reverse<(u64, u64, DelayedMessage)>>,
     sequence: u64,
     /// The instant when the last message of a purchase leaves that may not be overtaken.
     /// Units: microseconds.
@@ -184,7 +184,7 @@ pub(super) struct Wire {
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
+struct DelayedMessage {
     purchase: u64,
     part: Part,
     bytes: Vec<u8>,
@@ -204,7 +204,7 @@ impl Wire {
     }
 
     /// Takes a message in and chooses what happens to it.
-    pub(super) fn take(&mut self, outgoing: Outgoing, now_us: u64) {
+    pub(super) fn take(&mut self, outgoing: UnframedMessage, now_us: u64) {
         let mishap = self.mishap();
         if let Some(mishap) = mishap {
             self.happened[mishap.place()] += 1;
@@ -222,11 +222,12 @@ impl Wire {
             }
         };
         if mishap == Some(Mishap::Copied) {
-            let copy = Held { purchase, part, bytes: outgoing.bytes.clone(), mishap: None };
+            let copy =
+                DelayedMessage { purchase, part, bytes: outgoing.bytes.clone(), mishap: None };
             self.hold(copy_us, copy);
         }
         if mishap != Some(Mishap::Lost) {
-            self.hold(leaves_us, Held { purchase, part, bytes: outgoing.bytes, mishap });
+            self.hold(leaves_us, DelayedMessage { purchase, part, bytes: outgoing.bytes, mishap });
         }
     }
 
@@ -236,9 +237,10 @@ impl Wire {
     }
 
     /// The next message that leaves by now.
-    pub(super) fn take_due(&mut self, now_us: u64) -> Option<Passing> {
+    pub(super) fn take_due(&mut self, now_us: u64) -> Option<PassingMessage> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
-        let Reverse((due_us, _, Held { purchase, part, bytes, mishap })) = self.held.pop()?;
+        let Reverse((due_us, _, DelayedMessage { purchase, part, bytes, mishap })) =
+            self.held.pop()?;
         if self.leaves_us.get(&purchase).is_some_and(|last_us| *last_us <= due_us) {
             self.leaves_us.remove(&purchase);
         }
@@ -246,7 +248,7 @@ impl Wire {
             Some(Mishap::Noise | Mishap::Stranger) => self.noise(),
             _ => Vec::new(),
         };
-        Some(Passing { purchase, part, bytes, mishap, noise })
+        Some(PassingMessage { purchase, part, bytes, mishap, noise })
     }
 
     /// The number of times that each mishap happened.
@@ -268,7 +270,7 @@ impl Wire {
         (0..len).map(|_| self.draws.below(256).to_le_bytes()[0]).collect()
     }
 
-    fn hold(&mut self, due_us: u64, held: Held) {
+    fn hold(&mut self, due_us: u64, held: DelayedMessage) {
         self.sequence += 1;
         self.held.push(Reverse((due_us, self.sequence, held)));
     }
@@ -283,9 +285,16 @@ mod tests {
         Wire::new(Hostility { seed: 3, rates: rates.parse().unwrap() })
     }
 
-    fn outgoing(purchase: u64, byte: u8, order: Order) -> Outgoing {
+    fn outgoing(purchase: u64, byte: u8, order: Order) -> UnframedMessage {
         let part = Part { later: None, is_repeat: false };
-        Outgoing { bytes: vec![byte], due_us: 0, lane: purchase, key: Key::default(), order, part }
+        UnframedMessage {
+            bytes: vec![byte],
+            due_us: 0,
+            lane: purchase,
+            key: Key::default(),
+            order,
+            part,
+        }
     }
 
     /// All that leaves, with the time of it.

@@ -66,7 +66,7 @@ pub use report::{
     ms,
 };
 pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome};
-pub use send::{SendRequest, Sent, send};
+pub use send::{MessageExchange, SendRequest, send};
 pub use transactions::manual_clock;
 
 /// The default start of virtual time: 2026-01-05T08:00:00Z, a Monday.
@@ -264,13 +264,13 @@ pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, Fee
 }
 
 /// The result of comparing the books; an error where they could not be compared.
-type BooksCompared = Result<(Comparison, Vec<Difference>), FeedError>;
+type BooksComparison = Result<(Comparison, Vec<Difference>), FeedError>;
 
 fn report(
     options: &FeedOptions,
     mut conversation: Conversation<'_>,
     course: Course,
-    books: BooksCompared,
+    books: BooksComparison,
 ) -> Result<FeedReport, FeedError> {
     let (comparison, found, unread) = match books {
         Ok((comparison, found)) => (comparison, found, None),
@@ -431,11 +431,11 @@ fn compare_books(
     (epoch, now_us): (Epoch, u64),
     conversation: &Conversation<'_>,
     before: Balances,
-) -> BooksCompared {
+) -> BooksComparison {
     let books = &conversation.books;
     if let Some(source) = &options.http {
         let owns_rrn = |rrn| conversation.owns_rrn(rrn);
-        let compared = transactions::Compared {
+        let compared = transactions::ComparisonInput {
             books,
             portfolio: &options.portfolio,
             now_us,

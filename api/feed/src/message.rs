@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use super::books::Event;
 use super::merchants::{ACCOUNT_CURRENCY, Merchant, catalogue};
 use super::portfolio::Card;
-use super::traffic::{Given, Opening, Plan, Reference};
+use super::traffic::{CredentialChoice, Opening, Plan, Reference};
 
 /// The identity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -456,12 +456,12 @@ pub(super) fn transmission_time(sent_us: u64) -> [u8; 10] {
 }
 
 /// The expiry as the message gives it, YYMM.
-pub(super) fn given_expiry(card: &Card, given: Given) -> Option<String> {
+pub(super) fn given_expiry(card: &Card, given: CredentialChoice) -> Option<String> {
     let right = card.expiry_yymm();
     match given {
-        Given::Absent => None,
-        Given::Right => Some(right),
-        Given::Wrong => {
+        CredentialChoice::Absent => None,
+        CredentialChoice::Right => Some(right),
+        CredentialChoice::Wrong => {
             let year: u32 = right.get(..2)?.parse().ok()?;
             Some(format!("{:02}{}", (year + 1) % 100, right.get(2..)?))
         }
@@ -470,14 +470,14 @@ pub(super) fn given_expiry(card: &Card, given: Given) -> Option<String> {
 
 /// A credential as the message gives it; nothing where the card has none. The wrong one
 /// differs from the right one in every digit.
-pub(super) fn given(known: Option<&str>, given: Given) -> Option<String> {
+pub(super) fn given(known: Option<&str>, given: CredentialChoice) -> Option<String> {
     let other = |digit: char| {
         digit.to_digit(10).and_then(|n| char::from_digit((n + 3) % 10, 10)).unwrap_or(digit)
     };
     match given {
-        Given::Absent => None,
-        Given::Right => known.map(str::to_owned),
-        Given::Wrong => known.map(|known| known.chars().map(other).collect()),
+        CredentialChoice::Absent => None,
+        CredentialChoice::Right => known.map(str::to_owned),
+        CredentialChoice::Wrong => known.map(|known| known.chars().map(other).collect()),
     }
 }
 
@@ -529,7 +529,7 @@ mod tests {
             assert_eq!(message.get(7), Some(&b"0105080000"[..]));
             assert_eq!(message.get(37), Some(&b"000000000042"[..]));
             assert!(message.has(2) != message.has(35), "{message:?}");
-            assert_eq!(message.has(52), plan.credentials.pin != Given::Absent);
+            assert_eq!(message.has(52), plan.credentials.pin != CredentialChoice::Absent);
             let is_foreign = catalogue().merchant(plan.merchant).is_foreign();
             assert_eq!((message.has(6), message.has(51)), (is_foreign, is_foreign));
             let private_use =
@@ -537,9 +537,9 @@ mod tests {
             assert_eq!(private_use.virtual_micros(), Some(IDENTITY.sent_us));
             let cvv = private_use.cvv();
             match plan.credentials.cvv {
-                Given::Absent => assert_eq!(cvv, None),
-                Given::Right => assert_eq!(cvv, Some("123")),
-                Given::Wrong => assert_eq!(cvv, Some("456")),
+                CredentialChoice::Absent => assert_eq!(cvv, None),
+                CredentialChoice::Right => assert_eq!(cvv, Some("123")),
+                CredentialChoice::Wrong => assert_eq!(cvv, Some("456")),
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Connection, frame};
 use super::conversation::{Conversation, Departure};
-use super::hostile::{Mishap, Passing, Wire};
+use super::hostile::{Mishap, PassingMessage, Wire};
 use super::line::Line;
 use super::message::Answer;
 use super::report::Progress;
@@ -195,8 +195,8 @@ impl OpenLoop<'_, '_> {
         }
     }
 
-    fn pass_with_mishap(&mut self, passing: &Passing) {
-        let Passing { purchase, part, bytes, mishap, noise } = passing;
+    fn pass_with_mishap(&mut self, passing: &PassingMessage) {
+        let PassingMessage { purchase, part, bytes, mishap, noise } = passing;
         match mishap {
             Some(Mishap::Noise) => self.pass(*purchase, noise),
             Some(Mishap::Stranger) => self.send_stranger(noise),

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `file`, `money` | the syntax of a file |
 //! | `act`, `script` | the steps, each with its details; nonsense is refused with its line |
-//! | `asked` | the request of a step, before either door |
+//! | `step_request` | the request of a step, before either door |
 //! | `iso_door`, `http_door` | the two forms of that, and of the answer |
 //! | `switch_api` | cards, clock, transfers and balances, which have no ISO 8583 |
 //! | `stage` | carries the steps out |
@@ -14,7 +14,6 @@
 //! The format is documented in `tests/scenarios/README.md`.
 
 mod act;
-mod asked;
 mod file;
 mod http_door;
 mod iso_door;
@@ -22,6 +21,7 @@ mod judge;
 mod money;
 mod script;
 mod stage;
+mod step_request;
 mod switch_api;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use self::script::Script;
 use self::stage::Stage;
 use super::{ANSWER_TIMEOUT, FeedError, HttpSource, Line};
 pub(crate) use file::{
-    Credential, Expected, Naming, Presentment, ScenarioFile, SetupFile, Span, StepFile, Terms,
+    Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, SetupFile, Span, StepFile, Terms,
 };
 pub(crate) use money::Money;
 

@@ -22,7 +22,7 @@ pub struct SendRequest {
 
 /// A sent message and its answer.
 #[derive(Debug, Clone)]
-pub struct Sent {
+pub struct MessageExchange {
     /// The request, one line an element, card data masked.
     pub request: String,
     /// The answer likewise; `None` when none came in time.
@@ -34,7 +34,7 @@ pub struct Sent {
 /// The elements of an answer that tell nothing of its card.
 const PLAIN_ELEMENTS: [u8; 4] = [4, 38, 39, 44];
 
-impl Sent {
+impl MessageExchange {
     /// The content of an element of the answer.
     #[must_use]
     pub fn element(&self, de: u8) -> Option<&str> {
@@ -44,13 +44,17 @@ impl Sent {
 
 /// Sends one message and waits for one answer.
 /// Errors: fields that make no message, no switch at the address, a broken connection.
-pub fn send(line: &Line, request: &SendRequest, timeout: Duration) -> Result<Sent, FeedError> {
+pub fn send(
+    line: &Line,
+    request: &SendRequest,
+    timeout: Duration,
+) -> Result<MessageExchange, FeedError> {
     let bytes = encode(request)?;
     let mut connection = Connection::open(line)?;
     let broken = |source| FeedError::Connection { source };
     connection.send(&bytes).map_err(broken)?;
     let answer = connection.receive(Some(timeout)).map_err(broken)?;
-    Ok(Sent {
+    Ok(MessageExchange {
         request: show(&bytes),
         elements: answer.as_deref().map(plain_elements).unwrap_or_default(),
         answer: answer.map(|answer| show(&answer)),

@@ -110,7 +110,7 @@ pub(super) enum Payer {
 
 /// The way a credential is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Given {
+pub(super) enum CredentialChoice {
     /// No credential in the message.
     Absent,
     /// The card's own value.
@@ -123,13 +123,13 @@ pub(super) enum Given {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Credentials {
     /// ISO DE14, or in track 2.
-    pub(super) expiry: Given,
+    pub(super) expiry: CredentialChoice,
     /// ISO DE52.
-    pub(super) pin: Given,
+    pub(super) pin: CredentialChoice,
     /// ISO DE48 tag 92.
-    pub(super) cvv: Given,
+    pub(super) cvv: CredentialChoice,
     /// ISO DE48 tag 80.
-    pub(super) zip: Given,
+    pub(super) zip: CredentialChoice,
     /// Card number and expiry in DE35 instead of DE2 and DE14.
     pub(super) track2: bool,
 }
@@ -440,9 +440,9 @@ fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile
     let wrong = draws.below(1000);
     let (track2, with_pin) = (draws.per_mille(100), draws.per_mille(120));
     let (with_cvv, with_zip) = (draws.per_mille(500), draws.per_mille(300));
-    let given = |with: bool| if with { Given::Right } else { Given::Absent };
+    let given = |with: bool| if with { CredentialChoice::Right } else { CredentialChoice::Absent };
     let mut credentials = Credentials {
-        expiry: Given::Right,
+        expiry: CredentialChoice::Right,
         pin: given(with_pin),
         cvv: given(with_cvv),
         zip: given(with_zip),
@@ -450,18 +450,18 @@ fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile
     };
     if matches!(opening, Opening::Advice | Opening::Forced | Opening::Refund) {
         return Credentials {
-            expiry: Given::Absent,
-            pin: Given::Absent,
-            cvv: Given::Absent,
-            zip: Given::Absent,
+            expiry: CredentialChoice::Absent,
+            pin: CredentialChoice::Absent,
+            cvv: CredentialChoice::Absent,
+            zip: CredentialChoice::Absent,
             track2: false,
         };
     }
     match (profile, wrong) {
-        (None, 0..5) => credentials.expiry = Given::Wrong,
-        (None, 5..9) => credentials.pin = Given::Wrong,
-        (None, 9..14) => credentials.cvv = Given::Wrong,
-        (None, 14..19) => credentials.zip = Given::Wrong,
+        (None, 0..5) => credentials.expiry = CredentialChoice::Wrong,
+        (None, 5..9) => credentials.pin = CredentialChoice::Wrong,
+        (None, 9..14) => credentials.cvv = CredentialChoice::Wrong,
+        (None, 14..19) => credentials.zip = CredentialChoice::Wrong,
         _ => {}
     }
     credentials
@@ -543,10 +543,10 @@ mod tests {
         assert!(refunds(|refund| refund.percent > 100) > 50);
         assert!(refunds(|refund| refund.reversed_after_us.is_some()) > 50);
         for wrong in [
-            |plan: &Plan| plan.credentials.expiry == Given::Wrong,
-            |plan: &Plan| plan.credentials.pin == Given::Wrong,
-            |plan: &Plan| plan.credentials.cvv == Given::Wrong,
-            |plan: &Plan| plan.credentials.zip == Given::Wrong,
+            |plan: &Plan| plan.credentials.expiry == CredentialChoice::Wrong,
+            |plan: &Plan| plan.credentials.pin == CredentialChoice::Wrong,
+            |plan: &Plan| plan.credentials.cvv == CredentialChoice::Wrong,
+            |plan: &Plan| plan.credentials.zip == CredentialChoice::Wrong,
         ] {
             assert!(has(wrong) > 20);
         }

@@ -27,7 +27,7 @@ use super::{FeedError, HttpSource};
 const PAGE_LEN: usize = 1000;
 
 /// The sides of the comparison: the ledger, the cards it is about, the run's own reference numbers.
-pub(super) struct Compared<'a> {
+pub(super) struct ComparisonInput<'a> {
     pub(super) books: &'a Books,
     pub(super) portfolio: &'a Portfolio,
     pub(super) now_us: u64,
@@ -39,7 +39,7 @@ pub(super) struct Compared<'a> {
 /// Errors: no connection, an answer that is not what the door promises.
 pub(super) fn compare(
     source: &HttpSource,
-    compared: &Compared<'_>,
+    compared: &ComparisonInput<'_>,
 ) -> Result<(usize, usize, Vec<Difference>), FeedError> {
     runtime()?.block_on(compare_all(source, compared))
 }
@@ -66,7 +66,7 @@ fn runtime() -> Result<Runtime, FeedError> {
 
 async fn compare_all(
     source: &HttpSource,
-    compared: &Compared<'_>,
+    compared: &ComparisonInput<'_>,
 ) -> Result<(usize, usize, Vec<Difference>), FeedError> {
     let mut reader = Reader::open(source).await?;
     let (mut cards, mut unknown, mut differences) = (0, 0, Vec::new());

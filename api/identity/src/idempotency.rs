@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `in_flight` | keys of requests under way in this process |
 //! | `claim` | the key on its way beside the command it protects |
-//! | `shown` | the place of the answer to a change that was never answered |
-//! | `kept` | an answer as it is kept |
+//! | `answer_source` | the place of the answer to a change that was never answered |
+//! | `sealed_answer` | an answer as it is kept |
 //!
 //! 1. A key under way is 409. A kept key answers, or is refused for another request.
 //! 2. The handler runs; its command carries the claim (`AppState::carry_out`), so that the record of
@@ -18,10 +18,10 @@
 //!
 //! INVARIANT: a client that hangs up changes nothing: 1 to 3 are a task of their own.
 
+mod answer_source;
 pub mod claim;
 mod in_flight;
-pub mod kept;
-mod shown;
+pub mod sealed_answer;
 
 use std::sync::Arc;
 
@@ -39,18 +39,18 @@ use cardswitch_edge::request_body::read_body;
 use cardswitch_edge::request_id::answer_of;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, KeyedContent};
 use tower::ServiceExt;
 use tracing::Instrument;
 
+use self::answer_source::AnswerSource;
 pub use self::claim::Claim;
 use self::claim::{CLAIM, Fate};
-use self::in_flight::{InFlight, UnderWay};
-use self::kept::{Answer, IDEMPOTENT_REPLAYED};
-use self::shown::Shown;
-use crate::auth::{Caller, Counted, find_caller, permit};
+use self::in_flight::{InFlightKey, InFlightKeys};
+use self::sealed_answer::{Answer, IDEMPOTENT_REPLAYED};
+use crate::auth::{Caller, InternalRequest, find_caller, permit};
 use crate::state::AppState;
 
 /// The longest body of a request with a key that is no upload: more than any handler takes.
@@ -73,7 +73,7 @@ struct Desk {
     state: AppState,
     /// The routes without keys: their GET is the answer to a repeat.
     routes: Router,
-    in_flight: Arc<InFlight>,
+    in_flight: Arc<InFlightKeys>,
 }
 
 /// A request with a key.
@@ -151,7 +151,7 @@ impl Desk {
         asked: KeyedRequest,
         request: Request,
         next: Next,
-        _under_way: UnderWay,
+        _under_way: InFlightKey,
     ) -> Result<Response, ApiError> {
         if let Some(known) = self.find(&asked.key)? {
             let (parts, _) = request.into_parts();
@@ -220,14 +220,14 @@ impl Desk {
         text: &str,
         authorization: Option<HeaderValue>,
     ) -> Result<Answer, Box<Response>> {
-        let shown = match Shown::parse(text) {
-            Shown::Nothing => None,
-            Shown::Object(path) => self.get(path, &authorization).await?,
-            Shown::Member(path, name) => {
+        let shown = match AnswerSource::parse(text) {
+            AnswerSource::Nothing => None,
+            AnswerSource::Object(path) => self.get(path, &authorization).await?,
+            AnswerSource::Member(path, name) => {
                 let whole = self.get(path, &authorization).await?;
                 whole.and_then(|whole| whole.member(name))
             }
-            Shown::Results(paths) => {
+            AnswerSource::Results(paths) => {
                 let mut results = Vec::new();
                 for path in paths {
                     results.extend(self.get(path, &authorization).await?);
@@ -249,7 +249,7 @@ impl Desk {
         let get = Request::get(path).body(Body::empty());
         let mut get = get.map_err(|error| ApiError::internal(&error).into_response())?;
         get.headers_mut().extend(authorization.clone().map(|value| (AUTHORIZATION, value)));
-        get.extensions_mut().insert(Counted);
+        get.extensions_mut().insert(InternalRequest);
         let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
         match shown.status() {
             StatusCode::OK => {

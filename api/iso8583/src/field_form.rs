@@ -23,7 +23,7 @@ pub enum FieldLength {
 
 /// The unit that a length counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Counted {
+pub enum LengthUnit {
     /// Characters and digits; of hex, its characters.
     #[default]
     Characters,
@@ -64,7 +64,7 @@ pub struct FieldForm {
     /// The greatest length. Units: those of `counted`.
     pub len_max: u16,
     /// The unit of lengths.
-    pub counted: Counted,
+    pub counted: LengthUnit,
     /// The coding of its content.
     pub coding: Coding,
 }
@@ -92,12 +92,12 @@ impl FieldForm {
     pub(crate) const fn wire_bytes(&self, units: u16) -> usize {
         let units = units as usize;
         match (self.coding, self.counted) {
-            (Coding::Packed(_), Counted::Characters) => {
+            (Coding::Packed(_), LengthUnit::Characters) => {
                 self.sign_bytes() + units_packed(self, units)
             }
-            (Coding::Hex(_), Counted::Bytes) => 2 * units,
+            (Coding::Hex(_), LengthUnit::Bytes) => 2 * units,
             // The fixed length of bytes in hex is that of the bytes.
-            (Coding::Hex(_), Counted::Characters) if self.is_fixed() => 2 * units,
+            (Coding::Hex(_), LengthUnit::Characters) if self.is_fixed() => 2 * units,
             _ => units,
         }
     }
@@ -119,7 +119,7 @@ impl FieldForm {
                     out.push(*sign);
                     (digits, count) = (behind, count.saturating_sub(1));
                 }
-                if self.counted == Counted::Bytes {
+                if self.counted == LengthUnit::Bytes {
                     count = 2 * digits.len();
                 }
                 unpack(digits, count, filler, out);
@@ -151,9 +151,9 @@ impl FieldForm {
             }
         }
         let units = match (self.coding, self.counted) {
-            (Coding::Packed(_), Counted::Characters) => content.len(),
-            (Coding::Hex(_), Counted::Bytes) => content.len(),
-            (Coding::Hex(_), Counted::Characters) if self.is_fixed() => content.len(),
+            (Coding::Packed(_), LengthUnit::Characters) => content.len(),
+            (Coding::Hex(_), LengthUnit::Bytes) => content.len(),
+            (Coding::Hex(_), LengthUnit::Characters) if self.is_fixed() => content.len(),
             _ => out.len() - content_at,
         };
         let is_right_len = match self.length {
@@ -173,8 +173,8 @@ impl FieldForm {
     pub(crate) const fn chars_max(&self) -> usize {
         let len_max = self.len_max as usize;
         match (self.coding, self.counted) {
-            (Coding::Packed(_), Counted::Bytes) => 2 * len_max,
-            (Coding::Hex(_), Counted::Characters) if !self.is_fixed() => len_max / 2,
+            (Coding::Packed(_), LengthUnit::Bytes) => 2 * len_max,
+            (Coding::Hex(_), LengthUnit::Characters) if !self.is_fixed() => len_max / 2,
             _ => len_max,
         }
     }
@@ -259,7 +259,7 @@ mod tests {
     const TEXT_LENGTH: LengthDigits = LengthDigits::Text(Alphabet::Ascii);
 
     fn form(class: Class, length: FieldLength, len_max: u16, coding: Coding) -> FieldForm {
-        FieldForm { class, length, len_max, counted: Counted::Characters, coding }
+        FieldForm { class, length, len_max, counted: LengthUnit::Characters, coding }
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             |class, coding, length| form(class, FieldLength::Variable(3, length), 999, coding);
         let (left, right) = (Coding::Packed(Filler::Left), Coding::Packed(Filler::Right));
         let (packed, binary) = (LengthDigits::Packed, LengthDigits::Binary);
-        let bytes = |form: FieldForm| FieldForm { counted: Counted::Bytes, ..form };
+        let bytes = |form: FieldForm| FieldForm { counted: LengthUnit::Bytes, ..form };
         for (form, content, wire) in [
             (fixed(Class::Digits, 3, ASCII), &b"840"[..], &b"840"[..]),
             (fixed(Class::Digits, 3, left), b"840", b"\x08\x40"),

@@ -73,5 +73,5 @@ pub use repeated_fields::RepeatedFields;
 pub use spelling::Spelling;
 pub use text_line::line_of;
 pub use track2::Track2;
-pub use translate_in::{Translated, TranslationFault};
+pub use translate_in::{TranslatedMessage, TranslationFault};
 pub use translation::Translation;

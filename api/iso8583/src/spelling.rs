@@ -160,19 +160,19 @@ impl fmt::Display for Spelling {
     }
 }
 
-type Scored = (u32, Spelling);
+type ScoredSpelling = (u32, Spelling);
 
 /// A length that ends where the bytes do.
 const LENGTH_EXACT: u32 = 4;
 
 /// The spelling that explains most; of several the first.
-fn best(found: impl Iterator<Item = Scored>) -> Option<Spelling> {
+fn best(found: impl Iterator<Item = ScoredSpelling>) -> Option<Spelling> {
     let enough = found.filter(|(score, _)| *score >= SCORE_MIN);
     enough.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|found| found.1)
 }
 
 /// The candidates for the bytes behind this length.
-fn framed(bytes: &[u8], length: Option<LengthPrefix>) -> impl Iterator<Item = Scored> {
+fn framed(bytes: &[u8], length: Option<LengthPrefix>) -> impl Iterator<Item = ScoredSpelling> {
     let framing = frame_of(bytes, length);
     framing.into_iter().flat_map(move |(score, frame)| behind_length(frame, length, score))
 }
@@ -182,7 +182,7 @@ fn behind_length(
     frame: &[u8],
     length: Option<LengthPrefix>,
     score: u32,
-) -> impl Iterator<Item = Scored> {
+) -> impl Iterator<Item = ScoredSpelling> {
     [false, true].into_iter().flat_map(move |tpdu| {
         let behind = if tpdu { frame.get(Tpdu::BYTES..) } else { Some(frame) };
         messages(behind.unwrap_or_default(), length, tpdu, score)
@@ -218,7 +218,7 @@ fn messages(
     length: Option<LengthPrefix>,
     tpdu: bool,
     score: u32,
-) -> impl Iterator<Item = Scored> {
+) -> impl Iterator<Item = ScoredSpelling> {
     TEXTS.into_iter().flat_map(move |text| {
         let found = type_of(message, text);
         found.into_iter().flat_map(move |(mti, behind)| {

@@ -43,7 +43,7 @@ impl std::error::Error for TranslationFault {}
 
 /// A translated message: the places of its elements in the appended bytes.
 #[derive(Debug, Clone)]
-pub struct Translated {
+pub struct TranslatedMessage {
     mti: Mti,
     present: Bitmap,
     spans: [Span; 129],
@@ -51,7 +51,7 @@ pub struct Translated {
     is_sound: bool,
 }
 
-impl Translated {
+impl TranslatedMessage {
     /// The message, where `plain` has the bytes that reading it appended.
     ///
     /// Errors: content that the default spelling does not allow, with the readable part.
@@ -79,7 +79,7 @@ impl Translation {
         message: &[u8],
         plain: &mut Vec<u8>,
         repeated: &mut RepeatedFields,
-    ) -> Result<Translated, TranslationFault> {
+    ) -> Result<TranslatedMessage, TranslationFault> {
         let fault = |fault| TranslationFault { fault, field: None };
         if message.len() > FRAME_BYTES_MAX {
             return Err(fault(DecodeFault::FrameTooLong));
@@ -176,7 +176,7 @@ impl Translation {
         layout: &Layout,
         partial: Option<PartialFields>,
         plain: &mut Vec<u8>,
-    ) -> Result<Translated, TranslationFault> {
+    ) -> Result<TranslatedMessage, TranslationFault> {
         // INVARIANT: the type is the first that a message has.
         let start = plain.len() - TYPE_DIGITS;
         let mut elements = layout.elements;
@@ -229,7 +229,7 @@ impl Translation {
         match fault {
             None => {
                 let is_sound = self.is_sound(&plain[start..], written, &spans);
-                Ok(Translated { mti, present: written, spans, is_sound })
+                Ok(TranslatedMessage { mti, present: written, spans, is_sound })
             }
             Some(fault) => Err(fault),
         }

@@ -12,7 +12,7 @@ use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_engine::command::reply::Reply;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::in_flight::InFlight;
+use super::in_flight::InFlightRequests;
 
 /// Classes of messages. Source: ISO 8583 MTI, second digit.
 const REVERSAL_CLASS: u8 = 4;
@@ -47,7 +47,7 @@ impl AnswerFaults {
         &mut self,
         context: &mut Context<'_>,
         arrived: &mut Vec<(u64, Reply)>,
-        in_flight: &mut InFlight,
+        in_flight: &mut InFlightRequests,
     ) -> bool {
         let came = std::mem::take(arrived);
         for answer in came {
@@ -69,7 +69,7 @@ impl AnswerFaults {
         &mut self,
         answer: (u64, Reply),
         arrived: &mut Vec<(u64, Reply)>,
-        in_flight: &mut InFlight,
+        in_flight: &mut InFlightRequests,
     ) {
         let tag = answer.0;
         let Some(request) = in_flight.get(tag) else { return arrived.push(answer) };

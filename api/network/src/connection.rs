@@ -18,10 +18,10 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::frame_buffer::{FrameBuffer, Next};
+use super::frame_buffer::{FrameBuffer, FrameItem};
 use super::limits;
 use super::peer_board::PeerLine;
-use super::session::{Session, Shared};
+use super::session::{DoorParts, Session};
 use super::slow_bytes::SlowPart;
 
 /// About how long a message is. Units: bytes.
@@ -52,7 +52,7 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: DoorStream> Connection<S> {
-    pub(super) fn new(stream: S, peer: SocketAddr, line: PeerLine, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(stream: S, peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
         Self {
             stream,
             peer,
@@ -205,18 +205,18 @@ impl<S: DoorStream> Connection<S> {
         }
         while self.session.has_room() {
             let next = self.inbox.take(&self.session.shared().dialect.framing);
-            took_any |= next != Next::Nothing;
+            took_any |= next != FrameItem::Nothing;
             match next {
-                Next::Message(tpdu, range) => {
+                FrameItem::Message(tpdu, range) => {
                     self.has_spoken = true;
                     if envelopes.capacity() == 0 {
                         envelopes.reserve(count_usual);
                     }
                     self.session.take_message(self.inbox.bytes(range), tpdu, &mut envelopes);
                 }
-                Next::Skipped => self.session.note_bad_message(&"a frame cannot be a message"),
-                Next::Nothing => break,
-                Next::Lost(loss) => {
+                FrameItem::Skipped => self.session.note_bad_message(&"a frame cannot be a message"),
+                FrameItem::Nothing => break,
+                FrameItem::Lost(loss) => {
                     // The earlier messages are answered.
                     self.session.note_lost(loss.reason(), self.inbox.unread());
                     self.inbox = FrameBuffer::default();

@@ -31,7 +31,7 @@ pub struct Counters {
 
 /// The counts at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CountersNow {
+pub struct CountersSnapshot {
     /// Messages handed to the engine.
     pub messages: u64,
     /// Messages and frames that could not be carried out as they were.
@@ -55,10 +55,10 @@ pub struct CountersNow {
 impl Counters {
     /// The counts now.
     #[must_use]
-    pub fn now(&self) -> CountersNow {
+    pub fn now(&self) -> CountersSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let connections = read(&self.connections);
-        CountersNow {
+        CountersSnapshot {
             messages: read(&self.messages),
             bad_messages: read(&self.bad_messages),
             insecure: read(&self.insecure),

@@ -28,7 +28,7 @@ pub struct FrameBuffer {
 
 /// The next item out of the buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum FrameItem {
     /// A message, at this place of `bytes`.
     Message(Option<Tpdu>, Range<usize>),
     /// A frame that cannot be a message was taken off.
@@ -104,7 +104,7 @@ impl FrameBuffer {
     }
 
     /// Takes the next frame off.
-    pub fn take(&mut self, framing: &Framing) -> Next {
+    pub fn take(&mut self, framing: &Framing) -> FrameItem {
         loop {
             let unread = &self.bytes[self.read_to..];
             match next_frame(unread, framing) {
@@ -112,24 +112,24 @@ impl FrameBuffer {
                     let at = self.read_to;
                     self.read_to += consumed;
                     self.empty_frames = 0;
-                    return Next::Message(tpdu, at + body.start..at + body.end);
+                    return FrameItem::Message(tpdu, at + body.start..at + body.end);
                 }
                 Frame::Incomplete { .. } => {
                     debug_assert!(unread.len() <= LEFTOVER_BYTES_MAX, "a frame is overlong");
-                    return Next::Nothing;
+                    return FrameItem::Nothing;
                 }
                 Frame::ZeroLength { consumed } => {
                     self.read_to += consumed;
                     self.empty_frames += 1;
                     if self.empty_frames > limits::EMPTY_FRAMES_MAX {
-                        return Next::Lost(Loss::EmptyFrames);
+                        return FrameItem::Lost(Loss::EmptyFrames);
                     }
                 }
                 Frame::Undersized { consumed } => {
                     self.read_to += consumed;
-                    return Next::Skipped;
+                    return FrameItem::Skipped;
                 }
-                Frame::Lost(loss) => return Next::Lost(Loss::Framing(loss)),
+                Frame::Lost(loss) => return FrameItem::Lost(Loss::Framing(loss)),
             }
         }
     }
@@ -172,10 +172,10 @@ mod tests {
         let mut messages = Vec::new();
         loop {
             match buffer.take(&Framing::default()) {
-                Next::Message(_, range) => messages.push(buffer.bytes(range).to_vec()),
-                Next::Skipped => messages.push(b"skipped".to_vec()),
-                Next::Nothing => return messages,
-                Next::Lost(loss) => panic!("{loss:?}"),
+                FrameItem::Message(_, range) => messages.push(buffer.bytes(range).to_vec()),
+                FrameItem::Skipped => messages.push(b"skipped".to_vec()),
+                FrameItem::Nothing => return messages,
+                FrameItem::Lost(loss) => panic!("{loss:?}"),
             }
         }
     }
@@ -199,9 +199,9 @@ mod tests {
         let framing = Framing { tpdu: true, ..Framing::default() };
         let mut buffer = FrameBuffer::default();
         buffer.space().extend_from_slice(b"\x00\x03abc\x00\x07\x60\x00\x00\x00\x00ok");
-        assert_eq!(buffer.take(&framing), Next::Skipped);
-        assert!(matches!(buffer.take(&framing), Next::Message(Some(_), _)));
-        assert_eq!(buffer.take(&framing), Next::Nothing);
+        assert_eq!(buffer.take(&framing), FrameItem::Skipped);
+        assert!(matches!(buffer.take(&framing), FrameItem::Message(Some(_), _)));
+        assert_eq!(buffer.take(&framing), FrameItem::Nothing);
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
         assert!(taken(&mut buffer).is_empty());
         buffer.space().extend_from_slice(&[&[0, 0][..], message].concat());
         let next = buffer.take(&Framing::default());
-        assert_eq!(next, Next::Lost(Loss::EmptyFrames), "nothing behind them counts");
+        assert_eq!(next, FrameItem::Lost(Loss::EmptyFrames), "nothing behind them counts");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use cardswitch_iso8583::Framing;
 
-use super::{FrameBuffer, LEFTOVER_BYTES_MAX, Next, limits};
+use super::{FrameBuffer, FrameItem, LEFTOVER_BYTES_MAX, limits};
 
 /// The same messages come out of a stream whether it comes whole or in pieces of `cuts`, and what
 /// waits for its end is bounded.
@@ -44,12 +44,12 @@ fn taken<'a>(framing: &Framing, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<S
         buffer.space().extend_from_slice(piece);
         loop {
             match buffer.take(framing) {
-                Next::Message(tpdu, range) => {
+                FrameItem::Message(tpdu, range) => {
                     taken.push(format!("{tpdu:?} {:?}", buffer.bytes(range)));
                 }
-                Next::Nothing => break,
+                FrameItem::Nothing => break,
                 // The peer's own dialect is known better with more of its bytes.
-                Next::Lost(_) => {
+                FrameItem::Lost(_) => {
                     taken.push("lost".to_owned());
                     return taken;
                 }

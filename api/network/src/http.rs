@@ -5,8 +5,8 @@
 //! |---|---|
 //! | `access` | the network key; bodies |
 //! | `direct` | the way around the router for the most frequent requests |
-//! | `named` | the card or transaction a body names, and its currency |
-//! | `requests`, `given`, `values` | from a body to a command; the parts that bodies share; single values |
+//! | `subject` | the card or transaction a body names, and its currency |
+//! | `requests`, `shared_fields`, `values` | from a body to a command; the parts that bodies share; single values |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
 //! | `faults` | answers that come late, false or not at all, for clients under test |
@@ -23,10 +23,10 @@ mod catalog;
 mod clock;
 mod direct;
 mod faults;
-mod given;
-mod named;
 mod requests;
+mod shared_fields;
 mod state;
+mod subject;
 mod transfers;
 mod values;
 
@@ -46,7 +46,7 @@ use self::answers::render_reply;
 pub use self::catalog::{document, network_routes};
 pub use self::direct::{answer_directly, is_direct};
 pub use self::faults::HttpFaults;
-use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
+use self::requests::{IncomingRequest, Operation, PlannedCommand, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
 
@@ -109,16 +109,16 @@ async fn carry_out(
 ) -> Result<Response, ApiError> {
     let repetition = idempotency_key(headers)?.map(|key| Repetition { key, place: 0 });
     let mut fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
-    let asked = Asked { operation, body, repetition };
+    let asked = IncomingRequest { operation, body, repetition };
     wait_for_named(state, body).await;
     let planned = plan_request(state, &state.switch.view(), &asked, &mut fields);
     fields.finish()?;
     let planned = planned?;
-    let befallen = state.faults.as_deref().map(|faults| faults.of(&planned));
-    let Planned { command, currency, .. } = planned;
+    let faulty = state.faults.as_deref().map(|faults| faults.of(&planned));
+    let PlannedCommand { command, currency, .. } = planned;
     let reply = state.switch.ask(command).await?;
-    if let Some(befallen) = befallen
-        && let Some(answer) = befallen.meet(&reply).await
+    if let Some(faulty) = faulty
+        && let Some(answer) = faulty.meet(&reply).await
     {
         return answer;
     }
@@ -177,7 +177,7 @@ fn plan_items(
     state: &DoorState,
     items: &[&RawValue],
     key: Option<&[u8]>,
-) -> Vec<Result<Planned, ApiError>> {
+) -> Vec<Result<PlannedCommand, ApiError>> {
     let view = state.switch.view();
     let plan = |(place, item): (u64, &&RawValue)| {
         let repetition = key.map(|key| Repetition { key, place });
@@ -191,7 +191,7 @@ fn plan_item(
     view: &View<'_>,
     item: &[u8],
     repetition: Option<Repetition<'_>>,
-) -> Result<Planned, ApiError> {
+) -> Result<PlannedCommand, ApiError> {
     let mut fields = Fields::parse(item).ok_or_else(ApiError::malformed_body)?;
     let operation = fields.required("type", |value| {
         Operation::parse(&fields::borrowed_text(value)?)
@@ -199,7 +199,7 @@ fn plan_item(
             .ok_or_else(|| Flaw::new("unknown_value", "must name an operation, as `reversal`"))
     });
     let planned = operation.map(|operation| {
-        let asked = Asked { operation, body: item, repetition };
+        let asked = IncomingRequest { operation, body: item, repetition };
         plan_request(state, view, &asked, &mut fields)
     });
     fields.finish()?;

@@ -14,7 +14,7 @@ use cardswitch_engine::submission::ReplyPort;
 use cardswitch_iso8583::{Echo, Message, RepeatedFields, Tpdu};
 use parking_lot::Mutex;
 
-use super::zone::Owed;
+use super::zone::AnswerSecurity;
 
 /// Places that come and go together: about three kilobytes.
 const GROUP_PLACES: u32 = 8;
@@ -27,7 +27,7 @@ pub(super) struct WayBack {
     /// The fields that the dialect may repeat as they came; no memory where there are none.
     pub(super) repeated: RepeatedFields,
     /// The part that the security of the door adds.
-    pub(super) owed: Option<Box<Owed>>,
+    pub(super) owed: Option<Box<AnswerSecurity>>,
 }
 
 impl WayBack {
@@ -40,7 +40,7 @@ impl WayBack {
 
 /// A request whose answer echoes it.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct PendingRequest {
     /// The elements that the answer repeats.
     pub(super) echo: Echo,
     /// The parts of the request that its answer is framed and spelled with.
@@ -50,14 +50,14 @@ pub(super) struct Pending {
     is_waiting: bool,
 }
 
-impl Pending {
+impl PendingRequest {
     /// A request that is answered without waiting.
     pub(super) fn of(request: &Message<'_>, way_back: WayBack) -> Self {
         Self { echo: Echo::of(request), way_back, received: None, is_waiting: false }
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.echo.clear();
         self.way_back.clear();
@@ -66,14 +66,14 @@ impl Drop for Pending {
 
 /// The requests of one connection by tag; tags are used again.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(super) struct InFlightRequests {
     #[expect(clippy::vec_box, reason = "what is kept does not move when there come to be more")]
-    groups: Vec<Box<[Pending; GROUP_PLACES as usize]>>,
+    groups: Vec<Box<[PendingRequest; GROUP_PLACES as usize]>>,
     free: Vec<u32>,
     waiting: usize,
 }
 
-impl InFlight {
+impl InFlightRequests {
     pub(super) const fn len(&self) -> usize {
         self.waiting
     }
@@ -106,7 +106,7 @@ impl InFlight {
     }
 
     /// Shows a request to `answer` and forgets it. Returns whether such a request waited.
-    pub(super) fn finish(&mut self, tag: u64, answer: impl FnOnce(&Pending)) -> bool {
+    pub(super) fn finish(&mut self, tag: u64, answer: impl FnOnce(&PendingRequest)) -> bool {
         let Some(place) = self.place(tag).filter(|place| place.is_waiting) else { return false };
         answer(place);
         place.echo.clear();
@@ -118,7 +118,7 @@ impl InFlight {
     }
 
     /// A request that waits.
-    pub(super) fn get(&mut self, tag: u64) -> Option<&Pending> {
+    pub(super) fn get(&mut self, tag: u64) -> Option<&PendingRequest> {
         self.place(tag).filter(|place| place.is_waiting).map(|place| &*place)
     }
 
@@ -137,7 +137,7 @@ impl InFlight {
         self.free.extend((first..first + GROUP_PLACES).rev());
     }
 
-    fn place(&mut self, tag: u64) -> Option<&mut Pending> {
+    fn place(&mut self, tag: u64) -> Option<&mut PendingRequest> {
         let (tag, places) = (usize::try_from(tag).ok()?, GROUP_PLACES as usize);
         self.groups.get_mut(tag / places)?.get_mut(tag % places)
     }
@@ -146,11 +146,11 @@ impl InFlight {
 /// The port for the engine's answers to one connection's requests.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPort {
-    arrived: Mutex<Arrived>,
+    queue: Mutex<ReplyQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Arrived {
+struct ReplyQueue {
     replies: Vec<(u64, Reply)>,
     /// The time since the first of them came.
     since: Option<Stopwatch>,
@@ -167,45 +167,45 @@ impl ConnectionPort {
         replies: &mut Vec<(u64, Reply)>,
     ) -> Poll<Option<Stopwatch>> {
         debug_assert!(replies.is_empty(), "answers would be lost");
-        let mut arrived = self.arrived.lock();
-        if arrived.replies.is_empty() {
-            match &mut arrived.waker {
+        let mut queue = self.queue.lock();
+        if queue.replies.is_empty() {
+            match &mut queue.waker {
                 Some(waker) => waker.clone_from(context.waker()),
                 none => *none = Some(context.waker().clone()),
             }
             return Poll::Pending;
         }
-        mem::swap(&mut arrived.replies, replies);
-        Poll::Ready(arrived.since.take())
+        mem::swap(&mut queue.replies, replies);
+        Poll::Ready(queue.since.take())
     }
 
     /// Gives memory back; for when no answers are to come.
     pub(super) fn rest(&self) {
-        let mut arrived = self.arrived.lock();
-        if arrived.replies.is_empty() {
-            arrived.replies = Vec::new();
+        let mut queue = self.queue.lock();
+        if queue.replies.is_empty() {
+            queue.replies = Vec::new();
         }
     }
 }
 
 impl ReplyPort for ConnectionPort {
     fn deliver(&self, tag: u64, reply: Reply) {
-        let mut arrived = self.arrived.lock();
-        arrived.since.get_or_insert_with(Stopwatch::start);
-        arrived.replies.push((tag, reply));
+        let mut queue = self.queue.lock();
+        queue.since.get_or_insert_with(Stopwatch::start);
+        queue.replies.push((tag, reply));
     }
 
     fn flush(&self) {
-        wake(self.arrived.lock().waker.take());
+        wake(self.queue.lock().waker.take());
     }
 
     fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
-        let mut arrived = self.arrived.lock();
+        let mut queue = self.queue.lock();
         // Not changed for each other: buffers as long as the longest batch would gather here.
-        arrived.since.get_or_insert_with(Stopwatch::start);
-        arrived.replies.append(replies);
-        let waker = arrived.waker.take();
-        drop(arrived);
+        queue.since.get_or_insert_with(Stopwatch::start);
+        queue.replies.append(replies);
+        let waker = queue.waker.take();
+        drop(queue);
         wake(waker);
     }
 }
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    fn insert(in_flight: &mut InFlight, stan: u64) -> u64 {
+    fn insert(in_flight: &mut InFlightRequests, stan: u64) -> u64 {
         let mut frame = Vec::new();
         let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, stan);
         built.set(2, b"4111111111111111").encode(&mut frame).unwrap();
@@ -235,7 +235,7 @@ mod tests {
         in_flight.insert(&message, WayBack::default(), Stopwatch::start())
     }
 
-    fn finish(in_flight: &mut InFlight, tag: u64) -> Option<u64> {
+    fn finish(in_flight: &mut InFlightRequests, tag: u64) -> Option<u64> {
         let mut stan = None;
         let waited = in_flight.finish(tag, |request| stan = request.echo.get_number(11));
         assert_eq!(waited, stan.is_some());
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn tags_find_their_requests_once_and_are_used_again() {
-        let mut in_flight = InFlight::default();
+        let mut in_flight = InFlightRequests::default();
         let tags: Vec<u64> = (0..20).map(|stan| insert(&mut in_flight, stan)).collect();
         assert_eq!(in_flight.len(), 20);
         assert_eq!(finish(&mut in_flight, tags[9]), Some(9));
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn answered_requests_are_wiped_and_nothing_in_flight_holds_no_memory() {
-        let mut in_flight = InFlight::default();
+        let mut in_flight = InFlightRequests::default();
         let tag = insert(&mut in_flight, 1);
         finish(&mut in_flight, tag);
         assert!(in_flight.groups[0].iter().all(|place| place.echo.get(2).is_none()));
@@ -273,16 +273,16 @@ mod tests {
 
     #[test]
     fn requests_are_not_printed() {
-        let mut in_flight = InFlight::default();
+        let mut in_flight = InFlightRequests::default();
         insert(&mut in_flight, 1);
         assert!(!format!("{in_flight:?}").contains("4111"));
     }
 
     /// Counts how often it was woken.
     #[derive(Default)]
-    struct Woken(AtomicUsize);
+    struct WakeCount(AtomicUsize);
 
-    impl Wake for Woken {
+    impl Wake for WakeCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn answers_that_come_together_wake_whoever_waits_once() {
-        let (port, woken) = (ConnectionPort::default(), Arc::new(Woken::default()));
+        let (port, woken) = (ConnectionPort::default(), Arc::new(WakeCount::default()));
         let waker = Arc::clone(&woken).into();
         let mut context = Context::from_waker(&waker);
         let mut taken = Vec::new();

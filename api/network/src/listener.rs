@@ -24,7 +24,7 @@ use super::connection::{Connection, stopped};
 use super::counters::Counters;
 use super::limits;
 use super::peer_board::{DoorNumber, PeerBoard, PeerLine};
-use super::session::Shared;
+use super::session::DoorParts;
 use super::slow_bytes::SlowBytes;
 use super::zone::Zone;
 
@@ -71,7 +71,7 @@ pub const DOOR_NAME_DEFAULT: &str = "iso8583";
 
 /// The parts that all doors of a switch share.
 #[derive(Clone)]
-pub struct SharedByDoors {
+pub struct SwitchShare {
     engine: Arc<dyn Submit>,
     secrets: Arc<Secrets>,
     places: Arc<Semaphore>,
@@ -81,7 +81,7 @@ pub struct SharedByDoors {
     board: Arc<PeerBoard>,
 }
 
-impl SharedByDoors {
+impl SwitchShare {
     /// For doors to this engine, with the bounds of a process that may have any number of descriptors.
     #[must_use]
     pub fn new(engine: Arc<dyn Submit>, secrets: Arc<Secrets>) -> Self {
@@ -128,9 +128,9 @@ impl SharedByDoors {
     }
 }
 
-impl std::fmt::Debug for SharedByDoors {
+impl std::fmt::Debug for SwitchShare {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SharedByDoors").finish_non_exhaustive()
+        formatter.debug_struct("SwitchShare").finish_non_exhaustive()
     }
 }
 
@@ -139,7 +139,7 @@ pub struct Listener {
     socket: TcpListener,
     options: ListenerOptions,
     places: Places,
-    shared: Arc<Shared>,
+    shared: Arc<DoorParts>,
     board: Arc<PeerBoard>,
     number: DoorNumber,
 }
@@ -153,9 +153,9 @@ impl std::fmt::Debug for Listener {
 impl Listener {
     /// Takes the address.
     /// Errors: the address is in use or not this machine's.
-    pub async fn bind(options: ListenerOptions, all: &SharedByDoors) -> io::Result<Self> {
+    pub async fn bind(options: ListenerOptions, all: &SwitchShare) -> io::Result<Self> {
         let socket = TcpListener::bind(options.address).await?;
-        let shared = Shared {
+        let shared = DoorParts {
             door: options.name.clone(),
             engine: Arc::clone(&all.engine),
             secrets: Arc::clone(&all.secrets),
@@ -265,7 +265,7 @@ impl Listener {
 async fn serve_secured(
     stream: TcpStream,
     (peer, line): (SocketAddr, PeerLine),
-    shared: Arc<Shared>,
+    shared: Arc<DoorParts>,
     tls: &TlsDoor,
     mut stop: watch::Receiver<bool>,
 ) {

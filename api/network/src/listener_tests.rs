@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 
-use super::super::counters::CountersNow;
+use super::super::counters::CountersSnapshot;
 use super::*;
 
 /// Approves everything, at once or when told to.
@@ -86,13 +86,13 @@ async fn door_with(change: impl FnOnce(&mut ListenerOptions)) -> Door {
 /// A door with these options, and with these bounds of all doors.
 async fn door_within(
     change: impl FnOnce(&mut ListenerOptions),
-    bound: impl FnOnce(SharedByDoors) -> SharedByDoors,
+    bound: impl FnOnce(SwitchShare) -> SwitchShare,
 ) -> Door {
     let engine = Arc::new(FakeEngine::default());
     let mut options = ListenerOptions::at("127.0.0.1:0".parse().unwrap());
     change(&mut options);
     let secrets = Arc::new(Secrets::from_root([1; 32]));
-    let all = bound(SharedByDoors::new(Arc::clone(&engine) as Arc<dyn Submit>, secrets));
+    let all = bound(SwitchShare::new(Arc::clone(&engine) as Arc<dyn Submit>, secrets));
     let listener = Listener::bind(options, &all).await.unwrap();
     let (address, counters) = (listener.local_addr().unwrap(), all.counters());
     let (stop, stopping) = watch::channel(false);
@@ -121,7 +121,7 @@ impl Door {
         Peer { stream, framing: Framing::default(), buffer: Vec::new() }
     }
 
-    async fn count(&self, reached: impl Fn(CountersNow) -> bool) {
+    async fn count(&self, reached: impl Fn(CountersSnapshot) -> bool) {
         while !reached(self.counters.now()) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -142,7 +142,7 @@ struct Peer {
 }
 
 /// An answer: type, STAN, DE39, and the header before it.
-type Told = (String, Option<u64>, Option<String>, Option<Tpdu>);
+type AnswerSummary = (String, Option<u64>, Option<String>, Option<Tpdu>);
 
 impl Peer {
     async fn send(&mut self, bytes: &[u8]) {
@@ -150,7 +150,7 @@ impl Peer {
     }
 
     /// The next answer; none at the end of the connection.
-    async fn told(&mut self) -> Option<Told> {
+    async fn told(&mut self) -> Option<AnswerSummary> {
         loop {
             if let Frame::Complete { tpdu, body, consumed } =
                 next_frame(&self.buffer, &self.framing)

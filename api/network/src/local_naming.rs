@@ -8,12 +8,16 @@ use cardswitch_engine::command::network::{CardRef, NetworkCommand, PurchaseFacts
 use cardswitch_iso8583::Message;
 use cardswitch_secrets::Secrets;
 
-use super::mapping::{Mapped, marks_of};
+use super::mapping::{MessageAction, marks_of};
 use super::marks::Marks;
 
 /// Names the purchases of what was mapped by the local time of their message.
-pub(super) fn name_by_local_time(mapped: &mut Mapped, message: &Message<'_>, secrets: &Secrets) {
-    let Mapped::Ask(asked) = mapped else { return };
+pub(super) fn name_by_local_time(
+    mapped: &mut MessageAction,
+    message: &Message<'_>,
+    secrets: &Secrets,
+) {
+    let MessageAction::Ask(asked) = mapped else { return };
     let Command::Network(request) = &mut asked.command else { return };
     let moment =
         [message.get_text(13), message.get_text(12)].map(Option::unwrap_or_default).concat();
@@ -53,7 +57,7 @@ mod tests {
         let message = decode(&frame).unwrap();
         let mut mapped = map_message(&message, &secrets);
         name_by_local_time(&mut mapped, &message, &secrets);
-        let Mapped::Ask(asked) = mapped else { panic!("{mapped:?}") };
+        let MessageAction::Ask(asked) = mapped else { panic!("{mapped:?}") };
         let Command::Network(request) = asked.command else { panic!("not of the network") };
         request.command
     }

@@ -34,13 +34,13 @@ use cardswitch_zone::chip::ChipFault;
 use super::de39::De39;
 use super::fingerprint::fingerprint_of;
 use super::marks::{Marks, merchant_number, parse_authorization_id};
-use super::presented::{PresentedCard, presented_card};
+use super::presented_card::{PresentedCard, presented_card};
 use super::replaced_key::BroughtKey;
 use super::zone::SecurityFault;
 
 /// The treatment of a message.
 #[derive(Debug)]
-pub enum Mapped {
+pub enum MessageAction {
     /// The engine decides.
     Ask(TimedCommand),
     /// The engine is to keep a key of the zone.
@@ -106,10 +106,10 @@ const NETWORK_FUNCTIONS: [&[u8]; 3] = [b"001", b"002", b"301"];
 
 /// Says what is to be done with a message.
 #[must_use]
-pub fn map_message(message: &Message<'_>, secrets: &Secrets) -> Mapped {
+pub fn map_message(message: &Message<'_>, secrets: &Secrets) -> MessageAction {
     let mti = message.mti();
     if mti.response().is_none() {
-        return Mapped::Ignore;
+        return MessageAction::Ignore;
     }
     let asked = match (mti.version(), mti.class(), mti.function()) {
         // Only acquirers speak here, and only once or again.
@@ -121,11 +121,16 @@ pub fn map_message(message: &Message<'_>, secrets: &Secrets) -> Mapped {
     };
     match asked {
         Ok((command, card)) => ask(message, secrets, command, card),
-        Err(refusal) => Mapped::Refuse(refusal),
+        Err(refusal) => MessageAction::Refuse(refusal),
     }
 }
 
-fn ask(message: &Message<'_>, secrets: &Secrets, command: NetworkCommand, card: PanHash) -> Mapped {
+fn ask(
+    message: &Message<'_>,
+    secrets: &Secrets,
+    command: NetworkCommand,
+    card: PanHash,
+) -> MessageAction {
     let fingerprint = Some(fingerprint_of(message, secrets, card));
     let request = NetworkRequest { command, fingerprint };
     let supplied_at = private_use(message)
@@ -133,17 +138,19 @@ fn ask(message: &Message<'_>, secrets: &Secrets, command: NetworkCommand, card: 
         .and_then(|micros| i64::try_from(micros).ok())
         .map(Timestamp);
     let command = Command::Network(Box::new(request));
-    Mapped::Ask(TimedCommand { command, supplied_at })
+    MessageAction::Ask(TimedCommand { command, supplied_at })
 }
 
-fn map_network_management(message: &Message<'_>) -> Mapped {
+fn map_network_management(message: &Message<'_>) -> MessageAction {
     if !message.has(11) {
-        return Mapped::Refuse(Refusal::Missing(11));
+        return MessageAction::Refuse(Refusal::Missing(11));
     }
     match message.get(70) {
-        None => Mapped::Refuse(Refusal::Missing(70)),
-        Some(function) if NETWORK_FUNCTIONS.contains(&function) => Mapped::Answer(De39::APPROVED),
-        Some(_) => Mapped::Refuse(Refusal::Invalid(70)),
+        None => MessageAction::Refuse(Refusal::Missing(70)),
+        Some(function) if NETWORK_FUNCTIONS.contains(&function) => {
+            MessageAction::Answer(De39::APPROVED)
+        }
+        Some(_) => MessageAction::Refuse(Refusal::Invalid(70)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Each message type and processing code, each required element, each way to name an original.
 
 use cardswitch_engine::domain::credential::{
-    Comparison, CredentialsPresent, CvvPair, ExpiryMonth, PackedZip, PinVerifier, Shown,
+    Comparison, CredentialPresence, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedValue,
 };
 use cardswitch_engine::domain::network_key::{AuthorizationId, DuplicateWindow, Fingerprint};
 use cardswitch_iso8583::{
@@ -45,7 +45,7 @@ fn message(mti: &str) -> MessageBuilder {
         .set_text(49, "840")
 }
 
-fn map(built: &MessageBuilder) -> Mapped {
+fn map(built: &MessageBuilder) -> MessageAction {
     let mut frame = Vec::new();
     built.encode(&mut frame).unwrap();
     map_message(&decode(&frame).unwrap(), &secrets())
@@ -53,7 +53,7 @@ fn map(built: &MessageBuilder) -> Mapped {
 
 fn asked(built: &MessageBuilder) -> (NetworkCommand, Fingerprint, Option<Timestamp>) {
     match map(built) {
-        Mapped::Ask(timed) => match timed.command {
+        MessageAction::Ask(timed) => match timed.command {
             Command::Network(request) => {
                 (request.command, request.fingerprint.unwrap(), timed.supplied_at)
             }
@@ -69,7 +69,7 @@ fn command(built: &MessageBuilder) -> NetworkCommand {
 
 fn refusal(built: &MessageBuilder) -> Refusal {
     match map(built) {
-        Mapped::Refuse(refusal) => refusal,
+        MessageAction::Refuse(refusal) => refusal,
         other => panic!("{other:?}"),
     }
 }
@@ -77,7 +77,7 @@ fn refusal(built: &MessageBuilder) -> Refusal {
 /// A word for the kind of request.
 fn word(built: &MessageBuilder) -> String {
     match map(built) {
-        Mapped::Ask(timed) => match timed.command {
+        MessageAction::Ask(timed) => match timed.command {
             Command::Network(request) => match request.command {
                 NetworkCommand::Authorize(command) => format!("{:?}", command.kind),
                 NetworkCommand::Increment(_) => "Increment".to_owned(),
@@ -92,12 +92,12 @@ fn word(built: &MessageBuilder) -> String {
             },
             other => panic!("{other:?}"),
         },
-        Mapped::Answer(code) => String::from_utf8(code.0.to_vec()).unwrap(),
-        Mapped::Refuse(refusal) => {
+        MessageAction::Answer(code) => String::from_utf8(code.0.to_vec()).unwrap(),
+        MessageAction::Refuse(refusal) => {
             format!("{} {refusal:?}", String::from_utf8(refusal.de39().0.to_vec()).unwrap())
         }
-        Mapped::Exchange(_) => "Exchange".to_owned(),
-        Mapped::Ignore => "Ignore".to_owned(),
+        MessageAction::Exchange(_) => "Exchange".to_owned(),
+        MessageAction::Ignore => "Ignore".to_owned(),
     }
 }
 
@@ -161,7 +161,7 @@ fn required_elements_are_required() {
             assert_eq!(refusal(&message(mti).without(de)), Refusal::Missing(de), "{mti} {de}");
         }
         for de in [7, 12, 13, 18, 32, 37, 41, 42, 43, 49] {
-            assert!(matches!(map(&message(mti).without(de)), Mapped::Ask(_)), "{mti} {de}");
+            assert!(matches!(map(&message(mti).without(de)), MessageAction::Ask(_)), "{mti} {de}");
         }
     }
     for mti in ["0400", "0420"] {
@@ -266,13 +266,13 @@ fn comparison() -> Comparison {
 }
 
 /// Whether just this credential is shown.
-fn is_shown<T: PartialEq>(shown: Option<Shown<T>>, expected: T) -> bool {
+fn is_shown<T: PartialEq>(shown: Option<PresentedValue<T>>, expected: T) -> bool {
     let is_own = |value: T| value == expected;
-    shown.is_some() && !comparison().differs(CredentialsPresent::default(), shown, is_own)
+    shown.is_some() && !comparison().differs(CredentialPresence::default(), shown, is_own)
 }
 
 /// Whether the card's own CVV is shown.
-fn is_right(shown: Option<Shown<CvvPair>>) -> bool {
+fn is_right(shown: Option<PresentedValue<CvvPair>>) -> bool {
     shown.is_some() && !comparison().cvv_differs(shown)
 }
 

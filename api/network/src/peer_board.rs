@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::de39::De39;
 use super::limits::{PEER_FAULT_CHARS_MAX, PEER_FAULTS_MAX, PEER_MESSAGES_MAX, PEERS_MAX};
 use super::listener::ListenerOptions;
-use super::zone::{Zone, ZoneKeyShown};
+use super::zone::{Zone, ZoneKeyView};
 
 /// Messages that a connection keeps until it hands them over: the last of what it answered at once.
 const GATHERED_MAX: usize = 4;
@@ -144,14 +144,14 @@ impl SeenPeer {
         push(&mut self.faults, PeerFault { what: what.to_owned(), count: 1, last });
     }
 
-    fn take(&mut self, gathered: &mut Gathered) {
-        self.messages += gathered.messages;
-        self.not_approved += gathered.not_approved;
-        self.last = gathered.recent.last().map(|message| message.since).or(self.last);
-        for message in gathered.recent.drain(..) {
+    fn take(&mut self, backlog: &mut MessageBacklog) {
+        self.messages += backlog.messages;
+        self.not_approved += backlog.not_approved;
+        self.last = backlog.recent.last().map(|message| message.since).or(self.last);
+        for message in backlog.recent.drain(..) {
             push(&mut self.recent, message);
         }
-        (gathered.messages, gathered.not_approved) = (0, 0);
+        (backlog.messages, backlog.not_approved) = (0, 0);
     }
 }
 
@@ -178,7 +178,7 @@ pub struct SeenDoor {
     /// Whether it speaks TLS.
     pub has_tls: bool,
     /// The keys of its zone, as far as they may be shown.
-    pub keys: Vec<ZoneKeyShown>,
+    pub keys: Vec<ZoneKeyView>,
     /// Its peers, the last that came or spoke first.
     pub peers: Vec<(IpAddr, SeenPeer)>,
 }
@@ -257,7 +257,7 @@ impl PeerBoard {
             peer.connections += 1;
             peer.touch();
         }
-        PeerLine { record, gathered: Gathered::default(), is_signed_on: false }
+        PeerLine { record, backlog: MessageBacklog::default(), is_signed_on: false }
     }
 
     /// Notes a connection that was not let in.
@@ -288,7 +288,7 @@ impl PeerBoard {
 
 /// The messages that a connection has noted and not handed over.
 #[derive(Debug, Default)]
-struct Gathered {
+struct MessageBacklog {
     messages: u64,
     not_approved: u64,
     recent: SmallVec<[SeenMessage; GATHERED_MAX]>,
@@ -298,24 +298,24 @@ struct Gathered {
 #[derive(Debug)]
 pub(super) struct PeerLine {
     record: Option<Record>,
-    gathered: Gathered,
+    backlog: MessageBacklog,
     is_signed_on: bool,
 }
 
 impl PeerLine {
     /// Notes a message that is answered.
     pub(super) fn note(&mut self, message: SeenMessage) {
-        self.gathered.messages += 1;
-        self.gathered.not_approved += u64::from(!message.is_approved());
-        push(&mut self.gathered.recent, message);
+        self.backlog.messages += 1;
+        self.backlog.not_approved += u64::from(!message.is_approved());
+        push(&mut self.backlog.recent, message);
     }
 
     /// Hands over what was noted.
     pub(super) fn hand_over(&mut self) {
-        if self.gathered.messages > 0
+        if self.backlog.messages > 0
             && let Some(record) = &self.record
         {
-            record.lock().take(&mut self.gathered);
+            record.lock().take(&mut self.backlog);
         }
     }
 

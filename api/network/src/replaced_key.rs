@@ -81,7 +81,7 @@ impl ReplyPort for Exchange {
 
 /// The reason why a key is not replaced.
 #[derive(Debug)]
-pub(super) enum NotReplaced {
+pub(super) enum ReplacementRefusal {
     /// Its message is no later one than that of the key now.
     Repeated,
     /// It is none for this use.
@@ -100,7 +100,7 @@ struct ReadyKey<K> {
 }
 
 /// A key that is replaced now and then.
-pub(super) struct Replaced<K> {
+pub(super) struct RotatingKey<K> {
     door: String,
     usage: KeyUsage,
     make: Maker<K>,
@@ -116,14 +116,14 @@ pub(super) struct Replaced<K> {
     base: [u8; 3],
 }
 
-impl<K> std::fmt::Debug for Replaced<K> {
+impl<K> std::fmt::Debug for RotatingKey<K> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Replaced").field("now", &self.now.key).finish_non_exhaustive()
+        formatter.debug_struct("RotatingKey").field("now", &self.now.key).finish_non_exhaustive()
     }
 }
 
 /// The operations of an exchange on a key for any use.
-pub(super) trait Replaceable: Send {
+pub(super) trait KeyExchange: Send {
     /// The sealed form, for the engine, of a key from a message of this time.
     /// Errors: that message is no later one, the key does not serve, or it cannot be sealed.
     fn offer(
@@ -131,7 +131,7 @@ pub(super) trait Replaceable: Send {
         key: &ZoneKey,
         sent_at: Timestamp,
         secrets: &Secrets,
-    ) -> Result<NewExchangedKey, NotReplaced>;
+    ) -> Result<NewExchangedKey, ReplacementRefusal>;
 
     /// Takes a key that is kept.
     fn take(&mut self, key: &ZoneKey, sent_at: Timestamp);
@@ -141,7 +141,7 @@ pub(super) trait Replaceable: Send {
     fn resume(&mut self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError>;
 }
 
-impl<K> Replaced<K> {
+impl<K> RotatingKey<K> {
     /// The key of a door's file.
     /// Errors: it does not serve.
     pub(super) fn new(
@@ -214,23 +214,23 @@ impl<K> Replaced<K> {
     }
 }
 
-impl<K: Send + Sync> Replaceable for Replaced<K> {
+impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
     fn offer(
         &self,
         key: &ZoneKey,
         sent_at: Timestamp,
         secrets: &Secrets,
-    ) -> Result<NewExchangedKey, NotReplaced> {
+    ) -> Result<NewExchangedKey, ReplacementRefusal> {
         if sent_at <= self.newest_at {
-            return Err(NotReplaced::Repeated);
+            return Err(ReplacementRefusal::Repeated);
         }
-        (self.make)(key).map_err(|_| NotReplaced::Unfit)?;
+        (self.make)(key).map_err(|_| ReplacementRefusal::Unfit)?;
         let sealed = secrets.seal_zone_key(&key.to_secret(), self.id());
         let life = i64::try_from(KEY_BEFORE_LIFE.as_micros()).unwrap_or(i64::MAX);
         Ok(NewExchangedKey {
             door: self.door.clone(),
             usage: self.usage.to_string(),
-            sealed: sealed.map_err(NotReplaced::Unsealed)?,
+            sealed: sealed.map_err(ReplacementRefusal::Unsealed)?,
             check_value: key.check_value(),
             base: self.base,
             sent_at,

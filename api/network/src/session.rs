@@ -20,21 +20,21 @@ use cardswitch_iso8583::{
 use cardswitch_secrets::Secrets;
 
 use super::advice::Advice;
+use super::advice_texts::{note_spaced, salvage};
 use super::answer_faults::AnswerFaults;
 use super::buffers;
 use super::counters::Counters;
-use super::in_flight::{ConnectionPort, InFlight, Pending, WayBack};
+use super::in_flight::{ConnectionPort, InFlightRequests, PendingRequest, WayBack};
 use super::limits;
 use super::local_naming::name_by_local_time;
-use super::mapping::{Mapped, Refusal, map_message};
+use super::mapping::{MessageAction, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::peer_board::{PeerLine, SeenMessage};
 use super::slow_bytes::SlowBytes;
-use super::told_texts::{note_spaced, salvage};
 use super::zone::Zone;
 
 /// The parts that all connections of a door share.
-pub(super) struct Shared {
+pub(super) struct DoorParts {
     /// The name of the door in logs.
     pub(super) door: String,
     pub(super) engine: Arc<dyn Submit>,
@@ -48,7 +48,7 @@ pub(super) struct Shared {
     pub(super) counters: Arc<Counters>,
 }
 
-impl Shared {
+impl DoorParts {
     /// The field of the peers' dialect that an element is.
     fn field_of(&self, element: u8) -> u8 {
         let translation = self.dialect.translation.as_ref();
@@ -59,8 +59,8 @@ impl Shared {
 /// The conversation with one peer.
 pub(super) struct Session {
     peer: SocketAddr,
-    shared: Arc<Shared>,
-    in_flight: InFlight,
+    shared: Arc<DoorParts>,
+    in_flight: InFlightRequests,
     port: Arc<ConnectionPort>,
     arrived: Vec<(u64, Reply)>,
     faults: Option<Box<AnswerFaults>>,
@@ -77,12 +77,12 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
         let faults = shared.faults.clone().map(|plan| Box::new(AnswerFaults::new(plan)));
         Self {
             peer,
             shared,
-            in_flight: InFlight::default(),
+            in_flight: InFlightRequests::default(),
             port: Arc::default(),
             arrived: Vec::new(),
             faults,
@@ -95,7 +95,7 @@ impl Session {
         }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &DoorParts {
         &self.shared
     }
 
@@ -199,32 +199,35 @@ impl Session {
             name_by_local_time(&mut mapped, &message, &self.shared.secrets);
         }
         match mapped {
-            Mapped::Ask(command) => {
+            MessageAction::Ask(command) => {
                 let tag = self.in_flight.insert(&message, way_back, received);
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(Envelope { command, tag, port });
             }
-            Mapped::Exchange(key) => {
+            MessageAction::Exchange(key) => {
                 // INVARIANT: a zone brought it.
                 let Some(zone) = &self.shared.zone else { return };
                 let tag = self.in_flight.insert(&message, way_back, received);
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(key.exchange(zone, self.peer.ip(), (tag, port)));
             }
-            Mapped::Answer(code) => {
+            MessageAction::Answer(code) => {
                 self.note_signing(&message);
-                self.answer(&Pending::of(&message, way_back), &AnswerElements::plain(code));
+                self.answer(&PendingRequest::of(&message, way_back), &AnswerElements::plain(code));
             }
-            Mapped::Refuse(refusal) => {
+            MessageAction::Refuse(refusal) => {
                 let fault = format_args!("{} {refusal:?}", message.mti());
                 self.note_undecodable(&fault, (frame, way_back.tpdu));
                 if matches!(refusal, Refusal::Security(_)) {
                     self.shared.counters.add_insecure();
                 }
                 let refusal = refusal.with_numbers(|de| self.shared.field_of(de));
-                self.answer(&Pending::of(&message, way_back), &AnswerElements::refused(refusal));
+                self.answer(
+                    &PendingRequest::of(&message, way_back),
+                    &AnswerElements::refused(refusal),
+                );
             }
-            Mapped::Ignore => {
+            MessageAction::Ignore => {
                 let fault = format_args!("{} is never answered", message.mti());
                 self.note_undecodable(&fault, (frame, way_back.tpdu));
             }
@@ -244,7 +247,7 @@ impl Session {
             Err(error) => error.readable.as_deref(),
         };
         if let Some(readable) = readable {
-            self.answer(&Pending::of(readable, way_back), &AnswerElements::refused(refusal));
+            self.answer(&PendingRequest::of(readable, way_back), &AnswerElements::refused(refusal));
         }
     }
 
@@ -284,7 +287,7 @@ impl Session {
             Some(faults) => faults.meet(context, &mut arrived, &mut self.in_flight),
             None => false,
         };
-        let mut together = Together::default();
+        let mut together = AnswerBatch::default();
         let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
             match reply {
@@ -361,7 +364,7 @@ impl Session {
         &mut self,
         tag: u64,
         transaction: Option<TransactionId>,
-        elements: impl FnOnce(&Pending) -> AnswerElements,
+        elements: impl FnOnce(&PendingRequest) -> AnswerElements,
     ) {
         let (peer, dialect, outbox) = (self.peer, &self.shared.dialect, &mut self.outbox);
         let line = &mut self.line;
@@ -373,7 +376,7 @@ impl Session {
         });
     }
 
-    fn answer(&mut self, request: &Pending, elements: &AnswerElements) {
+    fn answer(&mut self, request: &PendingRequest, elements: &AnswerElements) {
         self.line.note(SeenMessage::new(&request.echo, elements.code, self.decoding));
         append_answer(&mut self.outbox, self.peer, &self.shared.dialect, request, elements);
     }
@@ -439,13 +442,13 @@ impl Session {
 
 /// Answers to messages that came together, which have taken equally long: they are timed once.
 #[derive(Default)]
-struct Together {
+struct AnswerBatch {
     received: Option<Stopwatch>,
     count: u64,
     earlier: u64,
 }
 
-impl Together {
+impl AnswerBatch {
     fn note(&mut self, received: Option<Stopwatch>, counters: &Counters) {
         if self.received != received {
             self.record(counters);
@@ -469,7 +472,7 @@ impl Together {
 }
 
 /// Writes an answer to the log, if that is asked for: with its transaction, never with its card.
-fn log_answer(peer: SocketAddr, request: &Pending, reply: &Reply) {
+fn log_answer(peer: SocketAddr, request: &PendingRequest, reply: &Reply) {
     tracing::debug!(
         %peer,
         mti = %request.echo.mti(),
@@ -514,7 +517,7 @@ fn append_answer(
     outbox: &mut Vec<u8>,
     peer: SocketAddr,
     dialect: &Dialect,
-    request: &Pending,
+    request: &PendingRequest,
     elements: &AnswerElements,
 ) {
     if request.echo.mti().response().is_none() {

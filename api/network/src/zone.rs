@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
-use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, Shown};
+use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, PresentedValue};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_iso8583::{Dialect, EncodeError, Message, private_use};
@@ -31,11 +31,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::de39::De39;
-use super::in_flight::Pending;
-use super::mapping::{Mapped, Refusal, map_message, private_use};
+use super::in_flight::PendingRequest;
+use super::mapping::{MessageAction, Refusal, map_message, private_use};
 use super::mapping_answer::AnswerElements;
-use super::presented::{PresentedCard, presented_card};
-use super::replaced_key::{BroughtKey, NotReplaced, Replaceable, Replaced};
+use super::presented_card::{PresentedCard, presented_card};
+use super::replaced_key::{BroughtKey, KeyExchange, ReplacementRefusal, RotatingKey};
 
 /// DE70 of a new key. Source: ISO 8583:1987, table A6: key change.
 ///
@@ -89,8 +89,8 @@ impl SecurityFault {
 /// The security of a door.
 #[derive(Debug)]
 pub struct Zone {
-    mac: Option<(MacAlgorithm, Mutex<Replaced<MacKey>>)>,
-    pin: Option<Mutex<Replaced<PinKey>>>,
+    mac: Option<(MacAlgorithm, Mutex<RotatingKey<MacKey>>)>,
+    pin: Option<Mutex<RotatingKey<PinKey>>>,
     master: Option<ZoneKey>,
     /// The issuer key, with its check value.
     issuer: Option<(IssuerKey, String)>,
@@ -98,7 +98,7 @@ pub struct Zone {
 
 /// The part of a key that may be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneKeyShown {
+pub struct ZoneKeyView {
     /// The use of the key.
     pub name: &'static str,
     /// The value by which both ends compare it, in hex digits.
@@ -117,7 +117,7 @@ impl Zone {
         let mac = match (settings.mac, keys.mac) {
             (Some(algorithm), Some(key)) => {
                 let make = Box::new(move |key: &_| MacKey::new(algorithm, key));
-                let key = Replaced::new((door, algorithm.usage()), key, make);
+                let key = RotatingKey::new((door, algorithm.usage()), key, make);
                 let key = key.map_err(|fault| KeyFileError::of_key(path, "mac", fault))?;
                 Some((algorithm, Mutex::new(key)))
             }
@@ -135,7 +135,7 @@ impl Zone {
             (None, None) => None,
         };
         let ready = |key: &ZoneKey| Ok(PinKey::new(key.clone()));
-        let of_pins = |key| Replaced::new((door, KeyUsage::Pin), key, Box::new(ready));
+        let of_pins = |key| RotatingKey::new((door, KeyUsage::Pin), key, Box::new(ready));
         let pin = keys.pin.map(of_pins).transpose();
         let pin = pin.map_err(|fault| KeyFileError::of_key(path, "pin", fault))?;
         let issuer_check = keys.issuer.as_ref().map(|key| to_hex(&key.check_value()));
@@ -154,7 +154,7 @@ impl Zone {
     }
 
     /// The key that this door has for a use, if it is one that peers replace.
-    fn replaceable(&self, usage: KeyUsage) -> Option<&Mutex<dyn Replaceable>> {
+    fn replaceable(&self, usage: KeyUsage) -> Option<&Mutex<dyn KeyExchange>> {
         match (usage, &self.mac, &self.pin) {
             (KeyUsage::Pin, _, Some(keys)) => Some(keys),
             (_, Some((algorithm, keys)), _) if algorithm.usage() == usage => Some(keys),
@@ -164,9 +164,9 @@ impl Zone {
 
     /// The keys, as far as they may be shown.
     #[must_use]
-    pub fn keys_shown(&self) -> Vec<ZoneKeyShown> {
+    pub fn keys_shown(&self) -> Vec<ZoneKeyView> {
         let shown =
-            |name, (check_value, exchanged_at)| ZoneKeyShown { name, check_value, exchanged_at };
+            |name, (check_value, exchanged_at)| ZoneKeyView { name, check_value, exchanged_at };
         let master = self.master.as_ref().map(|key| (to_hex(&key.check_value()), None));
         let issuer = self.issuer.as_ref().map(|(_, check_value)| (check_value.clone(), None));
         let all = [
@@ -184,9 +184,9 @@ impl Zone {
     }
 
     /// The parts that the answer to an unreadable message owes.
-    pub(super) fn owed(&self) -> Box<Owed> {
+    pub(super) fn owed(&self) -> Box<AnswerSecurity> {
         let mac = self.mac.as_ref().map(|(_, keys)| keys.lock().now());
-        Box::new(Owed { mac, card: None })
+        Box::new(AnswerSecurity { mac, card: None })
     }
 
     /// Decides the treatment of a message that came as `wire`, and the parts that its answer owes.
@@ -195,21 +195,21 @@ impl Zone {
         message: &Message<'_>,
         wire: &[u8],
         secrets: &Secrets,
-    ) -> (Mapped, Box<Owed>) {
+    ) -> (MessageAction, Box<AnswerSecurity>) {
         let mut owed = self.owed();
         match self.check_mac(message, wire) {
             Ok(key) => owed.mac = key,
-            Err(fault) => return (Mapped::Refuse(Refusal::Security(fault)), owed),
+            Err(fault) => return (MessageAction::Refuse(Refusal::Security(fault)), owed),
         }
         if message.mti().class() == 8 && message.get(70) == Some(KEY_CHANGE) {
             let brought = self.brought_key(message, secrets, Utc::now());
-            return (brought.map_or_else(Mapped::Refuse, Mapped::Exchange), owed);
+            return (brought.map_or_else(MessageAction::Refuse, MessageAction::Exchange), owed);
         }
         let mut mapped = map_message(message, secrets);
-        if let Mapped::Ask(command) = &mut mapped {
+        if let MessageAction::Ask(command) = &mut mapped {
             match self.prove(credentials_of(command), message, secrets) {
                 Ok(card) => owed.card = card,
-                Err(refusal) => mapped = Mapped::Refuse(refusal),
+                Err(refusal) => mapped = MessageAction::Refuse(refusal),
             }
         }
         (mapped, owed)
@@ -249,12 +249,12 @@ impl Zone {
             proved.pin = block.map(|block| {
                 let opened =
                     keys.iter().flatten().find_map(|key| key.open(&block, presented.digits()));
-                Shown::new(presented.pin_verifier(secrets, opened, &block))
+                PresentedValue::new(presented.pin_verifier(secrets, opened, &block))
             });
         }
         let chip = self.chip_of(message, &presented)?;
         if let Some(None) = chip {
-            proved.cvv = Some(Shown::new(UNPROVEN));
+            proved.cvv = Some(PresentedValue::new(UNPROVEN));
         }
         all.into_iter().for_each(|credentials| *credentials = proved);
         Ok(chip.flatten())
@@ -304,9 +304,9 @@ impl Zone {
         let offered = keys.lock().offer(&key, sent_at, secrets);
         match offered {
             Ok(sealed) => Ok(Box::new(BroughtKey { usage, key, sealed })),
-            Err(NotReplaced::Repeated) => Err(security(SecurityFault::KeyTime)),
-            Err(NotReplaced::Unfit) => Err(no_use),
-            Err(NotReplaced::Unsealed(error)) => {
+            Err(ReplacementRefusal::Repeated) => Err(security(SecurityFault::KeyTime)),
+            Err(ReplacementRefusal::Unfit) => Err(no_use),
+            Err(ReplacementRefusal::Unsealed(error)) => {
                 tracing::error!(%usage, %error, "a new key of the zone cannot be sealed, so it is not taken");
                 Err(Refusal::Unsaved)
             }
@@ -325,17 +325,17 @@ impl Zone {
 
 /// The parts that the answer to a request owes its peer.
 #[derive(Debug)]
-pub(super) struct Owed {
+pub(super) struct AnswerSecurity {
     mac: Option<Arc<MacKey>>,
     card: Option<VerifiedCard>,
 }
 
-impl Owed {
+impl AnswerSecurity {
     /// Appends the answer that `write` writes with the elements it is given, and its code.
     /// Errors: those of `write`.
     pub(super) fn encode(
         &self,
-        (elements, request, dialect): (&AnswerElements, &Pending, &Dialect),
+        (elements, request, dialect): (&AnswerElements, &PendingRequest, &Dialect),
         out: &mut Vec<u8>,
         write: impl FnOnce(&[(u8, &[u8])], &mut Vec<u8>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
@@ -358,7 +358,7 @@ impl Owed {
 }
 
 /// Whether an answer has fields beyond the first bitmap of its peer's dialect, besides its code.
-fn has_second_bitmap(request: &Pending, dialect: &Dialect) -> bool {
+fn has_second_bitmap(request: &PendingRequest, dialect: &Dialect) -> bool {
     let mut echoed = request.echo.kept().elements();
     match &dialect.translation {
         None => echoed.any(|de| de > 64),

@@ -59,13 +59,13 @@ fn echo_test() -> MessageBuilder {
     MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 1).set_text(70, "301")
 }
 
-fn map(zone: &Zone, frame: &[u8]) -> (Mapped, Box<Owed>) {
+fn map(zone: &Zone, frame: &[u8]) -> (MessageAction, Box<AnswerSecurity>) {
     zone.map(&decode(frame).unwrap(), frame, &secrets())
 }
 
-fn fault_of(mapped: &Mapped) -> Option<SecurityFault> {
+fn fault_of(mapped: &MessageAction) -> Option<SecurityFault> {
     match mapped {
-        Mapped::Refuse(Refusal::Security(fault)) => Some(*fault),
+        MessageAction::Refuse(Refusal::Security(fault)) => Some(*fault),
         _ => None,
     }
 }
@@ -76,7 +76,7 @@ fn nothing_is_carried_out_without_a_right_code() {
         let zone = zone(&[("mac", MAC)], Some(algorithm));
         let key = MacKey::new(algorithm, &tdes(MAC)).unwrap();
         let right = with_code(echo_test(), 128, &key);
-        assert!(matches!(map(&zone, &right).0, Mapped::Answer(De39::APPROVED)));
+        assert!(matches!(map(&zone, &right).0, MessageAction::Answer(De39::APPROVED)));
         for place in 12..right.len() {
             let mut changed = right.clone();
             changed[place] ^= 1;
@@ -102,7 +102,7 @@ fn every_answer_has_a_code_whatever_became_of_its_request() {
     let money = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, 1).set_number(4, 5);
     for (request, de) in [(frame(&echo_test()), 128), (frame(&money), 64)] {
         let request = decode(&request).unwrap();
-        let request = Pending::of(&request, WayBack::default());
+        let request = PendingRequest::of(&request, WayBack::default());
         for elements in [AnswerElements::not_taken(), AnswerElements::plain(De39::APPROVED)] {
             let mut out = b"before".to_vec();
             let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
@@ -129,9 +129,9 @@ fn key_change(block: &str, sent_at: &str) -> Vec<u8> {
 }
 
 /// The engine, which answers at once, and the waiter for its answers.
-struct Answered(Mutex<Vec<Reply>>);
+struct InstantEngine(Mutex<Vec<Reply>>);
 
-impl ReplyPort for Answered {
+impl ReplyPort for InstantEngine {
     fn deliver(&self, _: u64, reply: Reply) {
         self.0.lock().push(reply);
     }
@@ -150,7 +150,7 @@ fn answered(
 ) -> Result<(), Refusal> {
     let sent = key_change(block, &sent_at.format("%m%d%H%M%S").to_string());
     let key = zone.brought_key(&decode(&sent).unwrap(), &secrets(), Utc::now())?;
-    let peer = Arc::new(Answered(Mutex::default()));
+    let peer = Arc::new(InstantEngine(Mutex::default()));
     let envelope = key.exchange(zone, [192, 0, 2, 7].into(), (3, Arc::clone(&peer) as _));
     let Command::Noted(noted) = envelope.command.command else { panic!("no change") };
     assert_eq!(noted.note.address.as_deref(), Some("192.0.2.7"));
@@ -210,7 +210,7 @@ fn a_new_key_comes_wrapped_and_once() {
         // A message that was under way is still taken, and answered under its own key.
         let asked = with_code(echo_test(), 128, key);
         let (mapped, owed) = map(&zone, &asked);
-        assert!(matches!(mapped, Mapped::Answer(De39::APPROVED)));
+        assert!(matches!(mapped, MessageAction::Answer(De39::APPROVED)));
         assert_eq!(owed.mac.unwrap().code(b"x"), key.code(b"x"));
     }
     let [_, before] = zone.mac.as_ref().unwrap().1.lock().usable();
@@ -260,7 +260,7 @@ fn purchase() -> MessageBuilder {
 fn proved(zone: &Zone, message: &MessageBuilder) -> Result<(bool, bool, bool), Refusal> {
     let (mapped, owed) = map(zone, &frame(message));
     match mapped {
-        Mapped::Ask(TimedCommand { command: Command::Network(request), .. }) => {
+        MessageAction::Ask(TimedCommand { command: Command::Network(request), .. }) => {
             let NetworkRequest { command: NetworkCommand::Authorize(authorize), .. } = *request
             else {
                 panic!("no purchase");
@@ -268,7 +268,7 @@ fn proved(zone: &Zone, message: &MessageBuilder) -> Result<(bool, bool, bool), R
             let credentials = authorize.credentials;
             Ok((credentials.pin.is_some(), credentials.cvv.is_some(), owed.card.is_some()))
         }
-        Mapped::Refuse(refusal) => Err(refusal),
+        MessageAction::Refuse(refusal) => Err(refusal),
         other => panic!("{other:?}"),
     }
 }

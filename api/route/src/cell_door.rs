@@ -56,7 +56,7 @@ pub(crate) struct DoorMeters {
 
 /// A door of a cell at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellDoorNow {
+pub struct CellDoorSnapshot {
     /// Its cell.
     pub cell: Cell,
     /// The kind of the door.
@@ -125,10 +125,10 @@ impl CellDoor {
         *before = standing;
     }
 
-    pub(crate) fn now(&self) -> CellDoorNow {
+    pub(crate) fn now(&self) -> CellDoorSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let DoorMeters { connections, forwarded, answered, refused, unanswered } = &*self.meters;
-        CellDoorNow {
+        CellDoorSnapshot {
             cell: self.cell,
             kind: self.kind,
             standing: self.standing.lock().clone(),

@@ -20,7 +20,7 @@ use cardswitch_iso8583::{Message, Track2};
 use uuid::Uuid;
 
 use crate::addresses::{Addresses, Place};
-use crate::cell_door::{CellDoor, CellDoorNow, DoorKind};
+use crate::cell_door::{CellDoor, CellDoorSnapshot, DoorKind};
 
 /// The doors of one cell.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Cells {
 
     /// Every door as it is now, in the order of cells.
     #[must_use]
-    pub fn now(&self) -> Vec<CellDoorNow> {
+    pub fn now(&self) -> Vec<CellDoorSnapshot> {
         self.all_doors().map(|door| door.now()).collect()
     }
 

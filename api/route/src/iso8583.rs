@@ -12,7 +12,7 @@ use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_iso8583::{Dialect, Tpdu};
-use cardswitch_network::frame_buffer::{FrameBuffer, Next};
+use cardswitch_network::frame_buffer::{FrameBuffer, FrameItem};
 use cardswitch_network::limits::{EMPTY_FRAMES_PAUSE, IDLE_LIMIT_DEFAULT};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
@@ -21,9 +21,9 @@ use tokio::time::{Instant, timeout};
 
 use crate::accepting::Door;
 use crate::cells::Cells;
-use crate::line::{Forwarded, Line, Way};
+use crate::line::{ForwardedMessage, Line, Way};
+use crate::pending_requests::RoutedRequest;
 use crate::reading::read_message;
-use crate::unanswered::RoutedRequest;
 
 /// Answers that wait for one peer; beyond, its cells wait.
 const ANSWERS_MAX: usize = 256;
@@ -128,10 +128,10 @@ impl Intake {
             }
             loop {
                 match inbox.take(&self.dialect.framing) {
-                    Next::Message(tpdu, range) => self.hand_on(inbox.bytes(range), tpdu).await,
-                    Next::Skipped => {}
-                    Next::Nothing => break,
-                    Next::Lost(loss) => return Some(loss.reason()),
+                    FrameItem::Message(tpdu, range) => self.hand_on(inbox.bytes(range), tpdu).await,
+                    FrameItem::Skipped => {}
+                    FrameItem::Nothing => break,
+                    FrameItem::Lost(loss) => return Some(loss.reason()),
                 }
             }
             inbox.rest();
@@ -145,7 +145,7 @@ impl Intake {
                 message.map(|message| Box::new(RoutedRequest::new(message, tpdu, repeated)));
             (self.cells.of_message(message), request)
         });
-        let message = Forwarded::new(body, tpdu, &self.dialect.framing, request);
+        let message = ForwardedMessage::new(body, tpdu, &self.dialect.framing, request);
         // INVARIANT: a message that came in a frame fits into one.
         let Ok(message) = message else { return };
         let door = Arc::clone(&self.cells.doors(cell).iso8583);

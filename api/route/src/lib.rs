@@ -8,7 +8,7 @@
 //! | `accepting` | connections of a door, within bounds, over TLS or not |
 //! | `iso8583`, `line` | the ISO 8583 door; the connection to a cell of one peer |
 //! | `reading` | as much of a message as is needed, whatever its dialect |
-//! | `unanswered` | the messages that a cell has not answered |
+//! | `pending_requests` | the messages that a cell has not answered |
 //! | `http` | the HTTP door |
 //!
 //! INVARIANT: nothing is decided here. A message or request that names no cell, or an unknown one, goes to
@@ -21,12 +21,12 @@ mod cells;
 mod http;
 mod iso8583;
 mod line;
+mod pending_requests;
 mod reading;
-mod unanswered;
 mod watching;
 
 pub use accepting::serve;
-pub use cell_door::{CellDoorNow, DoorKind, Standing};
+pub use cell_door::{CellDoorSnapshot, DoorKind, Standing};
 pub use cells::{CellAddresses, Cells, CellsError};
 pub use http::HttpDoor;
 pub use iso8583::Iso8583Door;

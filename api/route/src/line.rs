@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use cardswitch_edge::tls_client::is_refusal;
 use cardswitch_iso8583::{Dialect, EncodeError, Framing, Tpdu, write_frame};
-use cardswitch_network::frame_buffer::{FrameBuffer, Next};
+use cardswitch_network::frame_buffer::{FrameBuffer, FrameItem};
 use cardswitch_network::limits::IN_FLIGHT_MAX;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::cell_door::{CellDoor, CellStream};
+use crate::pending_requests::{PendingRequests, RoutedRequest};
 use crate::reading::read_message;
-use crate::unanswered::{RoutedRequest, Unanswered};
 
 /// How many bytes are written at a time at least, where so many wait.
 const WRITE_BYTES: usize = 16 * 1_024;
@@ -24,13 +24,13 @@ const HEAD_BYTES_USUAL: usize = 4 + Tpdu::BYTES;
 
 /// A message on its way to a cell.
 #[derive(Debug)]
-pub(crate) struct Forwarded {
+pub(crate) struct ForwardedMessage {
     frame: Vec<u8>,
     /// The request as far as it could be read.
     request: Option<Box<RoutedRequest>>,
 }
 
-impl Forwarded {
+impl ForwardedMessage {
     /// The message `body` as it is, framed again.
     /// Errors: it is longer than any frame.
     pub(crate) fn new(
@@ -46,7 +46,7 @@ impl Forwarded {
 /// The way to a cell.
 #[derive(Debug)]
 pub(crate) struct Line {
-    messages: Sender<Forwarded>,
+    messages: Sender<ForwardedMessage>,
     way: Way,
 }
 
@@ -66,7 +66,7 @@ impl Line {
     }
 
     /// Takes a message; too many for the cell are answered at once. Returns that answer.
-    pub(crate) fn take(&self, message: Forwarded) -> Option<Vec<u8>> {
+    pub(crate) fn take(&self, message: ForwardedMessage) -> Option<Vec<u8>> {
         let refused = self.messages.try_send(message).err()?.into_inner();
         self.way.refuse(refused.request.as_deref())
     }
@@ -80,7 +80,7 @@ impl Way {
 }
 
 /// Goes on until nothing more comes from the peer, or it takes no more answers.
-async fn run(mut messages: Receiver<Forwarded>, way: Way, answers: Sender<Vec<u8>>) {
+async fn run(mut messages: Receiver<ForwardedMessage>, way: Way, answers: Sender<Vec<u8>>) {
     while let Some(first) = messages.recv().await {
         let unsent: Vec<_> = match way.door.connect().await {
             Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
@@ -103,8 +103,8 @@ async fn run(mut messages: Receiver<Forwarded>, way: Way, answers: Sender<Vec<u8
 /// Carries messages and answers until the connection ends. Returns the answers to those that have none by then.
 async fn carry(
     stream: CellStream,
-    first: Forwarded,
-    messages: &mut Receiver<Forwarded>,
+    first: ForwardedMessage,
+    messages: &mut Receiver<ForwardedMessage>,
     (way, answers): (&Way, &Sender<Vec<u8>>),
 ) -> Vec<Vec<u8>> {
     let (from_cell, to_cell) = split(stream);
@@ -137,14 +137,14 @@ async fn carry(
 /// Errors: it broke, or is out of step.
 async fn read_answers(
     mut from_cell: ReadHalf<CellStream>,
-    unanswered: &Mutex<Unanswered>,
+    unanswered: &Mutex<PendingRequests>,
     (Way { door, dialect }, answers): (&Way, &Sender<Vec<u8>>),
 ) -> io::Result<()> {
     let mut inbox = FrameBuffer::default();
     while from_cell.read_buf(inbox.space()).await? > 0 {
         loop {
             match inbox.take(&dialect.framing) {
-                Next::Message(tpdu, range) => {
+                FrameItem::Message(tpdu, range) => {
                     let body = inbox.bytes(range);
                     door.meters.note_answered();
                     read_message(dialect, body, |answer, _| {
@@ -154,9 +154,9 @@ async fn read_answers(
                     let taken = answers.send(frame).await;
                     taken.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                 }
-                Next::Skipped => {}
-                Next::Nothing => break,
-                Next::Lost(loss) => return Err(io::Error::other(loss.reason())),
+                FrameItem::Skipped => {}
+                FrameItem::Nothing => break,
+                FrameItem::Lost(loss) => return Err(io::Error::other(loss.reason())),
             }
         }
         inbox.rest();
@@ -168,15 +168,15 @@ async fn read_answers(
 /// Errors: the connection broke.
 async fn write_messages(
     mut to_cell: WriteHalf<CellStream>,
-    first: &mut Option<Forwarded>,
-    messages: &mut Receiver<Forwarded>,
-    (door, unanswered): (&CellDoor, &Mutex<Unanswered>),
+    first: &mut Option<ForwardedMessage>,
+    messages: &mut Receiver<ForwardedMessage>,
+    (door, unanswered): (&CellDoor, &Mutex<PendingRequests>),
 ) -> io::Result<()> {
     let mut next = first.take();
     while let Some(message) = next {
         let (mut bytes, mut count) = (Vec::new(), 0);
         let more = std::iter::from_fn(|| messages.try_recv().ok());
-        for Forwarded { frame, request } in std::iter::once(message).chain(more) {
+        for ForwardedMessage { frame, request } in std::iter::once(message).chain(more) {
             bytes.extend_from_slice(&frame);
             count += 1;
             request.into_iter().for_each(|request| unanswered.lock().add(request));
@@ -218,7 +218,7 @@ mod tests {
         let request =
             Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE));
         let dialect = Arc::new(Dialect::default());
-        let first = Forwarded::new(&body, None, &dialect.framing, Some(request)).unwrap();
+        let first = ForwardedMessage::new(&body, None, &dialect.framing, Some(request)).unwrap();
         let door = Arc::new(CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583));
         let (stream, gone) = tokio::io::duplex(64);
         drop(gone);

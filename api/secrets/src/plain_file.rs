@@ -14,7 +14,7 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
+pub struct FileDigest {
     /// Its length. Units: bytes.
     pub bytes: u64,
     /// Its SHA-256.
@@ -29,7 +29,7 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
 
 /// Copies what is left of `source` to `to`, and describes it.
 /// Errors: one cannot be read, or the other written.
-pub fn copy_described(source: &mut dyn Read, to: &mut dyn Write) -> io::Result<Described> {
+pub fn copy_described(source: &mut dyn Read, to: &mut dyn Write) -> io::Result<FileDigest> {
     let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; READ_BYTES]);
     loop {
         let count = match source.read(&mut buffer) {
@@ -37,7 +37,7 @@ pub fn copy_described(source: &mut dyn Read, to: &mut dyn Write) -> io::Result<D
             read => read?,
         };
         if count == 0 {
-            return Ok(Described { bytes, sha256: hash.finalize().into() });
+            return Ok(FileDigest { bytes, sha256: hash.finalize().into() });
         }
         hash.update(&buffer[..count]);
         to.write_all(&buffer[..count])?;
@@ -133,6 +133,6 @@ mod tests {
         let described = copy_described(&mut content.as_slice(), &mut copy).unwrap();
         assert_eq!(copy, content);
         let sha256 = Sha256::digest(&content).into();
-        assert_eq!(described, Described { bytes: content.len() as u64, sha256 });
+        assert_eq!(described, FileDigest { bytes: content.len() as u64, sha256 });
     }
 }

@@ -23,7 +23,7 @@ use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
-use super::session::{Session, SignedIn, end_ticket};
+use super::session::{RequiredSession, Session, end_ticket};
 use super::words::shown_time;
 
 /// The longest first or last name. Units: characters.
@@ -69,7 +69,7 @@ pub(super) struct ProfileForm {
 /// GET /account.
 pub(super) async fn show(
     State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
 ) -> Result<Response, ApiError> {
     let (first_name, last_name) = (session.user.first_name.clone(), session.user.last_name.clone());
     shown(&state, &session, &ProfileForm { first_name, last_name }, ["", ""])
@@ -78,7 +78,7 @@ pub(super) async fn show(
 /// Changes the name. POST /account.
 pub(super) async fn save_profile(
     State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     SiteForm(form): SiteForm<ProfileForm>,
 ) -> Result<Response, ApiError> {
     let form = ProfileForm {
@@ -178,7 +178,7 @@ fn shown_session(session: &Session, ticket: &Ticket) -> ShownSession {
 /// Ends a session of the user's. POST /account/sessions/{id}/end.
 pub(super) async fn end_session(
     State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     Path(id): Path<Uuid>,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
@@ -195,7 +195,7 @@ pub(super) async fn end_session(
 /// Ends every session of the user's but the visitor's own. POST /account/sessions/end-others.
 pub(super) async fn end_other_sessions(
     State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let user = &session.user;

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use url::Url;
 
 use super::faults::Faults;
+use super::form_snapshot::FormSnapshot;
 use super::forms::TypedFields;
-use super::seen::Seen;
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 100;
@@ -144,9 +144,9 @@ impl AppFields {
 
 /// The values of an app that its form shows, as its owner last edited them. The values that an
 /// operator has approved are not the owner's to overwrite.
-pub(super) fn seen(app: &App) -> Seen {
+pub(super) fn seen(app: &App) -> FormSnapshot {
     let AppProfile { name, website, redirect_urls } = app.edited_profile();
-    Seen::default()
+    FormSnapshot::default()
         .field("name", &name)
         .field("web site", &website)
         .field("redirect URLs", redirect_urls.join("\n"))

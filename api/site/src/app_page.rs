@@ -22,13 +22,13 @@ use cardswitch_identity::state::AppState;
 use serde::de::IgnoredAny;
 
 use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
-use super::apps::ShownOnce;
+use super::apps::SecretPage;
 use super::error_page::error_page;
 use super::faults::{Faults, with_status};
+use super::form_snapshot::FormSnapshot;
 use super::forms::{ConfirmForm, SiteForm};
 use super::notice::{Notice, go_on};
-use super::rights::{Acting, AppManager};
-use super::seen::Seen;
+use super::rights::{ActingMember, AppManager};
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
 
@@ -40,7 +40,7 @@ struct AppContent<'a> {
     name: &'a str,
     company: &'a str,
     registered: Moment,
-    seen: Seen,
+    seen: FormSnapshot,
     form: &'a AppForm,
     /// The approved profile, shown while an edit waits.
     approved: Option<ApprovedProfile>,
@@ -74,7 +74,7 @@ pub(super) async fn show_app(
     Ok(app_page(&state, &acting, &app, &AppForm::of_app(&app)))
 }
 
-fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Response {
+fn app_page(state: &AppState, acting: &ActingMember, app: &App, form: &AppForm) -> Response {
     let role = acting.member.role;
     let is_grantable = |words: &&ScopeWords| {
         let scope = parse(words.name);
@@ -100,7 +100,7 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
 
 /// An app of the company that is acted for.
 /// Errors: there is none with this id; the tables cannot be read.
-async fn get_app(state: &AppState, acting: &Acting, id: AppId) -> Result<App, ApiError> {
+async fn get_app(state: &AppState, acting: &ActingMember, id: AppId) -> Result<App, ApiError> {
     let found = state.switch.read(|snapshot| snapshot.app_by_id(id)).await?;
     let own = found.filter(|app| app.company == acting.company.slot && !app.is_deleted);
     own.ok_or_else(ApiError::not_found)
@@ -139,7 +139,7 @@ pub(super) async fn update_app(
 }
 
 /// Whether the visitor may replace the secret: that of an approved app opens the approved scopes.
-fn may_replace_secret(acting: &Acting, app: &App) -> bool {
+fn may_replace_secret(acting: &ActingMember, app: &App) -> bool {
     !app.is_bound || acting.session.is_administrator()
 }
 
@@ -161,7 +161,7 @@ pub(super) async fn replace_secret(
     state
         .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
         .await?;
-    let shown = ShownOnce {
+    let shown = SecretPage {
         heading: "The new secret",
         text: "The old secret no longer works.",
         shown: vec![("Client ID", id.to_string()), ("Secret", secret.text)],
@@ -192,7 +192,7 @@ pub(super) async fn make_own_token(
     let secret = DrawnSecret::draw_token(&state.switch)?;
     let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
     state.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)))).await?;
-    let shown = ShownOnce {
+    let shown = SecretPage {
         heading: &format!("A token for {}", acting.company.name),
         text: "It opens the data of your own company, until it is revoked.",
         shown: vec![("Access token", secret.text)],
@@ -203,7 +203,7 @@ pub(super) async fn make_own_token(
 
 fn own_token(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     app: &App,
     scope: AccessScope,
     digest: [u8; 32],
@@ -230,7 +230,7 @@ fn may_not_give() -> Response {
 }
 
 /// The refusal where nothing may be let at the company's data, as `oauth` has it.
-fn not_active(acting: &Acting) -> Option<Response> {
+fn not_active(acting: &ActingMember) -> Option<Response> {
     let name = &acting.company.name;
     let (title, text) = match acting.company.state {
         CompanyState::Active => return None,

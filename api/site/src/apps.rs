@@ -18,7 +18,7 @@ use super::assets::COPY;
 use super::faults::with_status;
 use super::forms::SiteForm;
 use super::pager::{Pager, Part};
-use super::rights::{Acting, AppManager};
+use super::rights::{ActingMember, AppManager};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
@@ -86,7 +86,7 @@ pub(super) async fn ask_for_app(
     new_app_page(&state, &acting, &AppForm::blank())
 }
 
-fn new_app_page(state: &AppState, acting: &Acting, form: &AppForm) -> Response {
+fn new_app_page(state: &AppState, acting: &ActingMember, form: &AppForm) -> Response {
     let csrf = acting.session.csrf(state);
     let content = NewAppContent { csrf, company: &acting.company.name, form };
     let page = frame::page(state, "Register an app", Some(&acting.session), content);
@@ -110,7 +110,7 @@ pub(super) async fn register_app(
     let heading = format!("{name} is registered");
     let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
     state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
-    let shown = ShownOnce {
+    let shown = SecretPage {
         heading: &heading,
         text: "Used to exchange codes and revoke tokens.",
         shown: vec![("Client ID", id.0.to_string()), ("Secret", secret)],
@@ -123,7 +123,7 @@ pub(super) async fn register_app(
 /// to be shown by another request, the secret would have to be kept until then.
 #[derive(Template)]
 #[template(path = "shown_once.html")]
-pub(super) struct ShownOnce<'a> {
+pub(super) struct SecretPage<'a> {
     /// The result of the request, as a heading.
     pub heading: &'a str,
     /// The purpose or the effect of the secret.
@@ -134,7 +134,7 @@ pub(super) struct ShownOnce<'a> {
     pub onward: String,
 }
 
-impl ShownOnce<'_> {
+impl SecretPage<'_> {
     /// The page, with buttons that copy what it shows.
     pub(super) fn page(self, state: &AppState, title: &str, session: &Session) -> Response {
         frame::page_with_scripts(state, title, session, &[&*COPY], self)

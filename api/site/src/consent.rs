@@ -15,7 +15,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_identity::oauth::authorize::{
-    AuthorizationRequest, Checked, PageFault, Refusal, check,
+    AuthorizationRequest, PageFault, Refusal, RequestCheck, check,
 };
 use cardswitch_identity::scope_words::{allowed, forbidden};
 use cardswitch_identity::state::AppState;
@@ -26,7 +26,7 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::login_path;
-use super::session::{MaybeSignedIn, Session};
+use super::session::{OptionalSession, Session};
 
 /// A request, who is to decide on it, and for which companies they may.
 #[derive(Debug)]
@@ -44,19 +44,19 @@ impl FromRequestParts<AppState> for Question {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
         let query = parts.uri.query().unwrap_or_default();
         let checked = check(state, query).map_err(IntoResponse::into_response)?;
-        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(parts, state)
+        let OptionalSession(session) = OptionalSession::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         let (request, session) = match (checked, session) {
-            (Checked::Page(fault), _) => return Err(fault_page(fault)),
+            (RequestCheck::Page(fault), _) => return Err(fault_page(fault)),
             // A refusal, too, goes to the app's address only for a signed-in visitor: else a link
             // to this site could lead anybody away. Source: RFC 9700, 4.11.2.
             (_, None) => {
                 let here = parts.uri.path_and_query().map_or("", |here| here.as_str());
                 return Err(Redirect::to(&login_path(here)).into_response());
             }
-            (Checked::Redirect(target), _) => return Err(tell(parts, "the app", &target)),
-            (Checked::Ask(request), Some(session)) => (*request, session),
+            (RequestCheck::Redirect(target), _) => return Err(tell(parts, "the app", &target)),
+            (RequestCheck::Ask(request), Some(session)) => (*request, session),
         };
         match request.grantable(&session.memberships) {
             Ok(choices) => Ok(Self { request, session, choices }),
@@ -172,7 +172,7 @@ fn place_of(address: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "returning.html")]
-struct Returning<'a> {
+struct RedirectPage<'a> {
     app_name: &'a str,
     target: &'a str,
 }
@@ -186,7 +186,7 @@ fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
     // Browsers say with every form where it comes from; `sec-fetch-site` they keep to themselves
     // where there is no TLS.
     if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
-        return forwarding_page("Back to the app", target, Returning { app_name, target });
+        return forwarding_page("Back to the app", target, RedirectPage { app_name, target });
     }
     Redirect::to(target).into_response()
 }

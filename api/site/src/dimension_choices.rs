@@ -21,7 +21,7 @@ use super::choices::Choice;
 use super::dimensions::kind_words;
 use super::dimensions::tree::{Branch, tree, whole_tree};
 use super::forms::TypedFields;
-use super::rights::Acting;
+use super::rights::ActingMember;
 use super::words::grouped;
 
 /// The longest list to choose from. Beyond, a name or code is typed.
@@ -32,7 +32,7 @@ const SUGGESTED_MAX: usize = 1_000;
 const BEFORE_ID: &str = " · ";
 
 /// The value sent for each kind: an id, a name, a code, nothing, or no such field.
-pub(super) type Sent<'a> = [Option<&'a str>; 4];
+pub(super) type DimensionValues<'a> = [Option<&'a str>; 4];
 
 /// A field; `dimension_field.html` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ pub(super) struct DimensionChoice {
     /// The choices, none first; suggestions where something is typed.
     pub(super) options: Vec<Choice>,
     /// The text typed, where there are too many for a list.
-    pub(super) typed: Option<Typed>,
+    pub(super) typed: Option<TextInput>,
 }
 
 /// The text in a field to type in, and the hint below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Typed {
+pub(super) struct TextInput {
     /// The name of the chosen one; the text as typed where it names none.
     pub(super) text: String,
     /// How many there are, and how to find one.
@@ -58,7 +58,7 @@ pub(super) struct Typed {
 
 /// A field as a form asks for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct DimensionField<'a> {
     /// The name of the field.
     pub(super) name: &'static str,
     /// Its label.
@@ -80,7 +80,8 @@ pub(super) fn dimension_choices(
     for ((kind, name), chosen) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS).zip(chosen) {
         if kinds.contains(&kind) {
             let tree = tree(view, kind, parse_id(chosen.trim()).map(DimensionId))?;
-            let asked = Asked { name, label: kind_words(kind).label, none: "None", chosen };
+            let asked =
+                DimensionField { name, label: kind_words(kind).label, none: "None", chosen };
             let offered: Vec<_> = tree.branches.iter().collect();
             if !offered.is_empty() {
                 fields.push(choice_among(asked, &offered, tree.count));
@@ -91,8 +92,12 @@ pub(super) fn dimension_choices(
 }
 
 /// A field in which one of those `offered` is chosen, which are part of `count`.
-pub(super) fn choice_among(asked: Asked<'_>, offered: &[&Branch], count: u64) -> DimensionChoice {
-    let Asked { name, label, none, chosen } = asked;
+pub(super) fn choice_among(
+    asked: DimensionField<'_>,
+    offered: &[&Branch],
+    count: u64,
+) -> DimensionChoice {
+    let DimensionField { name, label, none, chosen } = asked;
     let mut options = options_of(offered, chosen.trim());
     options.sort_by_cached_key(|option| (option.label.to_lowercase(), option.value.clone()));
     if offered.len() > LISTED_MAX {
@@ -123,7 +128,7 @@ fn options_of(offered: &[&Branch], chosen: &str) -> Vec<Choice> {
 
 /// The suggestions for a field to type in. A text that names none narrows them to those that
 /// contain it; else they are as many as there is room for, the chosen one among them.
-fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Typed) {
+fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, TextInput) {
     let known = options.iter().find(|option| option.is_chosen).cloned();
     let text = match &known {
         Some(known) => known.label.clone(),
@@ -150,7 +155,7 @@ fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Ty
         ),
         _ => format!("One of {}, by its name or code.", grouped(count)),
     };
-    (shown, Typed { text, hint })
+    (shown, TextInput { text, hint })
 }
 
 /// The ids of an object's dimensions as its form has them; a deleted one is none.
@@ -174,7 +179,7 @@ pub(super) fn tags_of(
 
 impl TypedFields {
     /// The value sent for each kind.
-    pub(super) fn dimensions(&self) -> Sent<'_> {
+    pub(super) fn dimensions(&self) -> DimensionValues<'_> {
         DIMENSION_FIELDS.map(|name| self.get(name))
     }
 
@@ -192,7 +197,7 @@ impl TypedFields {
 }
 
 /// The values sent, to be shown again. A field that was not sent has the object's value.
-fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
+fn again(sent: DimensionValues<'_>, known: [String; 4]) -> [String; 4] {
     let mut chosen = known;
     for (chosen, sent) in chosen.iter_mut().zip(sent) {
         if let Some(sent) = sent {
@@ -203,7 +208,7 @@ fn again(sent: Sent<'_>, known: [String; 4]) -> [String; 4] {
 }
 
 /// Adds the values sent to the body that the API would take.
-pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: Sent<'_>) {
+pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: DimensionValues<'_>) {
     for (name, sent) in DIMENSION_FIELDS.into_iter().zip(sent) {
         match sent.map(str::trim) {
             None => {}
@@ -219,7 +224,7 @@ pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: Sent<'_>) {
 /// Cost: nothing where there are ids alone, else reads every one of the kind.
 pub(super) async fn find_meant(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     body: &mut Map<String, Value>,
 ) -> Result<(), ApiError> {
     for (name, kind) in DIMENSION_FIELDS.into_iter().zip(DimensionKind::ALL) {
@@ -231,7 +236,7 @@ pub(super) async fn find_meant(
 /// Does the same as `find_meant`, for one field of a body.
 pub(super) async fn find_meant_in(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     body: &mut Map<String, Value>,
     (name, kind): (&str, DimensionKind),
 ) -> Result<(), ApiError> {
@@ -309,7 +314,7 @@ mod tests {
     }
 
     fn choice(branches: &[Branch], chosen: &str) -> DimensionChoice {
-        let asked = Asked { name: "label", label: "Label", none: "None", chosen };
+        let asked = DimensionField { name: "label", label: "Label", none: "None", chosen };
         choice_among(asked, &branches.iter().collect::<Vec<_>>(), branches.len() as u64)
     }
 

@@ -24,7 +24,7 @@ use url::form_urlencoded;
 
 use super::csrf;
 use super::error_page::{error_page, failure_page};
-use super::session::{MaybeSignedIn, Session};
+use super::session::{OptionalSession, Session};
 
 /// The longest form. Units: bytes.
 const FORM_BYTES_MAX: usize = 64 * 1024;
@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         if !is_form(&parts.headers) {
             return Err(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
-        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(&mut parts, state)
+        let OptionalSession(session) = OptionalSession::from_request_parts(&mut parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         let body = read_body(body, FORM_BYTES_MAX).await.map_err(IntoResponse::into_response)?;

@@ -6,7 +6,7 @@
 //! | `visit`, `headers`, `cookies` | the common parts of requests and answers |
 //! | `session`, `next` | the visitor's session, and the page after sign-in |
 //! | `forms`, `csrf` | forms, and the proof that they come from here |
-//! | `faults`, `choices`, `seen` | the faults and the choices of a form, and concurrent edits |
+//! | `faults`, `choices`, `form_snapshot` | the faults and the choices of a form, and concurrent edits |
 //! | `words` | money, times and states as people read them |
 //! | `requisitions`, `members`, `dimension_choices` | requisitions, members, and their dimensions |
 //! | `sign_in`, `second_factor`, `passwords`, `device` | the way in, and browsers that came in before |
@@ -41,6 +41,7 @@ mod dimension_choices;
 mod dimensions;
 pub mod error_page;
 mod faults;
+mod form_snapshot;
 pub mod forms;
 pub mod frame;
 pub mod headers;
@@ -57,7 +58,6 @@ mod requisitions;
 mod rights;
 mod search;
 mod second_factor;
-mod seen;
 pub mod session;
 pub mod shared_card;
 mod sign_in;
@@ -78,7 +78,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::RandomSource;
 use uuid::Uuid;
 
-use self::session::MaybeSignedIn;
+use self::session::OptionalSession;
 
 /// Every page of the site, one line each, and the pages of `others` in its frame.
 pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppState> {
@@ -108,7 +108,7 @@ pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppStat
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
-        .method_not_allowed_fallback(async |_: MaybeSignedIn| ApiError::method_not_allowed())
+        .method_not_allowed_fallback(async |_: OptionalSession| ApiError::method_not_allowed())
         .layer(from_fn_with_state(state.clone(), visit::receive))
 }
 
@@ -139,7 +139,7 @@ fn app_routes() -> Router<AppState> {
 }
 
 /// GET /.
-async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
+async fn start(OptionalSession(session): OptionalSession) -> Redirect {
     Redirect::to(if session.is_some() { next::START_PATH } else { "/login" })
 }
 

@@ -22,7 +22,7 @@ use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
-use super::session::{Session, SignedIn};
+use super::session::{RequiredSession, Session};
 
 /// The message for a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";
@@ -48,7 +48,10 @@ pub(super) struct ChangeForm {
 }
 
 /// GET /account/password.
-pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
+pub(super) async fn show(
+    State(state): State<AppState>,
+    RequiredSession(session): RequiredSession,
+) -> Response {
     shown(&state, &session, PasswordContent::default())
 }
 
@@ -61,7 +64,7 @@ fn shown(state: &AppState, session: &Session, content: PasswordContent) -> Respo
 pub(super) async fn change(
     State(state): State<AppState>,
     client: Client,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     SiteForm(form): SiteForm<ChangeForm>,
 ) -> Result<Response, ApiError> {
     let refused = |content| {
@@ -91,7 +94,7 @@ pub(super) async fn change(
 }
 
 /// The outcome of a change; the way to sign-in where the session was ended meanwhile.
-pub(super) type Changed = Result<(), Response>;
+pub(super) type ChangeResult = Result<(), Response>;
 
 /// Changes the credentials of a user, within a session and ending all others. Between the question
 /// for the password and the change, a link by mail may have set another: that ended the session,
@@ -101,7 +104,7 @@ pub async fn change_user(
     state: &AppState,
     session: &Session,
     changes: UserChanges,
-) -> Result<Changed, ApiError> {
+) -> Result<ChangeResult, ApiError> {
     let user = session.user.id;
     let news = changes.password_hash.as_ref().map(|hash| News::password_was_set(user, hash));
     let changes = UserChanges { keep_session: Some(session.ticket.digest), ..changes };

@@ -37,7 +37,7 @@ use super::frame::small_page;
 use super::fresh_id;
 use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
-use super::session::{MaybeSignedIn, Session, later};
+use super::session::{OptionalSession, Session, later};
 
 /// How long a link to set a new password is good. Units: seconds.
 const LINK_S: i64 = 3600;
@@ -82,7 +82,7 @@ pub(super) struct SetForm {
 /// GET /password/forgot.
 pub(super) async fn show_forgot(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
 ) -> Response {
     let content = ForgotContent { csrf: csrf_of(&state, session.as_ref()) };
     small_page(&state, "Forgot your password?", session.as_ref(), content)
@@ -92,7 +92,7 @@ pub(super) async fn show_forgot(
 pub(super) async fn forgot(
     State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     SiteForm(form): SiteForm<ForgotForm>,
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
@@ -138,7 +138,7 @@ async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), A
 /// GET /password/set/{key}.
 pub(super) async fn show_set(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     Path(key): Path<String>,
 ) -> Result<Response, ApiError> {
     match find_link(&state, &key)? {
@@ -151,7 +151,7 @@ pub(super) async fn show_set(
 pub(super) async fn set(
     State(state): State<AppState>,
     client: Client,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     Path(key): Path<String>,
     SiteForm(form): SiteForm<SetForm>,
 ) -> Result<Response, ApiError> {

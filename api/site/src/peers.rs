@@ -18,7 +18,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_identity::state::AppState;
 use cardswitch_network::de39::De39;
 use cardswitch_network::peer_board::{PeerBoard, PeerFault, SeenDoor, SeenMessage, SeenPeer};
-use cardswitch_network::zone::ZoneKeyShown;
+use cardswitch_network::zone::ZoneKeyView;
 use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
 use cardswitch_v1::routes::view::{View, read_view};
 use chrono::Utc;
@@ -141,8 +141,8 @@ impl PeerTeller<'_> {
         })
     }
 
-    fn key(&self, key: ZoneKeyShown) -> KeyWords {
-        let ZoneKeyShown { name, check_value, exchanged_at } = key;
+    fn key(&self, key: ZoneKeyView) -> KeyWords {
+        let ZoneKeyView { name, check_value, exchanged_at } = key;
         let exchanged = exchanged_at.map(|at| near_moment(at, self.clock.now, self.clock.zone));
         KeyWords { name, check_value, exchanged }
     }

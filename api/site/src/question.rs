@@ -18,7 +18,7 @@ use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
-use super::session::{Session, SignedIn};
+use super::session::{RequiredSession, Session};
 
 /// The longest question or answer. Units: characters.
 const TEXT_CHARS_MAX: usize = 200;
@@ -56,7 +56,10 @@ enum QuestionAction {
 }
 
 /// GET /account/question.
-pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
+pub(super) async fn show(
+    State(state): State<AppState>,
+    RequiredSession(session): RequiredSession,
+) -> Response {
     let asked = session.user.security_question.as_ref();
     let question = asked.map_or(String::new(), |asked| asked.question.to_string());
     shown(&state, &session, QuestionContent { question, ..Default::default() })
@@ -72,7 +75,7 @@ fn shown(state: &AppState, session: &Session, content: QuestionContent) -> Respo
 pub(super) async fn change(
     State(state): State<AppState>,
     client: Client,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     SiteForm(form): SiteForm<QuestionForm>,
 ) -> Result<Response, ApiError> {
     let question = form.question.trim().to_owned();

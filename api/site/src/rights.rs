@@ -37,7 +37,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::Reader;
 
 use super::error_page::error_page;
-use super::session::{Session, SignedIn};
+use super::session::{RequiredSession, Session};
 
 /// A right that not every visitor has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Right {
 /// A signed-in visitor, and the company they act for. As an extractor it takes every member: they
 /// see their own things unless they have a right to more.
 #[derive(Debug)]
-pub(super) struct Acting {
+pub(super) struct ActingMember {
     /// The session of the acting user.
     pub(super) session: Session,
     /// The company for which they act.
@@ -115,7 +115,7 @@ pub(super) struct Acting {
     pub(super) member: Member,
 }
 
-impl Acting {
+impl ActingMember {
     /// Errors: the way to sign-in, or the page of a refusal.
     async fn with_right(
         parts: &mut Parts,
@@ -161,19 +161,19 @@ impl Acting {
     }
 }
 
-impl FromRequestParts<AppState> for Acting {
+impl FromRequestParts<AppState> for ActingMember {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
-        let SignedIn(session) = SignedIn::from_request_parts(parts, state).await?;
+        let RequiredSession(session) = RequiredSession::from_request_parts(parts, state).await?;
         let (company, member) = session.current.clone().ok_or_else(no_company)?;
         Ok(Self { session, company, member })
     }
 }
 
 /// Members read as `/v1` does.
-impl<'a> From<&'a Acting> for Reader<'a> {
-    fn from(acting: &'a Acting) -> Self {
+impl<'a> From<&'a ActingMember> for Reader<'a> {
+    fn from(acting: &'a ActingMember) -> Self {
         Self { company: &acting.company, shows_links: acting.may(Right::ManageCards) }
     }
 }
@@ -194,7 +194,7 @@ macro_rules! acting_with {
     ($($(#[$doc:meta])* $name:ident $right:ident)*) => {$(
         $(#[$doc])*
         #[derive(Debug)]
-        pub(super) struct $name(pub(super) Acting);
+        pub(super) struct $name(pub(super) ActingMember);
 
         impl FromRequestParts<AppState> for $name {
             type Rejection = Response;
@@ -203,7 +203,7 @@ macro_rules! acting_with {
                 parts: &mut Parts,
                 state: &AppState,
             ) -> Result<Self, Response> {
-                Acting::with_right(parts, state, Right::$right).await.map(Self)
+                ActingMember::with_right(parts, state, Right::$right).await.map(Self)
             }
         }
     )*};

@@ -13,7 +13,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
-    CardFilter, CardRow, Listed, Page, TransactionFilter, TransactionRow,
+    CardFilter, CardRow, ListPage, Page, TransactionFilter, TransactionRow,
 };
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
@@ -22,7 +22,7 @@ use serde::Deserialize;
 
 use crate::cards::face::Face;
 use crate::frame;
-use crate::rights::{Acting, Right};
+use crate::rights::{ActingMember, Right};
 use crate::transactions::list::TransactionLine;
 use crate::words::{grouped, person, typed_amount};
 
@@ -45,9 +45,9 @@ pub(super) struct SearchQuery {
 struct SearchContent {
     text: String,
     is_whole: bool,
-    cards: Found<Face>,
-    people: Found<PersonLine>,
-    purchases: Found<TransactionLine>,
+    cards: SearchHits<Face>,
+    people: SearchHits<PersonLine>,
+    purchases: SearchHits<TransactionLine>,
     scanned_max: String,
 }
 
@@ -58,27 +58,27 @@ struct PersonLine {
 }
 
 /// The rows found of one kind.
-struct Found<T> {
+struct SearchHits<T> {
     rows: Vec<T>,
     /// Whether rows were left out: older than those compared, or beyond those shown.
     is_cut: bool,
 }
 
-impl<T> Found<T> {
+impl<T> SearchHits<T> {
     const NONE: Self = Self { rows: Vec::new(), is_cut: false };
 }
 
 /// GET /search.
 pub(super) async fn search(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     Query(query): Query<SearchQuery>,
 ) -> Result<Response, ApiError> {
     let text: String = query.q.trim().chars().take(TEXT_CHARS_MAX).collect();
     let found = read_view(&state, &acting, |view| {
-        let wanted = Wanted::new(&text, view);
+        let wanted = SearchTerms::new(&text, view);
         if text.is_empty() {
-            return Ok((Found::NONE, Found::NONE, Found::NONE));
+            return Ok((SearchHits::NONE, SearchHits::NONE, SearchHits::NONE));
         }
         Ok((
             wanted.cards(&acting, view)?,
@@ -99,13 +99,13 @@ pub(super) async fn search(
 }
 
 /// The text searched for, and its readings as digits and as an amount.
-struct Wanted {
+struct SearchTerms {
     lowered: String,
     last_four: Option<[u8; 4]>,
     amount: Option<Minor>,
 }
 
-impl Wanted {
+impl SearchTerms {
     fn new(text: &str, view: &View<'_>) -> Self {
         let amount = typed_amount(text.trim_start_matches(['-', '−']).trim_start_matches('$'));
         Self {
@@ -115,7 +115,11 @@ impl Wanted {
         }
     }
 
-    fn cards(&self, acting: &Acting, view: &View<'_>) -> Result<Found<Face>, StoreError> {
+    fn cards(
+        &self,
+        acting: &ActingMember,
+        view: &View<'_>,
+    ) -> Result<SearchHits<Face>, StoreError> {
         let company = view.company.slot;
         let filter = CardFilter {
             assigned_to: acting.limited_to(),
@@ -129,12 +133,16 @@ impl Wanted {
         };
         let found = scan(list, |card| Ok(fits(&card).then_some(card)))?;
         let face = |card: &CardRow| Face::new(card, view.company, view.now);
-        Ok(Found { rows: found.rows.iter().map(face).collect(), is_cut: found.is_cut })
+        Ok(SearchHits { rows: found.rows.iter().map(face).collect(), is_cut: found.is_cut })
     }
 
-    fn people(&self, acting: &Acting, view: &View<'_>) -> Result<Found<PersonLine>, StoreError> {
+    fn people(
+        &self,
+        acting: &ActingMember,
+        view: &View<'_>,
+    ) -> Result<SearchHits<PersonLine>, StoreError> {
         if !acting.may(Right::SeeMembers) {
-            return Ok(Found::NONE);
+            return Ok(SearchHits::NONE);
         }
         let known = view.snapshot.newest_members(view.company.slot, SCANNED_MAX)?;
         let is_known_whole = known.len() < SCANNED_MAX;
@@ -149,14 +157,14 @@ impl Wanted {
             email: member.email.clone(),
         };
         let rows = fitting.by_ref().take(SHOWN_MAX).map(line).collect();
-        Ok(Found { rows, is_cut: !is_known_whole || fitting.next().is_some() })
+        Ok(SearchHits { rows, is_cut: !is_known_whole || fitting.next().is_some() })
     }
 
     fn purchases(
         &self,
-        acting: &Acting,
+        acting: &ActingMember,
         view: &View<'_>,
-    ) -> Result<Found<TransactionLine>, StoreError> {
+    ) -> Result<SearchHits<TransactionLine>, StoreError> {
         let filter =
             TransactionFilter { member: acting.limited_to(), ..TransactionFilter::default() };
         let list = |page: &Page| view.snapshot.list_transactions(view.company.slot, &filter, page);
@@ -186,9 +194,9 @@ pub(crate) fn last_four_of(text: &str) -> Option<[u8; 4]> {
 
 /// Compares the newest rows of a list, a page at a time, until enough are found.
 fn scan<R, T>(
-    list: impl Fn(&Page) -> Result<Listed<R>, StoreError>,
+    list: impl Fn(&Page) -> Result<ListPage<R>, StoreError>,
     mut compare: impl FnMut(R) -> Result<Option<T>, StoreError>,
-) -> Result<Found<T>, StoreError> {
+) -> Result<SearchHits<T>, StoreError> {
     let mut page = Page::first(PAGE_LEN_MAX);
     let mut rows = Vec::new();
     loop {
@@ -198,12 +206,12 @@ fn scan<R, T>(
         for row in listed.rows {
             let found = compare(row)?;
             if found.is_some() && rows.len() == SHOWN_MAX {
-                return Ok(Found { rows, is_cut: true });
+                return Ok(SearchHits { rows, is_cut: true });
             }
             rows.extend(found);
         }
         if is_last || page.offset >= SCANNED_MAX {
-            return Ok(Found { rows, is_cut: !is_last });
+            return Ok(SearchHits { rows, is_cut: !is_last });
         }
     }
 }
@@ -226,7 +234,7 @@ mod tests {
         let numbers = |count: usize| {
             move |page: &Page| {
                 let rows = (page.offset..count).take(page.limit).collect();
-                Ok(Listed { count: count as u64, rows })
+                Ok(ListPage { count: count as u64, rows })
             }
         };
         let found = |count, fits: fn(usize) -> bool| {

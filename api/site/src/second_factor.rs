@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::auth::credentials::may_sign_in;
 use cardswitch_identity::auth::second_factor::{
-    Answered, Challenge, Factor, Finishing, Purpose, answer,
+    AnswerOutcome, AnsweredConversation, Challenge, Factor, Purpose, answer,
 };
-use cardswitch_identity::auth::throttle::Beyond;
+use cardswitch_identity::auth::throttle::ExcessPolicy;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::token_digest;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::small_page;
-use super::session::MaybeSignedIn;
+use super::session::OptionalSession;
 use super::sign_in::enter;
 
 /// The page on which questions are asked.
@@ -53,7 +53,7 @@ pub(super) struct FactorForm {
 /// GET /login/second-factor.
 pub(super) async fn show(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     headers: HeaderMap,
 ) -> Response {
     let digest = conversation_of(&state, &headers);
@@ -94,11 +94,13 @@ pub(super) async fn answer_question(
     let user =
         user.map_or(Ok(None), |id| state.switch.read_at_once(|snapshot| snapshot.user_by_id(id)))?;
     let source = client.source(&state, user.as_ref());
-    match answer(&state, &digest, &form.answer, source, Beyond::Waits).await? {
-        Answered::Done(finishing) => finish(&state, &headers, &client, finishing).await,
-        Answered::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
-        Answered::Wrong => Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked))),
-        Answered::Ended => Ok(over(&state)),
+    match answer(&state, &digest, &form.answer, source, ExcessPolicy::Waits).await? {
+        AnswerOutcome::Done(finishing) => finish(&state, &headers, &client, finishing).await,
+        AnswerOutcome::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
+        AnswerOutcome::Wrong => {
+            Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked)))
+        }
+        AnswerOutcome::Ended => Ok(over(&state)),
     }
 }
 
@@ -108,7 +110,7 @@ async fn finish(
     state: &AppState,
     headers: &HeaderMap,
     client: &Client,
-    finishing: Finishing,
+    finishing: AnsweredConversation,
 ) -> Result<Response, ApiError> {
     let is_allowed = state.switch.read_at_once(|snapshot| {
         let user = snapshot.user_by_id(finishing.proven.user)?;

@@ -115,13 +115,13 @@ impl Session {
 
 /// The visitor's session, where there is one.
 #[derive(Clone, Debug)]
-pub struct MaybeSignedIn(pub Option<Session>);
+pub struct OptionalSession(pub Option<Session>);
 
 /// The visitor's session; a visitor without one is sent to sign in.
 #[derive(Clone, Debug)]
-pub struct SignedIn(pub Session);
+pub struct RequiredSession(pub Session);
 
-impl FromRequestParts<AppState> for MaybeSignedIn {
+impl FromRequestParts<AppState> for OptionalSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
@@ -149,11 +149,11 @@ pub(super) fn note_visitor(session: &Session, state: &AppState) {
 #[derive(Clone)]
 struct SessionLookup(Option<Arc<Session>>);
 
-impl FromRequestParts<AppState> for SignedIn {
+impl FromRequestParts<AppState> for RequiredSession {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
-        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(parts, state)
+        let OptionalSession(session) = OptionalSession::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         session.map(Self).ok_or_else(|| {
@@ -274,7 +274,7 @@ pub(super) struct CompanyForm {
 /// Changes the company the user acts for. POST /company.
 pub(super) async fn choose_company(
     State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     SiteForm(form): SiteForm<CompanyForm>,
 ) -> Response {
     let id = Uuid::parse_str(&form.company).ok().map(CompanyId);
@@ -291,7 +291,7 @@ pub(super) async fn choose_company(
 /// Ends the session. POST /logout.
 pub(super) async fn sign_out(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     if let Some(session) = session {

@@ -25,7 +25,7 @@ use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::{START_PATH, local_path};
 use super::second_factor::{FACTOR_PATH, FACTOR_S};
-use super::session::{MaybeSignedIn, begin_session};
+use super::session::{OptionalSession, begin_session};
 
 /// The same for an address that nobody has and for a wrong password.
 const WRONG: &str = "Incorrect email or password.";
@@ -66,7 +66,7 @@ pub(super) struct SignInForm {
 /// GET /login.
 pub(super) async fn show(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     Query(query): Query<SignInQuery>,
 ) -> Response {
     let next = local_path(&query.next);

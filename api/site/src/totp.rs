@@ -22,7 +22,7 @@ use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
-use super::session::{Session, SignedIn};
+use super::session::{RequiredSession, Session};
 
 const WRONG_CODE: &str = "Incorrect code. Check your phone’s clock.";
 /// The blank margin around the picture, as the format demands. Units: modules.
@@ -68,7 +68,7 @@ enum TotpAction {
 /// GET /account/totp.
 pub(super) async fn show(
     State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
 ) -> Result<Response, ApiError> {
     let seed = match &session.user.totp {
         Some(_) => None,
@@ -133,7 +133,7 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
 pub(super) async fn change(
     State(state): State<AppState>,
     client: Client,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
     SiteForm(form): SiteForm<TotpForm>,
 ) -> Result<Response, ApiError> {
     let is_on = session.user.totp.is_some();

@@ -169,7 +169,8 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let manifest = Manifest::read(&args.from).map_err(Failure::new)?;
     let (secrets, data_key) = keys_of(&manifest, args, &master).map_err(Failure::new)?;
     let staging = Staging::make(&args.data).map_err(Failure::new)?;
-    let proven = Proven::copy(args, (&manifest, &secrets), &staging).map_err(Failure::new)?;
+    let proven =
+        ProvenSources::copy(args, (&manifest, &secrets), &staging).map_err(Failure::new)?;
     let pan_keys = pan_keys_of(&secrets, &proven).map_err(Failure::new)?;
     let directory = manifest.wrapped.directory;
     let wrapped = WrappedKey::wrap(&data_key, &master, directory).map_err(Failure::new)?;
@@ -251,14 +252,14 @@ fn keys_of(
 }
 
 /// The sources of a directory, in a place where no other process writes.
-struct Proven {
+struct ProvenSources {
     backup: PathBuf,
     /// A copy as well, where it is a later backup; else the lost directory, which has the same keys
     /// and is taken as it lies: no manifest tells what it was.
     journal: Option<PathBuf>,
 }
 
-impl Proven {
+impl ProvenSources {
     /// Copies backups to where only this process writes, and proves the copies.
     /// Errors: a file was changed, or they are of two directories.
     fn copy(
@@ -283,7 +284,7 @@ impl Proven {
 
 /// The keys of card numbers of the backup, and those that the further journal tells of.
 /// Errors: a file is damaged, or they belong to two histories.
-fn pan_keys_of(secrets: &Secrets, proven: &Proven) -> Result<PanKeys, PanKeysError> {
+fn pan_keys_of(secrets: &Secrets, proven: &ProvenSources) -> Result<PanKeys, PanKeysError> {
     let keys = secrets.read_pan_keys(&proven.backup)?;
     let Some(journal) = &proven.journal else { return Ok(keys) };
     keys.merged(&secrets.read_pan_keys(journal)?, &PanKeys::path(journal))

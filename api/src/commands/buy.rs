@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use cardswitch_engine::domain::money::CurrencyCode;
-use cardswitch_feed::{SendRequest, Sent, send};
+use cardswitch_feed::{MessageExchange, SendRequest, send};
 use cardswitch_iso8583::MerchantLocation;
 use cardswitch_wire::amount::parse_amount;
 use cardswitch_wire::currency::{parse_currency, render_currency};
@@ -142,7 +142,7 @@ impl Sale {
     }
 
     /// Money back for the purchase: a transaction of its own, which names it by its authorization.
-    fn refund(&self, approval: &Sent, amount: String) -> Vec<(u8, String)> {
+    fn refund(&self, approval: &MessageExchange, amount: String) -> Vec<(u8, String)> {
         let mut fields = self.later("200000", Some(amount));
         fields.retain(|(de, _)| *de != 37);
         fields.push((37, self.reference.replacen('B', "R", 1)));
@@ -152,7 +152,7 @@ impl Sale {
 }
 
 impl RemoteSwitch {
-    async fn send(&self, mti: &str, fields: Vec<(u8, String)>) -> Result<Sent, Failure> {
+    async fn send(&self, mti: &str, fields: Vec<(u8, String)>) -> Result<MessageExchange, Failure> {
         let request = SendRequest { mti: mti.to_owned(), fields };
         let line = self.line.clone();
         let sent = move || send(&line, &request, PATIENCE);
@@ -181,7 +181,12 @@ impl RemoteSwitch {
     }
 
     /// Tells what was decided on a purchase. Returns whether it was approved.
-    async fn tell(&self, answer: &Sent, args: &BuyArgs, sale: &Sale) -> Result<bool, Failure> {
+    async fn tell(
+        &self,
+        answer: &MessageExchange,
+        args: &BuyArgs,
+        sale: &Sale,
+    ) -> Result<bool, Failure> {
         let is_approved = matches!(answer.element(39), Some("00" | "10"));
         let transaction = self.transaction(sale).await?;
         let BuyArgs { amount, currency, merchant, .. } = args;
@@ -261,7 +266,7 @@ struct RemedyRow {
 }
 
 /// The exact code and its reason, else the code of the network. Source: ISO DE44, DE39.
-fn refused(answer: &Sent) -> String {
+fn refused(answer: &MessageExchange) -> String {
     let detail = answer.element(44).map(str::trim).filter(|detail| !detail.is_empty());
     detail.or(answer.element(39)).unwrap_or("without a code").to_owned()
 }

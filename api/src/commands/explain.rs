@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::decision::{
-    DecidedBy, Explanation, IncrementDecision, Quantity, RuleFinding, explain, explain_increment,
+    DecisionMaker, Explanation, IncrementDecision, Quantity, RuleFinding, explain,
+    explain_increment,
 };
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::company::Company;
@@ -51,7 +52,7 @@ fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
 /// Carries out `explain`; nothing in the directory changes.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
-    let Found { row, increments, company } = find(args)?;
+    let ExplainedTransaction { row, increments, company } = find(args)?;
     if args.json {
         let urls = Urls::new(&settings.base_url_for(settings.http));
         let body = DecisionBody::new(&row, &increments, &company, &urls);
@@ -63,14 +64,14 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
 }
 
 /// The transaction to explain, and its company.
-struct Found {
+struct ExplainedTransaction {
     row: TransactionRow,
     increments: Vec<IncrementDecision>,
     company: Company,
 }
 
 /// Finds the transaction, its increments and its company.
-fn find(args: &ExplainArgs) -> Result<Found, Failure> {
+fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
     let inspection = Inspection::open(&args.data).map_err(Failure::new)?;
     let keys = open_keys(&args.data, &args.master_key.source()).map_err(Failure::new)?;
     let id = TransactionId(args.transaction);
@@ -84,7 +85,7 @@ fn find(args: &ExplainArgs) -> Result<Found, Failure> {
     let row = row.filter(|row| row.record.id == id).ok_or_else(unknown)?;
     let increments = tables.increments(seq, INCREMENTS_MAX).map_err(Failure::new)?;
     let company = tables.company(row.record.company).map_err(Failure::new)?;
-    Ok(Found { row, increments, company: company.ok_or_else(unknown)? })
+    Ok(ExplainedTransaction { row, increments, company: company.ok_or_else(unknown)? })
 }
 
 /// The printed text: the decision, a table of the rules, the least change; then the same of each
@@ -97,7 +98,7 @@ fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Comp
         text.push('\n');
         text.push_str(&render_table(&explanation.rules, &words));
     }
-    if row.record.facts.is_none() && explanation.decided_by == DecidedBy::Rules {
+    if row.record.facts.is_none() && explanation.decided_by == DecisionMaker::Rules {
         text.push_str("\nThe compared values were not kept for this decision.\n");
     }
     let scope = row.record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
@@ -133,9 +134,9 @@ fn render_answer(response_code: ResponseCode) -> String {
 
 fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
     let by = match explanation.decided_by {
-        DecidedBy::Rules => "by the rules",
-        DecidedBy::Network => "by the network; the rules were not evaluated",
-        DecidedBy::Transfer => "as a bank transfer; the rules of cards do not apply",
+        DecisionMaker::Rules => "by the rules",
+        DecisionMaker::Network => "by the network; the rules were not evaluated",
+        DecisionMaker::Transfer => "as a bank transfer; the rules of cards do not apply",
     };
     let answer = render_answer(record.response_code);
     format!(

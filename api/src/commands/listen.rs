@@ -107,7 +107,7 @@ struct Forward {
 
 /// Why a stream ended, or a run of an export.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum StreamEnd {
     /// It can be asked for again.
     Broken(String),
     /// It cannot.
@@ -134,31 +134,33 @@ impl Listener {
         let mut last = None;
         loop {
             let why = match self.follow(&mut last).await {
-                Ended::Refused(failure) => return failure,
-                Ended::Broken(why) => why,
+                StreamEnd::Refused(failure) => return failure,
+                StreamEnd::Broken(why) => why,
             };
             eprintln!("the stream broke ({why}): asking for it again");
             tokio::time::sleep(RECONNECT_WAIT).await;
         }
     }
 
-    async fn follow(&self, last: &mut Option<String>) -> Ended {
+    async fn follow(&self, last: &mut Option<String>) -> StreamEnd {
         let Some(request) = self.request(last.as_deref()) else {
-            return Ended::Refused(Failure::usage("the access token has characters none can have"));
+            return StreamEnd::Refused(Failure::usage(
+                "the access token has characters none can have",
+            ));
         };
         let mut client = match connect(&self.stream).await {
             Ok(client) => client,
-            Err(error) => return Ended::Broken(error.to_string()),
+            Err(error) => return StreamEnd::Broken(error.to_string()),
         };
         match client.send_request(request).await {
             Ok(response) if response.status() == StatusCode::OK => {
                 self.read_lines(response, last).await
             }
             Ok(response) if response.status().is_server_error() => {
-                Ended::Broken(format!("the switch answered {}", response.status()))
+                StreamEnd::Broken(format!("the switch answered {}", response.status()))
             }
-            Ok(response) => Ended::Refused(Failure::new(refusal(response).await)),
-            Err(error) => Ended::Broken(error.to_string()),
+            Ok(response) => StreamEnd::Refused(Failure::new(refusal(response).await)),
+            Err(error) => StreamEnd::Broken(error.to_string()),
         }
     }
 
@@ -176,14 +178,14 @@ impl Listener {
         &self,
         mut response: Response<Incoming>,
         last: &mut Option<String>,
-    ) -> Ended {
+    ) -> StreamEnd {
         let mut lines = Lines::default();
         loop {
             let frame = match tokio::time::timeout(SILENCE_MAX, response.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
-                Ok(Some(Err(error))) => return Ended::Broken(error.to_string()),
-                Ok(None) => return Ended::Broken("the switch ended it".to_owned()),
-                Err(_) => return Ended::Broken("it fell silent".to_owned()),
+                Ok(Some(Err(error))) => return StreamEnd::Broken(error.to_string()),
+                Ok(None) => return StreamEnd::Broken("the switch ended it".to_owned()),
+                Err(_) => return StreamEnd::Broken("it fell silent".to_owned()),
             };
             let Some(bytes) = frame.data_ref() else { continue };
             for told in lines.take(bytes) {
@@ -236,7 +238,7 @@ impl Forward {
 
 /// An event of the stream, not yet read.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+struct RawEvent {
     id: String,
     data: String,
 }
@@ -251,7 +253,7 @@ struct Lines {
 
 impl Lines {
     /// The events that end within these bytes.
-    fn take(&mut self, bytes: &[u8]) -> Vec<Told> {
+    fn take(&mut self, bytes: &[u8]) -> Vec<RawEvent> {
         self.rest.extend_from_slice(bytes);
         let mut told = Vec::new();
         while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
@@ -264,7 +266,10 @@ impl Lines {
                 "id" => value.clone_into(&mut self.id),
                 "data" => self.data.push_str(value),
                 "" if line.is_empty() && !self.data.is_empty() => {
-                    told.push(Told { id: self.id.clone(), data: std::mem::take(&mut self.data) });
+                    told.push(RawEvent {
+                        id: self.id.clone(),
+                        data: std::mem::take(&mut self.data),
+                    });
                 }
                 _ => {}
             }
@@ -297,7 +302,7 @@ mod tests {
     fn events_are_read_however_they_are_cut() {
         let stream = ": hello\n\nid: a\nevent: x\ndata: {\"n\": 1}\n\n:\n\nid:b\r\ndata:2\r\n\r\nid: c\ndata: 3";
         let expected = [("a", "{\"n\": 1}"), ("b", "2")]
-            .map(|(id, data)| Told { id: id.to_owned(), data: data.to_owned() });
+            .map(|(id, data)| RawEvent { id: id.to_owned(), data: data.to_owned() });
         for piece in 1..stream.len() {
             let mut lines = Lines::default();
             let told: Vec<_> =

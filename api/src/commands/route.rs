@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardswitch_edge::descriptors::{OPERATOR_CONNECTIONS_MAX, raise_limit};
-use cardswitch_edge::tls::{Spoken, TlsFiles};
+use cardswitch_edge::tls::{TlsFiles, TlsProtocol};
 use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles};
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
@@ -106,8 +106,8 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let proxies =
         parse_networks("trusted_proxies", &args.trusted_proxies).map_err(Failure::usage)?;
     let open = |door, files: Option<TlsFiles>| open_tls(door, files.as_ref()).map_err(Failure::new);
-    let http_tls = open(("http", Spoken::Http), args.tls.files())?;
-    let iso8583_tls = open((DOOR_NAME_DEFAULT, Spoken::Iso8583), args.iso8583_tls.files())?;
+    let http_tls = open(("http", TlsProtocol::Http), args.tls.files())?;
+    let iso8583_tls = open((DOOR_NAME_DEFAULT, TlsProtocol::Iso8583), args.iso8583_tls.files())?;
     raise_limit();
     let mut stop = StopSignal::listen()?;
     let (http, http_address) = bind("HTTP", args.http).await.map_err(Failure::new)?;

@@ -12,14 +12,14 @@ use tower::ServiceExt;
 use super::world::{Bench, Card, purchase};
 
 /// A request, to be made twice.
-struct Sent {
+struct RepeatedRequest {
     method: &'static str,
     path: String,
     headers: Vec<(&'static str, String)>,
     body: String,
 }
 
-impl Sent {
+impl RepeatedRequest {
     fn to(path: &str, body: impl Into<String>) -> Self {
         let headers = [("authorization", "Bearer key"), ("content-type", "application/json")];
         Self {
@@ -74,30 +74,49 @@ async fn the_direct_way_answers_in_the_words_of_the_router() {
     let unknown = Card { number: "5500000000000004".into(), ..bench.card(1).await };
     let key = |len: usize| "k".repeat(len);
     let rows = [
-        (Sent::to("authorizations", verification()), 200),
-        (Sent::to("authorizations?x=1", verification()), 200),
-        (Sent::to("authorizations", verification()).with("idempotency-key", "once"), 200),
-        (Sent::to("authorizations", "{}").with("idempotency-key", "once"), 400),
-        (Sent::to("authorizations", verification()).with("idempotency-key", key(255)), 200),
-        (Sent::to("authorizations", verification()).with("idempotency-key", key(256)), 400),
-        (Sent::to("authorizations", purchase(&unknown, json!(1)).to_string()), 200),
-        (Sent::to("authorizations", purchase(&card, json!("ten")).to_string()), 400),
-        (Sent::to("authorizations", "[]"), 400),
-        (Sent::to("authorizations", "{"), 400),
-        (Sent::to("authorizations", ""), 400),
-        (Sent::to("authorizations", " ".repeat(limits::BODY_BYTES_MAX + 1)), 413),
-        (Sent::to("authorizations", verification()).without("content-type"), 415),
-        (Sent::to("authorizations", verification()).with("content-type", "text/plain"), 415),
-        (Sent::to("authorizations", verification()).without("authorization"), 401),
-        (Sent::to("authorizations", "{").with("authorization", "Bearer no"), 401),
-        (Sent::to("reversals", json!({"card_id": card.id, "rrn": "1"}).to_string()), 200),
+        (RepeatedRequest::to("authorizations", verification()), 200),
+        (RepeatedRequest::to("authorizations?x=1", verification()), 200),
         (
-            Sent::to("reversals", r#"{"transaction_id": "01890000-0000-7000-8000-000000000000"}"#),
+            RepeatedRequest::to("authorizations", verification()).with("idempotency-key", "once"),
+            200,
+        ),
+        (RepeatedRequest::to("authorizations", "{}").with("idempotency-key", "once"), 400),
+        (
+            RepeatedRequest::to("authorizations", verification()).with("idempotency-key", key(255)),
+            200,
+        ),
+        (
+            RepeatedRequest::to("authorizations", verification()).with("idempotency-key", key(256)),
+            400,
+        ),
+        (RepeatedRequest::to("authorizations", purchase(&unknown, json!(1)).to_string()), 200),
+        (RepeatedRequest::to("authorizations", purchase(&card, json!("ten")).to_string()), 400),
+        (RepeatedRequest::to("authorizations", "[]"), 400),
+        (RepeatedRequest::to("authorizations", "{"), 400),
+        (RepeatedRequest::to("authorizations", ""), 400),
+        (RepeatedRequest::to("authorizations", " ".repeat(limits::BODY_BYTES_MAX + 1)), 413),
+        (RepeatedRequest::to("authorizations", verification()).without("content-type"), 415),
+        (
+            RepeatedRequest::to("authorizations", verification())
+                .with("content-type", "text/plain"),
+            415,
+        ),
+        (RepeatedRequest::to("authorizations", verification()).without("authorization"), 401),
+        (RepeatedRequest::to("authorizations", "{").with("authorization", "Bearer no"), 401),
+        (
+            RepeatedRequest::to("reversals", json!({"card_id": card.id, "rrn": "1"}).to_string()),
+            200,
+        ),
+        (
+            RepeatedRequest::to(
+                "reversals",
+                r#"{"transaction_id": "01890000-0000-7000-8000-000000000000"}"#,
+            ),
             404,
         ),
-        (Sent::to("advices", "{}"), 400),
-        (Sent::to("presentments", "{}"), 400),
-        (Sent::to("refunds", "{}"), 400),
+        (RepeatedRequest::to("advices", "{}"), 400),
+        (RepeatedRequest::to("presentments", "{}"), 400),
+        (RepeatedRequest::to("refunds", "{}"), 400),
     ];
     for (sent, status) in rows {
         assert!(is_direct(&sent.request()), "{}", sent.path);
@@ -108,8 +127,8 @@ async fn the_direct_way_answers_in_the_words_of_the_router() {
         assert_eq!((direct.0, &direct), (status, &routed), "{} {:?}", sent.path, sent.headers);
     }
     for path in ["batch", "clock", "authorizations/", "authorizations/x", "nothing"] {
-        assert!(!is_direct(&Sent::to(path, "").request()), "{path}");
+        assert!(!is_direct(&RepeatedRequest::to(path, "").request()), "{path}");
     }
-    let read = Sent { method: "GET", ..Sent::to("authorizations", "") };
+    let read = RepeatedRequest { method: "GET", ..RepeatedRequest::to("authorizations", "") };
     assert!(!is_direct(&read.request()));
 }

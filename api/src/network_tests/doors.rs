@@ -1,7 +1,7 @@
 //! Both doors against each other: a purchase of one is known at the other.
 
 use cardswitch_iso8583::{Echo, MessageBuilder, Mti, OriginalData, decode};
-use cardswitch_network::mapping::{Mapped, map_message};
+use cardswitch_network::mapping::{MessageAction, map_message};
 use cardswitch_network::mapping_answer::AnswerElements;
 use serde_json::json;
 
@@ -62,7 +62,7 @@ async fn ask_iso(bench: &Bench, message: &MessageBuilder) -> String {
     let mut frame = Vec::new();
     message.encode(&mut frame).unwrap();
     let message = decode(&frame).unwrap();
-    let Mapped::Ask(command) = map_message(&message, &bench.state.secrets) else {
+    let MessageAction::Ask(command) = map_message(&message, &bench.state.secrets) else {
         panic!("nothing is asked by {message:?}");
     };
     let reply = bench.state.switch.ask(command).await.unwrap();

@@ -13,7 +13,7 @@ use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
+use super::world::{APP, OTHER_APP, REDIRECT, RefusalCase, World, id_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
 
 /// The pair of RFC 7636, appendix B.
@@ -209,7 +209,7 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
 #[tokio::test]
 async fn what_is_not_known_is_refused_in_words_for_programs() {
     let world = World::new().await;
-    let rows: [Refused<'_>; 10] = [
+    let rows: [RefusalCase<'_>; 10] = [
         (&[("grant_type", "authorization_code"), ("code", "unknown")], NO_GOOD),
         (&[("grant_type", "authorization_code")], (400, "invalid_request")),
         (&[("grant_type", "authorization_code"), ("code", "")], (400, "invalid_request")),

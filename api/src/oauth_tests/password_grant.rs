@@ -12,9 +12,9 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::passwords::counted::{so_far, verifications};
 use cardswitch_identity::auth::second_factor::{
-    Answered, CONVERSATION, Finishing, Purpose, answer,
+    AnswerOutcome, AnsweredConversation, CONVERSATION, Purpose, answer,
 };
-use cardswitch_identity::auth::throttle::{Beyond, Source};
+use cardswitch_identity::auth::throttle::{ExcessPolicy, Source};
 use cardswitch_identity::oauth::password_grant::make_token;
 use cardswitch_secrets::token_digest;
 use cardswitch_v1::operations::guarded;
@@ -365,19 +365,19 @@ async fn the_last_answer_counts_once_however_often_it_comes() {
 }
 
 /// Answers the last question of grace's token, and stops before the token is made.
-async fn almost(world: &World) -> (String, Finishing) {
+async fn almost(world: &World) -> (String, AnsweredConversation) {
     world.give_question("grace").await;
     almost_with(world, ANSWER).await
 }
 
 /// The same with the answer to the only question that is asked.
-async fn almost_with(world: &World, given: &str) -> (String, Finishing) {
+async fn almost_with(world: &World, given: &str) -> (String, AnsweredConversation) {
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let source = Source::App(AppId(Uuid::from_u128(APP)));
     let digest = token_digest(&token);
     let state = &world.bench.state;
-    let answered = answer(state, &digest, given, source, Beyond::Refused).await.unwrap();
-    let Answered::Done(finishing) = answered else { panic!("{answered:?}") };
+    let answered = answer(state, &digest, given, source, ExcessPolicy::Refused).await.unwrap();
+    let AnswerOutcome::Done(finishing) = answered else { panic!("{answered:?}") };
     (token, finishing)
 }
 

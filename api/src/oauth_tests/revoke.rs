@@ -7,7 +7,7 @@ use cardswitch_identity::oauth::revoke::is_nothing;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
+use super::world::{APP, OTHER_APP, RefusalCase, World, id_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
@@ -71,7 +71,7 @@ async fn one_of_the_two_is_named_by_a_known_app() {
     let world = World::new().await;
     let own = token(&world).await;
     let company = COMPANY.to_string();
-    let rows: [Refused<'_>; 5] = [
+    let rows: [RefusalCase<'_>; 5] = [
         (&[], (400, "invalid_request")),
         (&[("access_token", "")], (400, "invalid_request")),
         (&[("access_token", &own), ("company_id", &company)], (400, "invalid_request")),

@@ -16,7 +16,7 @@ use cardswitch_engine::store::query::{AuditFilter, Page};
 use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::second_factor::normal_answer;
 use cardswitch_identity::auth::totp::Seed;
-use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
+use cardswitch_identity::oauth::authorize::{AuthorizationRequest, RequestCheck, check};
 use cardswitch_secrets::issuing::SystemRandom;
 use cardswitch_secrets::token_digest;
 use serde_json::Value;
@@ -51,7 +51,7 @@ async fn hashes() -> &'static [String; 2] {
 }
 
 /// Fields of a form, and the status and the word that refuse them.
-pub(super) type Refused<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
+pub(super) type RefusalCase<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
 
 pub(super) struct World {
     pub(super) bench: Bench,
@@ -59,13 +59,13 @@ pub(super) struct World {
 
 /// An answer of a token endpoint.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct TokenAnswer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
 }
 
-impl Told {
+impl TokenAnswer {
     /// The word for stock clients; the answer is refused.
     #[track_caller]
     pub(super) fn error(&self) -> (u16, &str) {
@@ -195,7 +195,7 @@ impl World {
     pub(super) fn request(&self, query: &str) -> AuthorizationRequest {
         let query = format!("response_type=code&client_id={}&{query}", id_of(APP));
         match check(&self.bench.state, &query).unwrap() {
-            Checked::Ask(request) => *request,
+            RequestCheck::Ask(request) => *request,
             other => panic!("{other:?}"),
         }
     }
@@ -215,18 +215,18 @@ impl World {
         pairs.find(|(name, _)| name == "code").unwrap().1.into_owned()
     }
 
-    pub(super) async fn exchange(&self, code: &str, more: &[(&str, &str)]) -> Told {
+    pub(super) async fn exchange(&self, code: &str, more: &[(&str, &str)]) -> TokenAnswer {
         let given = [("grant_type", "authorization_code"), ("code", code)];
         self.post("/v1/oauth/token", &[&given, more].concat()).await
     }
 
-    pub(super) async fn sign_in(&self, username: &str, password: &str) -> Told {
+    pub(super) async fn sign_in(&self, username: &str, password: &str) -> TokenAnswer {
         let given = [("grant_type", "password"), ("username", username), ("password", password)];
         self.post("/v1/oauth/token", &given).await
     }
 
     /// Posts a form as app 1, unless the fields say otherwise.
-    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Told {
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> TokenAnswer {
         let own = [("client_id", id_of(APP)), ("client_secret", secret_of(APP))];
         let own = own.iter().filter(|(name, _)| !fields.iter().any(|(given, _)| given == name));
         let mut form = form_urlencoded::Serializer::new(String::new());
@@ -236,7 +236,7 @@ impl World {
     }
 
     /// Answers the question that waits under a token.
-    pub(super) async fn answer(&self, token: &str, answer: &str) -> Told {
+    pub(super) async fn answer(&self, token: &str, answer: &str) -> TokenAnswer {
         let authorization = format!("Token {token}");
         let headers = [
             (header::AUTHORIZATION, authorization.as_str()),
@@ -246,7 +246,7 @@ impl World {
         self.send("POST", "/v1/oauth/token/challenge", &headers, body).await
     }
 
-    pub(super) async fn get(&self, token: &str, path: &str) -> Told {
+    pub(super) async fn get(&self, token: &str, path: &str) -> TokenAnswer {
         let authorization = format!("Bearer {token}");
         let headers = [(header::AUTHORIZATION, authorization.as_str())];
         self.send("GET", path, &headers, String::new()).await
@@ -265,7 +265,7 @@ impl World {
         path: &str,
         headers: &[(header::HeaderName, &str)],
         body: String,
-    ) -> Told {
+    ) -> TokenAnswer {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(name, *value);
@@ -280,7 +280,7 @@ impl World {
         username: &str,
         password: &str,
         secret: &str,
-    ) -> Told {
+    ) -> TokenAnswer {
         let body = serde_json::json!({"grant_type": "password", "username": username,
             "password": password, "client_id": id_of(APP), "client_secret": secret});
         let mut request = Request::post("/v1/oauth/token")
@@ -293,13 +293,13 @@ impl World {
         self.ask(request).await
     }
 
-    async fn ask(&self, request: Request<Body>) -> Told {
+    async fn ask(&self, request: Request<Body>) -> TokenAnswer {
         let response = self.bench.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         assert!(parts.headers.contains_key("request-id"));
         let bytes = axum::body::to_bytes(body, 1_000_000).await.unwrap();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-        Told { status: parts.status.as_u16(), headers: parts.headers, body }
+        TokenAnswer { status: parts.status.as_u16(), headers: parts.headers, body }
     }
 }
 

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::golden::{hold_lines, line_of};
-use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, Sent, Side, World, id_name};
+use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, SampleRequest, Side, World, id_name};
 
 /// An id that is nobody's.
 const NOBODY: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -32,7 +32,7 @@ struct Field<'a> {
 }
 
 /// A body that is wrong in one place.
-struct Wrong {
+struct BadBody {
     body: Value,
     /// The field at fault, with dots between levels.
     param: String,
@@ -251,7 +251,7 @@ fn with(body: &Value, path: &[String], value: Option<Value>) -> Option<Value> {
 }
 
 /// Every body of an operation that is wrong in one field.
-fn wrong_bodies(world: &World, operation: &Operation, good: &Value, foreign: &Ids) -> Vec<Wrong> {
+fn wrong_bodies(world: &World, operation: &Operation, good: &Value, foreign: &Ids) -> Vec<BadBody> {
     let mut all = Vec::new();
     for field in fields_of(world, operation.body_schema().unwrap()) {
         let mut values: Vec<_> = wrong_values(world, &field, foreign)
@@ -264,7 +264,7 @@ fn wrong_bodies(world: &World, operation: &Operation, good: &Value, foreign: &Id
         for (what, value) in values {
             // Fields within an object that the example leaves out have no place in it.
             let Some(body) = with(good, &field.path, value) else { continue };
-            all.push(Wrong { body, param: field.path.join("."), what });
+            all.push(BadBody { body, param: field.path.join("."), what });
         }
     }
     all
@@ -329,7 +329,7 @@ async fn a_key_that_comes_twice_is_named_and_nothing_changes() {
             let repeated = good.replacen('{', &format!("{{{keys}{comma}"), 1);
             let (method, path) = (operation.method.as_str(), operation.at(&ids));
             let (path, body) = (path.as_str(), repeated.clone().into_bytes());
-            let sent = Sent { method, path, content_type: Some("application/json"), body };
+            let sent = SampleRequest { method, path, content_type: Some("application/json"), body };
             let told = world.send(Side::Own, scope_for(&operation), sent).await;
             assert_eq!(told.status, 400, "{method} {path} {repeated}: {told:?}");
             assert!(names(&told, param), "{method} {path} {repeated}: {told:?}");
@@ -348,7 +348,7 @@ async fn a_wrong_field_is_named_and_nothing_changes() {
     for (operation, good) in writing(&world, &ids).await {
         let (path, scope) = (operation.at(&ids), scope_for(&operation));
         let before = world.picture(Side::Own).await;
-        for Wrong { body, param, what } in wrong_bodies(&world, &operation, &good, &foreign) {
+        for BadBody { body, param, what } in wrong_bodies(&world, &operation, &good, &foreign) {
             let told = world.ask((Side::Own, scope), &operation.method, &path, Some(&body)).await;
             let name = format!("{} {} {param}: {what}", operation.method, operation.path);
             let at = param.split('.').fold(&body, |value, key| &value[key]).to_string();
@@ -432,7 +432,7 @@ async fn a_wrong_body_is_refused_whole() {
         let (path, scope) = (operation.at(&ids), scope_for(&operation));
         for (content_type, body, status) in rows {
             let body = body.as_bytes().to_vec();
-            let sent = Sent { method: &operation.method, path: &path, content_type, body };
+            let sent = SampleRequest { method: &operation.method, path: &path, content_type, body };
             let shown: String = String::from_utf8_lossy(&sent.body).chars().take(30).collect();
             let told = world.send(Side::Own, scope, sent).await;
             assert_eq!(told.status, status, "{path} {content_type:?} {shown}: {told:?}");
@@ -440,7 +440,8 @@ async fn a_wrong_body_is_refused_whole() {
         }
         // A value that no parser asks for is skipped, however deep it is.
         let body = deep.as_bytes().to_vec();
-        let sent = Sent { method: &operation.method, path: &path, content_type: json, body };
+        let sent =
+            SampleRequest { method: &operation.method, path: &path, content_type: json, body };
         assert!(world.send(Side::Own, scope, sent).await.status < 500, "{path}");
     }
     assert_eq!(world.picture(Side::Own).await, before);

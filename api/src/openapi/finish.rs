@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use cardswitch_edge::error::ErrorBody;
 use cardswitch_edge::min_seq::{MIN_SEQ, SEQ};
-use cardswitch_edge::needed::Needed;
+use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
 use cardswitch_wire::error_codes::ERRORS_PATH;
@@ -492,7 +492,7 @@ fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str
     if door == Door::Company && is_open(&method.to_uppercase(), path) {
         return finish_open(operation, path, method);
     }
-    let needed = ACCESS.needed(&method.to_uppercase(), path).unwrap_or(Needed::Read);
+    let needed = ACCESS.needed(&method.to_uppercase(), path).unwrap_or(RequiredAccess::Read);
     let scopes = if door == Door::Company { needed.scopes() } else { &[] };
     operation.insert("security".into(), security(door, scopes));
     let names: Vec<_> = scopes.iter().map(|name| format!("`{name}`")).collect();

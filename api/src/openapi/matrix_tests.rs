@@ -1,7 +1,7 @@
 //! Every operation of the document, asked with every scope about objects of the caller's company, of
 //! another company and of none: the table decides, and what is another's is as what is not there.
 
-use cardswitch_edge::needed::Needed;
+use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_v1::operations::ACCESS;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
 const UNKNOWN: [&str; 3] =
     ["0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "00000000-0000-0000-0000-000000000000", "not-an-id"];
 
-fn is_enough(needed: Needed, scope: &str) -> bool {
+fn is_enough(needed: RequiredAccess, scope: &str) -> bool {
     needed.scopes().is_empty() || needed.scopes().contains(&scope)
 }
 

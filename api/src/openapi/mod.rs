@@ -29,8 +29,8 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
 use cardswitch_site::frame::{self, Markup, WayOn, Ways};
-use cardswitch_site::session::{MaybeSignedIn, Session};
-use cardswitch_v1::operations::{About, OPERATIONS};
+use cardswitch_site::session::{OptionalSession, Session};
+use cardswitch_v1::operations::{CompanyDocument, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 use serde_json::Value;
 use utoipa::OpenApi;
@@ -42,14 +42,14 @@ use self::reference::DocPage;
 #[must_use]
 pub fn document(door: Door, urls: &Urls) -> Value {
     let plain = match door {
-        Door::Company => document_of(About::openapi(), &OPERATIONS),
+        Door::Company => document_of(CompanyDocument::openapi(), &OPERATIONS),
         Door::Network => cardswitch_network::http::document(),
     };
     finish::finish(plain, door, urls)
 }
 
 /// The routes of the documents, which need no token.
-pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
+pub fn document_routes(published: &Arc<PublishedDocuments>) -> Router<AppState> {
     let serve = |kind: &'static str, body: fn(&Documentation) -> &Bytes| {
         let published = Arc::clone(published);
         get(async move || text(kind, body(published.documentation()).clone()))
@@ -61,14 +61,14 @@ pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
 }
 
 /// The routes of the documentation's pages, in the frame of the site.
-pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
+pub fn documentation_routes(published: &Arc<PublishedDocuments>) -> Router<AppState> {
     let (first, below) = (Arc::clone(published), Arc::clone(published));
     Router::new()
         .route(
             "/docs",
             get(
                 async move |State(state): State<AppState>,
-                            MaybeSignedIn(session): MaybeSignedIn| {
+                            OptionalSession(session): OptionalSession| {
                     first.page("", (&state, session.as_ref()))
                 },
             ),
@@ -78,7 +78,7 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
             get(
                 async move |Path(page): Path<String>,
                             State(state): State<AppState>,
-                            MaybeSignedIn(session): MaybeSignedIn| {
+                            OptionalSession(session): OptionalSession| {
                     below.page(&page, (&state, session.as_ref()))
                 },
             ),
@@ -86,7 +86,7 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
 }
 
 /// The published documentation, made when it is first asked for.
-pub struct Published {
+pub struct PublishedDocuments {
     urls: Urls,
     made: OnceLock<Documentation>,
 }
@@ -98,7 +98,7 @@ struct Documentation {
     pages: Vec<DocPage>,
 }
 
-impl Published {
+impl PublishedDocuments {
     /// Nothing yet; links begin with what `urls` says.
     #[must_use]
     pub fn new(urls: &Urls) -> Self {

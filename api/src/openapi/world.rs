@@ -175,11 +175,11 @@ impl World {
     ) -> Answer {
         let text = body.map(|body| body.to_string().into_bytes());
         let content_type = body.map(|_| "application/json");
-        let request = Sent { method, path, content_type, body: text.unwrap_or_default() };
+        let request = SampleRequest { method, path, content_type, body: text.unwrap_or_default() };
         self.send(side, scope, request).await
     }
 
-    pub(super) async fn send(&self, side: Side, scope: &str, sent: Sent<'_>) -> Answer {
+    pub(super) async fn send(&self, side: Side, scope: &str, sent: SampleRequest<'_>) -> Answer {
         let mut request = Request::builder().method(sent.method).uri(sent.path);
         if !scope.is_empty() {
             let token = format!("Token {}", token_text(side, scope));
@@ -275,15 +275,20 @@ impl World {
         let path = "/v1/transactions/{transaction_id}/receipt";
         let Some(operation) = self.find("POST", path) else { return };
         let path = operation.at(ids);
-        let sent =
-            Sent { method: "POST", path: &path, content_type: Some("image/png"), body: image() };
+        let sent = SampleRequest {
+            method: "POST",
+            path: &path,
+            content_type: Some("image/png"),
+            body: image(),
+        };
         let answer = self.send(side, "admin", sent).await;
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
     /// Uploads a file as somebody of the own company.
     pub(super) async fn send_file(&self, scope: &str, path: &str) -> Answer {
-        let sent = Sent { method: "POST", path, content_type: Some("image/png"), body: image() };
+        let sent =
+            SampleRequest { method: "POST", path, content_type: Some("image/png"), body: image() };
         self.send(Side::Own, scope, sent).await
     }
 
@@ -342,7 +347,7 @@ fn company_of(side: Side) -> CompanyId {
 }
 
 /// A request as it is sent.
-pub(super) struct Sent<'a> {
+pub(super) struct SampleRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) content_type: Option<&'a str>,

@@ -50,7 +50,7 @@ impl Pace {
 }
 
 /// Some numbers sealed anew, and the card with which to go on.
-struct Resealed {
+struct ResealedBatch {
     cards: Vec<ResealedCard>,
     /// How many numbers of an older generation no key opens.
     unreadable: u64,
@@ -115,7 +115,7 @@ impl PanRotation {
         let (mut pass, mut since) = (Pass::default(), Stopwatch::start());
         let mut from = Some(CardSlot::default());
         while let Some(first) = from.filter(|_| !*stopped.borrow()) {
-            let Resealed { cards, unreadable, next } = self.seal_anew(first).await?;
+            let ResealedBatch { cards, unreadable, next } = self.seal_anew(first).await?;
             let count = cards.len() as u64;
             if count > 0 && !self.hand_in(cards).await? {
                 continue;
@@ -153,7 +153,7 @@ impl PanRotation {
     }
 
     /// Seals the numbers of the next cards anew, so many as one command takes.
-    async fn seal_anew(&self, first: CardSlot) -> Result<Resealed, PanRotationError> {
+    async fn seal_anew(&self, first: CardSlot) -> Result<ResealedBatch, PanRotationError> {
         let (engine, secrets) = (Arc::clone(self.switch.engine()), Arc::clone(&self.secrets));
         beside(move || seal_anew(&engine, &secrets, first)).await
     }
@@ -183,15 +183,15 @@ fn seal_anew(
     engine: &Engine,
     secrets: &Secrets,
     first: CardSlot,
-) -> Result<Resealed, PanRotationError> {
+) -> Result<ResealedBatch, PanRotationError> {
     let found = engine.store().read()?.sealed_numbers(first, READ_LEN_MAX)?;
     let is_last = found.len() < READ_LEN_MAX;
     let newest = secrets.pan_generation();
-    let mut resealed = Resealed { cards: Vec::new(), unreadable: 0, next: None };
+    let mut resealed = ResealedBatch { cards: Vec::new(), unreadable: 0, next: None };
     let mut next = first;
     for number in found {
         if resealed.cards.len() == limits::RESEALED_CARDS_MAX {
-            return Ok(Resealed { next: Some(number.slot), ..resealed });
+            return Ok(ResealedBatch { next: Some(number.slot), ..resealed });
         }
         next = CardSlot(number.slot.0.saturating_add(1));
         if number.sealed_pan.generation() >= newest {
@@ -205,7 +205,7 @@ fn seal_anew(
         let sealed_pan = secrets.seal_pan(&pan, number.card).map_err(PanKeysError::Seal)?;
         resealed.cards.push(ResealedCard { card: number.card, sealed_pan });
     }
-    Ok(Resealed { next: (!is_last).then_some(next), ..resealed })
+    Ok(ResealedBatch { next: (!is_last).then_some(next), ..resealed })
 }
 
 /// The oldest generation that the tables need: a card is sealed under it, or may be from now on.

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use cardswitch_engine::domain::ids::SharedLinkId;
-use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_identity::auth::link_guesses::GuessKind;
 use cardswitch_site::shared_card::pass::PASS_S;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -148,7 +148,7 @@ async fn no_page_of_a_card_is_kept_found_or_named_to_others() {
     for _ in 0..200 {
         let link = SharedLinkId(Uuid::nil());
         let address = ADDRESS.parse::<IpAddr>().unwrap();
-        if let Ok(look) = bench.state.throttle.links.begin(Tried::Look, link, address) {
+        if let Ok(look) = bench.state.throttle.links.begin(GuessKind::Look, link, address) {
             look.counts();
         }
     }
@@ -297,7 +297,7 @@ async fn guesses_are_bounded_by_address_and_those_who_know_go_on() {
     let link = SharedLinkId(Uuid::parse_str(&id).unwrap());
     let address = ADDRESS.parse::<IpAddr>().unwrap();
     let mut more = 0;
-    while let Ok(guess) = bench.state.throttle.links.begin(Tried::Answer, link, address) {
+    while let Ok(guess) = bench.state.throttle.links.begin(GuessKind::Answer, link, address) {
         guess.counts();
         more += 1;
     }
@@ -321,7 +321,7 @@ async fn looks_at_numbers_are_bounded() {
     let (id, path) = share(&bench, &card, &json!({})).await;
     let link = SharedLinkId(Uuid::parse_str(&id).unwrap());
     let address = ADDRESS.parse::<IpAddr>().unwrap();
-    while let Ok(look) = bench.state.throttle.links.begin(Tried::Look, link, address) {
+    while let Ok(look) = bench.state.throttle.links.begin(GuessKind::Look, link, address) {
         look.counts();
     }
     let page = Visitor::new(&bench).fill(&path, &SHOW).await.expect(429);

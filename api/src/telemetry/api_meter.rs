@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
-use cardswitch_engine::meters::{Histogram, HistogramNow};
+use cardswitch_engine::meters::{Histogram, HistogramSnapshot};
 use parking_lot::{Mutex, RwLock};
 
 /// The name under which requests without a route are counted.
@@ -42,13 +42,13 @@ struct RouteMeter {
 
 /// The figures of one method and route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RouteNow {
+pub struct RouteSnapshot {
     /// The method.
     pub method: &'static str,
     /// The template.
     pub route: String,
     /// How long answers took.
-    pub took: HistogramNow,
+    pub took: HistogramSnapshot,
     /// How many had each status.
     pub statuses: BTreeMap<u16, u64>,
 }
@@ -63,12 +63,12 @@ impl ApiMeter {
 
     /// All figures, in an order that stays.
     #[must_use]
-    pub fn now(&self) -> Vec<RouteNow> {
+    pub fn now(&self) -> Vec<RouteSnapshot> {
         let names = METHODS.iter().map(|(name, _)| *name).chain([OTHER_METHOD]);
         let mut figures = Vec::new();
         for (method, routes) in names.zip(&self.0) {
             let routes = routes.read();
-            figures.extend(routes.iter().map(|(route, meter)| RouteNow {
+            figures.extend(routes.iter().map(|(route, meter)| RouteSnapshot {
                 method,
                 route: route.clone(),
                 took: meter.took.now(),

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 use std::{fs, io};
 
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::meters::{HistogramNow, Meters};
+use cardswitch_engine::meters::{HistogramSnapshot, Meters};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_network::counters::Counters;
 
 use super::exposition::{Exposition, Kind, seconds};
 use super::health::Health;
-use super::listener::Observed;
+use super::listener::MonitoredProcess;
 use super::{Telemetry, process};
 
 /// The stages of an authorization over ISO 8583; each is counted once for a command.
@@ -85,7 +85,7 @@ fn stages(text: &mut Exposition, meters: &Meters, door: Option<&Counters>) {
     one_histogram(text, name, "One durable commit of the journal.", Some(&meters.commit.now()));
 }
 
-fn one_histogram(text: &mut Exposition, name: &str, help: &str, now: Option<&HistogramNow>) {
+fn one_histogram(text: &mut Exposition, name: &str, help: &str, now: Option<&HistogramSnapshot>) {
     text.histogram_family(name, help);
     now.into_iter().for_each(|now| text.histogram(name, &[], now));
 }

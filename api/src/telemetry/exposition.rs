@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write};
 
-use cardswitch_engine::meters::{BOUNDED_BUCKETS, Histogram, HistogramNow};
+use cardswitch_engine::meters::{BOUNDED_BUCKETS, Histogram, HistogramSnapshot};
 
 /// The content type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -60,7 +60,7 @@ impl Exposition {
     }
 
     /// A histogram of the family that was begun last.
-    pub(super) fn histogram(&mut self, name: &str, labels: Labels<'_>, now: &HistogramNow) {
+    pub(super) fn histogram(&mut self, name: &str, labels: Labels<'_>, now: &HistogramSnapshot) {
         let mut count = 0;
         for (bucket, more) in now.buckets.iter().enumerate() {
             count += more;

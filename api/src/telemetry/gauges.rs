@@ -9,7 +9,7 @@ pub use super::exposition::Kind;
 type Read = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// As `Read`, of several things of one kind, by their names.
-type ReadEach = Box<dyn Fn() -> Vec<(String, u64)> + Send + Sync>;
+type GroupRead = Box<dyn Fn() -> Vec<(String, u64)> + Send + Sync>;
 
 /// The added figures.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Gauge {
 enum Figures {
     One(Read),
     /// The label that names each.
-    Each(&'static str, ReadEach),
+    Each(&'static str, GroupRead),
 }
 
 impl Gauges {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use axum::http::StatusCode;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
-use cardswitch_engine::recovery_progress::{RecoveryNow, RecoveryProgress, RecoveryStage};
+use cardswitch_engine::recovery_progress::{RecoveryProgress, RecoverySnapshot, RecoveryStage};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -59,11 +59,11 @@ impl PhaseCell {
 }
 
 /// The present value of a note beside the word; none where there is nothing to note.
-type Tell = Box<dyn Fn() -> Option<Value> + Send + Sync>;
+type NoteReader = Box<dyn Fn() -> Option<Value> + Send + Sync>;
 
 /// The notes of other rooms beside the word, each shown as long as it holds.
 #[derive(Default)]
-pub struct HealthNotes(Mutex<Vec<(&'static str, Tell)>>);
+pub struct HealthNotes(Mutex<Vec<(&'static str, NoteReader)>>);
 
 /// A fault: its name, and its words in the body.
 pub type HealthNote = (&'static str, &'static str);
@@ -111,7 +111,7 @@ pub struct Health {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HealthState {
-    Recovering(RecoveryNow),
+    Recovering(RecoverySnapshot),
     Following,
     Ready,
     Overloaded,

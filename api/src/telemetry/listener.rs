@@ -30,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const RETRY_AFTER_S: u32 = 1;
 
 /// A process that operators look at.
-pub trait Observed: Send + Sync + 'static {
+pub trait MonitoredProcess: Send + Sync + 'static {
     /// Whether it can work.
     fn health(&self) -> Health;
 
@@ -41,7 +41,7 @@ pub trait Observed: Send + Sync + 'static {
 /// Serves figures and health on `socket` until `stop` turns true.
 pub async fn serve(
     socket: TcpListener,
-    telemetry: Arc<impl Observed>,
+    telemetry: Arc<impl MonitoredProcess>,
     mut watchers: Watchers,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -74,7 +74,7 @@ async fn accept(socket: &TcpListener) -> Option<(TcpStream, IpAddr)> {
     }
 }
 
-fn answer(telemetry: &impl Observed, method: &Method, path: &str) -> Response {
+fn answer(telemetry: &impl MonitoredProcess, method: &Method, path: &str) -> Response {
     if method != Method::GET && method != Method::HEAD {
         let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));

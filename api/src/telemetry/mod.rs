@@ -38,7 +38,7 @@ use cardswitch_network::counters::Counters;
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
-use self::listener::Observed;
+use self::listener::MonitoredProcess;
 
 /// The figures and the state of one switch.
 #[derive(Debug, Default)]
@@ -62,12 +62,12 @@ pub struct Telemetry {
     /// Requests that were refused because too many were being answered.
     pub busy_refused: AtomicU64,
     phase: health::PhaseCell,
-    working: OnceLock<Working>,
+    working: OnceLock<WorkingParts>,
 }
 
 /// The parts that exist once the switch works.
 #[derive(Debug)]
-struct Working {
+struct WorkingParts {
     /// Not held: the stop of the switch waits for the engine's last owner.
     engine: Weak<Engine>,
     iso8583: Arc<Counters>,
@@ -81,7 +81,7 @@ impl Telemetry {
 
     /// Notes that the switch has recovered and works.
     pub fn set_working(&self, engine: &Arc<Engine>, iso8583: Arc<Counters>) {
-        let working = Working { engine: Arc::downgrade(engine), iso8583 };
+        let working = WorkingParts { engine: Arc::downgrade(engine), iso8583 };
         // A switch is started once.
         drop(self.working.set(working));
         self.phase.set(Phase::Working);
@@ -101,7 +101,7 @@ impl Telemetry {
     }
 }
 
-impl Observed for Telemetry {
+impl MonitoredProcess for Telemetry {
     fn health(&self) -> Health {
         let health = Health::of(self.phase.get(), &self.recovery, self.engine().as_deref());
         health.noting(self.health_notes.now())

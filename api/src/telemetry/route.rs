@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use cardswitch_engine::domain::cell::Cell;
-use cardswitch_route::{CellDoorNow, Cells, Standing};
+use cardswitch_route::{CellDoorSnapshot, Cells, Standing};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::exposition::{Exposition, Kind};
 use super::health::Health;
-use super::listener::Observed;
+use super::listener::MonitoredProcess;
 use super::{collect, process};
 
 /// A router, as operators see it.
@@ -22,7 +22,7 @@ pub struct RouterTelemetry {
     stop: watch::Receiver<bool>,
 }
 
-type DoorFigure = fn(&CellDoorNow) -> u64;
+type DoorFigure = fn(&CellDoorSnapshot) -> u64;
 
 /// Each figure of a door of a cell with what it is.
 const FIGURES: [(&str, Kind, &str, DoorFigure); 6] = [
@@ -69,10 +69,10 @@ impl RouterTelemetry {
     }
 }
 
-impl Observed for RouterTelemetry {
+impl MonitoredProcess for RouterTelemetry {
     fn health(&self) -> Health {
         let doors = self.cells.now();
-        let is_reached = |door: &CellDoorNow| door.standing == Standing::Reached;
+        let is_reached = |door: &CellDoorSnapshot| door.standing == Standing::Reached;
         // The doors of a cell follow each other.
         let reaches_a_cell = doors
             .chunk_by(|one, next| one.cell == next.cell)
@@ -99,9 +99,9 @@ impl Observed for RouterTelemetry {
 }
 
 /// Each cell with its doors, and why one is not reached.
-fn standings(doors: &[CellDoorNow]) -> Value {
+fn standings(doors: &[CellDoorSnapshot]) -> Value {
     let mut cells: Map<String, Value> = Map::new();
-    for CellDoorNow { cell, kind, standing, .. } in doors {
+    for CellDoorSnapshot { cell, kind, standing, .. } in doors {
         let told = match standing {
             Standing::Unknown => json!("not tried yet"),
             Standing::Reached => json!("reached"),

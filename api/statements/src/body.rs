@@ -12,19 +12,19 @@ use super::{StatementError, StatementWriter};
 
 /// A writer that stops when its reader's access ends: a slow client reads for hours.
 #[derive(Debug)]
-pub struct WhileAllowed<W> {
+pub struct GuardedWriter<W> {
     writer: W,
     access: LastingAccess,
 }
 
-impl<W> WhileAllowed<W> {
+impl<W> GuardedWriter<W> {
     /// A body of the bytes that `writer` writes; it breaks off when `access` ends.
     pub const fn new(writer: W, access: LastingAccess) -> Self {
         Self { writer, access }
     }
 }
 
-impl<W: StatementWriter> StatementWriter for WhileAllowed<W> {
+impl<W: StatementWriter> StatementWriter for GuardedWriter<W> {
     fn next_piece(&mut self) -> Result<Option<Bytes>, StatementError> {
         if self.access.is_open() {
             self.writer.next_piece()

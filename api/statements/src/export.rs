@@ -66,7 +66,7 @@ pub(super) struct Background {
 }
 
 /// The facts of an account that are read before its lines.
-struct Found {
+struct AccountFacts {
     account: Account,
     available_balance: Minor,
     /// All its money, after all its lines.
@@ -87,11 +87,11 @@ impl Export {
     ) -> Result<Option<Self>, ApiError> {
         let filter =
             LineFilter { from: Some(period.start), to: Some(period.end), ..LineFilter::default() };
-        let found = switch.read(|snapshot| {
+        let facts = switch.read(|snapshot| {
             let row = snapshot.account_by_id(company.slot, account)?;
             let Some(row) = row else { return Ok(None) };
             let span = snapshot.line_span(row.account.slot, &filter)?;
-            Ok(Some(Found {
+            Ok(Some(AccountFacts {
                 available_balance: row.balances.available_balance(),
                 ledger: row.balances.ledger,
                 line_count: row.balances.line_count,
@@ -99,18 +99,18 @@ impl Export {
                 span,
             }))
         });
-        let Some(found) = found.await? else { return Ok(None) };
-        let opening = balance_before(switch, &found).await?;
+        let Some(facts) = facts.await? else { return Ok(None) };
+        let opening = balance_before(switch, &facts).await?;
         Ok(Some(Self {
             company: company.clone(),
-            account: found.account,
-            available_balance: found.available_balance,
+            account: facts.account,
+            available_balance: facts.available_balance,
             period,
             drawn_at: switch.engine().clock().now(),
             opening,
             balance: opening,
             switch: switch.clone(),
-            span: found.span,
+            span: facts.span,
         }))
     }
 
@@ -180,13 +180,13 @@ pub const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
 }
 
 /// The ledger balance before the first line of the span.
-async fn balance_before(switch: &Switch, found: &Found) -> Result<Minor, ApiError> {
-    let (first, end) = (found.span.numbers().start, found.line_count + 1);
-    let account = found.account.slot;
+async fn balance_before(switch: &Switch, facts: &AccountFacts) -> Result<Minor, ApiError> {
+    let (first, end) = (facts.span.numbers().start, facts.line_count + 1);
+    let account = facts.account.slot;
     if first - 1 <= end.saturating_sub(first) {
         sum_of(switch, account, 1..first).await
     } else {
-        Ok(found.ledger - sum_of(switch, account, first..end).await?)
+        Ok(facts.ledger - sum_of(switch, account, first..end).await?)
     }
 }
 

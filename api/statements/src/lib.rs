@@ -14,7 +14,7 @@ mod export;
 pub mod ofx;
 mod pdf;
 
-pub use body::{StatementBody, WhileAllowed};
+pub use body::{GuardedWriter, StatementBody};
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
 pub use export::movement;

@@ -29,7 +29,7 @@ use bytes::Bytes;
 use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
-use cardswitch_engine::store::query::{Listed, Page};
+use cardswitch_engine::store::query::{ListPage, Page};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -154,12 +154,12 @@ struct ListAnswer {
 }
 
 /// A list with its rows under a second name.
-struct TwiceNamed<'a> {
+struct AliasedListing<'a> {
     name: String,
     listing: &'a Listing<Box<RawValue>>,
 }
 
-impl Serialize for TwiceNamed<'_> {
+impl Serialize for AliasedListing<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Listing { count, next, previous, results } = self.listing;
         let mut map = serializer.serialize_map(Some(5))?;
@@ -195,7 +195,7 @@ fn rendered_list(path: &str, mut listing: Listing<Box<RawValue>>) -> Result<Vec<
         }
     }
     let name = path.rsplit('/').next().unwrap_or_default().replace('-', "_");
-    serde_json::to_vec(&TwiceNamed { name, listing: &listing })
+    serde_json::to_vec(&AliasedListing { name, listing: &listing })
         .map_err(|error| ApiError::internal(&error))
 }
 
@@ -349,7 +349,7 @@ async fn put_together(
     next: &Next,
     wanted: &LegacyQuery,
 ) -> Result<Response, ApiError> {
-    let mut whole = Listed::EMPTY;
+    let mut whole = ListPage::EMPTY;
     // Commands of one burst stand a little after the clock.
     let until = render_time(state.now().plus(Timestamp::SECOND));
     let mut reader = ListReader { parts, next, until, rows_left: ROWS_MAX };
@@ -364,7 +364,7 @@ async fn put_together(
     }
     wanted.order(&mut whole.rows);
     let of_page = whole.rows.into_iter().skip(wanted.page.offset).take(wanted.page.limit);
-    let listed = Listed { count: whole.count, rows: of_page.collect() };
+    let listed = ListPage { count: whole.count, rows: of_page.collect() };
     let path = parts.uri.path();
     let address = ListAddress {
         path: path.to_owned(),
@@ -415,7 +415,7 @@ impl PartialOrd for SortKey {
 
 /// The outcome of reading a list.
 enum Read {
-    Rows(Listed<Box<RawValue>>),
+    Rows(ListPage<Box<RawValue>>),
     /// It is no list, or was refused.
     Other(Response),
 }
@@ -432,7 +432,7 @@ struct ListReader<'a> {
 impl ListReader<'_> {
     /// Reads the first `rows_wanted` rows of a list, and counts all of it.
     async fn read(&mut self, list: &PartialList, rows_wanted: usize) -> Result<Read, ApiError> {
-        let (mut listed, mut offset) = (Listed::EMPTY, 0);
+        let (mut listed, mut offset) = (ListPage::EMPTY, 0);
         let mut list = list.clone();
         if !list.parameters.iter().any(|(name, _)| name == "created_before") {
             list.parameters.push(("created_before".to_owned(), self.until.clone()));

@@ -3,9 +3,9 @@
 
 use std::sync::LazyLock;
 
-use cardswitch_edge::needed::Needed;
 use cardswitch_edge::operation::{AccessTable, Operation};
 use cardswitch_edge::operations;
+use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_identity::oauth;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
@@ -15,12 +15,12 @@ use crate::routes::*;
 
 /// The operations that ask for an access token.
 pub fn guarded() -> impl Iterator<Item = &'static Operation<AppState>> {
-    OPERATIONS.iter().filter(|operation| operation.needed != Needed::Open)
+    OPERATIONS.iter().filter(|operation| operation.needed != RequiredAccess::Open)
 }
 
 /// The operations that ask for none.
 pub fn open() -> impl Iterator<Item = &'static Operation<AppState>> {
-    OPERATIONS.iter().filter(|operation| operation.needed == Needed::Open)
+    OPERATIONS.iter().filter(|operation| operation.needed == RequiredAccess::Open)
 }
 
 /// Whether an operation asks for no access token.
@@ -41,7 +41,7 @@ pub static ACCESS: LazyLock<AccessTable> = LazyLock::new(|| AccessTable::of(&OPE
             Bodies are JSON objects of at most 64 KiB. Amounts are exact decimal numbers, times are \
             RFC 3339. Unknown keys and parameters are ignored.",
 ))]
-pub struct About;
+pub struct CompanyDocument;
 
 /// Every operation of `/v1`, in the order of the reference.
 pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn nothing_is_found_that_has_no_line() {
         let cards = "/v1/cards";
-        assert_eq!(ACCESS.needed("GET", cards), Some(Needed::Read));
-        assert_eq!(ACCESS.needed("HEAD", cards), Some(Needed::Read));
-        assert_eq!(ACCESS.needed("POST", cards), Some(Needed::Admin));
+        assert_eq!(ACCESS.needed("GET", cards), Some(RequiredAccess::Read));
+        assert_eq!(ACCESS.needed("HEAD", cards), Some(RequiredAccess::Read));
+        assert_eq!(ACCESS.needed("POST", cards), Some(RequiredAccess::Admin));
         let unknown = [("PATCH", cards), ("get", cards), ("GET", "/v1/card"), ("GET", "")];
         for (method, path) in unknown.into_iter().chain([("POST", "/v1/oauth/token")]) {
             assert_eq!(ACCESS.needed(method, path), None, "{method} {path}");

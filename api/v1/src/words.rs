@@ -1,7 +1,7 @@
 //! The words that a field of `/v1` may hold, beside those of `wire::words`: each set is taken from the
 //! code that renders it.
 
-use cardswitch_engine::decision::DecidedBy;
+use cardswitch_engine::decision::DecisionMaker;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_identity::oauth::scope::NAMES;
 use cardswitch_identity::receipts::media_type;
@@ -43,6 +43,6 @@ cardswitch_wire::words! {
     /// The acting user, token or program.
     ActorKind: ACTOR_KINDS;
     /// The party that decided.
-    DecidedByName: [DecidedBy::Rules, DecidedBy::Network, DecidedBy::Transfer]
+    DecidedByName: [DecisionMaker::Rules, DecisionMaker::Network, DecisionMaker::Transfer]
         .map(render_decided_by);
 }

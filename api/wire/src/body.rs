@@ -36,7 +36,7 @@ pub trait Rule<'a, T>: Sized {
 
     /// The rule with an example of its own, which is JSON.
     fn example(self, example: &'static str) -> impl Rule<'a, T> {
-        Exemplified { rule: self, example }
+        ExampleRule { rule: self, example }
     }
 }
 
@@ -56,12 +56,12 @@ where
     }
 }
 
-struct Exemplified<R> {
+struct ExampleRule<R> {
     rule: R,
     example: &'static str,
 }
 
-impl<'a, T, R: Rule<'a, T>> Rule<'a, T> for Exemplified<R> {
+impl<'a, T, R: Rule<'a, T>> Rule<'a, T> for ExampleRule<R> {
     fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
         self.rule.read(value)
     }

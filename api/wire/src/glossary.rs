@@ -6,7 +6,9 @@
 //!
 //! INVARIANT: words for people name no field.
 
-use cardswitch_engine::decision::{Change, Compared, Quantity, Remedy, Rule, RuleFinding, RuleSet};
+use cardswitch_engine::decision::{
+    Change, ComparedValues, Quantity, Remedy, Rule, RuleFinding, RuleSet,
+};
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
@@ -252,7 +254,7 @@ pub trait Reader {
     }
 
     /// The figures behind a verdict, where it has any.
-    fn figures(&self, finding: &RuleFinding, compared: &Compared) -> Option<String> {
+    fn figures(&self, finding: &RuleFinding, compared: &ComparedValues) -> Option<String> {
         let figures = match (compared.input, compared.threshold, compared.usage) {
             (Quantity::Is(_), ..) if !is_credential(finding.rule) => return None,
             (Quantity::Is(false), ..) => "not provided".to_owned(),

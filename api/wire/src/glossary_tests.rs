@@ -99,8 +99,8 @@ fn a_remedy_says_how_much_and_until_when() {
     }
 }
 
-fn against(input: Quantity, threshold: Quantity) -> Compared {
-    Compared { input, threshold: Some(threshold), usage: None }
+fn against(input: Quantity, threshold: Quantity) -> ComparedValues {
+    ComparedValues { input, threshold: Some(threshold), usage: None }
 }
 
 #[test]
@@ -108,8 +108,9 @@ fn against(input: Quantity, threshold: Quantity) -> Compared {
 fn a_finding_quotes_its_figures() {
     let (count, date, instant) = (Quantity::Count, Quantity::Date, Quantity::Instant);
     let amount = |minor| Quantity::Amount(Minor(minor));
-    let only = |input| Compared { input, threshold: None, usage: None };
-    let used = |before, after, compared| Compared { usage: Some([before, after]), ..compared };
+    let only = |input| ComparedValues { input, threshold: None, usage: None };
+    let used =
+        |before, after, compared| ComparedValues { usage: Some([before, after]), ..compared };
     let spent = against(amount(1_510), amount(4_490));
     let card = Quantity::Card(CardState::Suspended, SuspensionReason::Manual);
     let scope = Quantity::Scope(Scope::new(&[7, 5_411]).unwrap());
@@ -196,7 +197,7 @@ fn a_finding_quotes_its_figures() {
     let passed = RuleFinding {
         rule: Rule::CardSuspended,
         passed: true,
-        compared: Some(Compared { input: active, threshold: None, usage: None }),
+        compared: Some(ComparedValues { input: active, threshold: None, usage: None }),
     };
     assert_eq!(WORDS.finding(&passed), "the card is not suspended, or only by its end_time");
 }

@@ -2,7 +2,7 @@
 //! Source: spec "Limits", pagination parameters.
 
 use cardswitch_engine::limits;
-use cardswitch_engine::store::query::{Listed, Order, Page};
+use cardswitch_engine::store::query::{ListPage, Order, Page};
 use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
@@ -89,12 +89,12 @@ fn one_of(names: &[&str]) -> String {
 /// Puts a page into its envelope.
 #[must_use]
 pub fn envelope<T>(
-    listed: Listed<T>,
+    listed: ListPage<T>,
     page: &Page,
     address: &ListAddress,
     urls: &Urls,
 ) -> Listing<T> {
-    let Listed { count, rows: results } = listed;
+    let ListPage { count, rows: results } = listed;
     let end = page.offset.saturating_add(page.limit);
     let has_next = page.limit > 0 && u64::try_from(end).is_ok_and(|end| end < count);
     let link = |offset| urls.path(&address.at(page.limit, offset));
@@ -126,13 +126,13 @@ impl ListAddress {
 
 /// The page of rows that are all at hand, newest last; for lists that are short by nature.
 #[must_use]
-pub fn page_of<T>(mut rows: Vec<T>, page: &Page) -> Listed<T> {
+pub fn page_of<T>(mut rows: Vec<T>, page: &Page) -> ListPage<T> {
     let count = rows.len() as u64;
     if page.order == Order::NewestFirst {
         rows.reverse();
     }
     let rows = rows.into_iter().skip(page.offset).take(page.limit).collect();
-    Listed { count, rows }
+    ListPage { count, rows }
 }
 
 #[cfg(test)]
@@ -152,8 +152,8 @@ mod tests {
         Page { limit, offset, created_after: None, created_before: None, order: Order::NewestFirst }
     }
 
-    fn listed(count: u64) -> Listed<()> {
-        Listed { count, rows: vec![()] }
+    fn listed(count: u64) -> ListPage<()> {
+        ListPage { count, rows: vec![()] }
     }
 
     #[test]

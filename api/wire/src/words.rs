@@ -71,7 +71,7 @@ words! {
 
 /// An amount in a request: a number, or the same as text.
 #[derive(Debug)]
-pub struct AmountGiven;
+pub struct RequestAmount;
 
 /// An amount of 0 or more in a request: a number, or the same as text.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub struct Limit;
 
 /// The least that an amount may be.
 #[derive(Clone, Copy)]
-enum Least {
+enum AmountMinimum {
     Any,
     Zero,
     AboveZero,
@@ -92,15 +92,15 @@ enum Least {
 /// The largest amount that may be sent. Units: major units.
 const AMOUNT_MAX: f64 = 1_000_000_000_000.0;
 
-fn amount_given(description: &str, least: Least) -> RefOr<Schema> {
+fn amount_given(description: &str, least: AmountMinimum) -> RefOr<Schema> {
     let number = ObjectBuilder::new()
         .schema_type(Type::Number)
         .examples([serde_json::json!(125)])
         .maximum(Some(AMOUNT_MAX));
     let (number, sign) = match least {
-        Least::Any => (number.minimum(Some(-AMOUNT_MAX)), "-?"),
-        Least::Zero => (number.minimum(Some(0.0)), ""),
-        Least::AboveZero => (number.exclusive_minimum(Some(0.0)), ""),
+        AmountMinimum::Any => (number.minimum(Some(-AMOUNT_MAX)), "-?"),
+        AmountMinimum::Zero => (number.minimum(Some(0.0)), ""),
+        AmountMinimum::AboveZero => (number.exclusive_minimum(Some(0.0)), ""),
     };
     let digits = ObjectBuilder::new()
         .schema_type(Type::String)
@@ -109,28 +109,28 @@ fn amount_given(description: &str, least: Least) -> RefOr<Schema> {
 }
 
 macro_rules! amounts {
-    ($($name:ident: $least:ident, $description:literal;)*) => {$(
+    ($($name:ident = $schema:literal: $least:ident, $description:literal;)*) => {$(
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                amount_given($description, Least::$least)
+                amount_given($description, AmountMinimum::$least)
             }
         }
 
         impl ToSchema for $name {
             fn name() -> Cow<'static, str> {
-                Cow::Borrowed(stringify!($name))
+                Cow::Borrowed($schema)
             }
         }
     )*};
 }
 
 amounts! {
-    AmountGiven: Any, "An amount: a number, or the same as text. At most as many decimals as the \
-        currency has.";
-    Budget: Zero, "An amount of 0 or more: a number, or the same as text. At most as many decimals \
-        as the currency has.";
-    Limit: AboveZero, "An amount above 0: a number, or the same as text. At most as many decimals \
-        as the currency has.";
+    RequestAmount = "AmountGiven": Any, "An amount: a number, or the same as text. At most as many \
+        decimals as the currency has.";
+    Budget = "Budget": Zero, "An amount of 0 or more: a number, or the same as text. At most as \
+        many decimals as the currency has.";
+    Limit = "Limit": AboveZero, "An amount above 0: a number, or the same as text. At most as \
+        many decimals as the currency has.";
 }
 
 /// A number that is a name: digits, or a whole number.

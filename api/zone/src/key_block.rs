@@ -167,7 +167,7 @@ enum Version {
 }
 
 /// The two keys that a block is protected with.
-struct Derived {
+struct BlockKeys {
     enciphering: ZoneKey,
     authenticating: ZoneKey,
 }
@@ -195,8 +195,8 @@ impl Version {
         }
     }
 
-    fn derive(self, wrapping: &ZoneKey) -> Derived {
-        Derived {
+    fn derive(self, wrapping: &ZoneKey) -> BlockKeys {
+        BlockKeys {
             enciphering: derived(wrapping, [0, 0]),
             authenticating: derived(wrapping, [0, 1]),
         }

@@ -6,7 +6,7 @@
 
 use uuid::Uuid;
 
-use super::audited::{Audited, AuditedObject, AuditedPlace};
+use super::audit_line::{AuditLine, AuditedObject, AuditedPlace};
 use super::effect::Effect;
 use super::reply::Rejection;
 use crate::directory::allowance::AllowanceCommand;
@@ -62,11 +62,11 @@ macro_rules! define_admin_commands {
 
             /// The audit line of the command.
             #[must_use]
-            pub fn audited(&self) -> Audited<'_> {
+            pub fn audited(&self) -> AuditLine<'_> {
                 match self {
                     Self::WithPassword(_, command) => command.audited(),
                     Self::SetNetworkKey(_) => {
-                        Audited::new(AuditedPlace::Switch, "network_key.set", AuditedObject::Unnamed)
+                        AuditLine::new(AuditedPlace::Switch, "network_key.set", AuditedObject::Unnamed)
                     }
                     $(Self::$variant(command) => command.audited(),)+
                 }

@@ -1,9 +1,9 @@
 //! Commands to the shard, its replies, and the effects of each command.
 
 pub mod admin;
-pub(crate) mod audited;
+pub(crate) mod audit_line;
 pub mod effect;
-pub mod keyed;
+pub mod keyed_command;
 mod moment;
 pub mod network;
 mod new_transaction;
@@ -11,14 +11,14 @@ pub mod record;
 pub mod reply;
 pub(crate) mod resource;
 
-pub use audited::{Audited, AuditedObject, AuditedPlace};
+pub use audit_line::{AuditLine, AuditedObject, AuditedPlace};
 pub use moment::Moment;
 pub use new_transaction::{NewTransaction, NewTransactionView};
 
 use crate::domain::audit::AuditNote;
 use crate::domain::ids::Timestamp;
 use admin::AdminCommand;
-use keyed::KeyedCommand;
+use keyed_command::KeyedCommand;
 use network::NetworkRequest;
 
 /// One request to the shard.

@@ -40,7 +40,7 @@ macro_rules! commands {
             }
 
             /// The audit line of the command.
-            pub(crate) fn audited(&self) -> $crate::command::audited::Audited<'_> {
+            pub(crate) fn audited(&self) -> $crate::command::audit_line::AuditLine<'_> {
                 match self {
                     $(Self::$variant($($part),+) => {
                         let _ = ($($part),+);

@@ -3,15 +3,15 @@
 
 use chrono_tz::Tz;
 
-use super::explanation::{Change, Compared, Quantity, Remedy};
-use super::kept::{AttemptWindow, DecisionFacts, IncrementDecision};
+use super::explanation::{Change, ComparedValues, Quantity, Remedy};
+use super::facts::{AttemptWindow, DecisionFacts, IncrementDecision};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
 use crate::domain::card::{CardRecord, CardState, PanHash, SuspensionReason};
 use crate::domain::credential::{
-    CredentialFailures, CredentialsPresent, Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
-    PresentedCredentials, Shown,
+    CredentialFailures, CredentialPresence, Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
+    PresentedCredentials, PresentedValue,
 };
 use crate::domain::ids::{AccountSlot, Timestamp};
 use crate::domain::merchant::Mcc;
@@ -76,8 +76,8 @@ impl Case {
         let usage = self.facts.usage.rolled(terms.interval, today);
         let card = CardRecord {
             pan_hash: PanHash::default(),
-            pin: PinVerifier(u64::from(self.has(CredentialsPresent::CARD_HAS_PIN))),
-            zip: PackedZip(u64::from(self.has(CredentialsPresent::CARD_HAS_ZIP))),
+            pin: PinVerifier(u64::from(self.has(CredentialPresence::CARD_HAS_PIN))),
+            zip: PackedZip(u64::from(self.has(CredentialPresence::CARD_HAS_ZIP))),
             account: AccountSlot::default(),
             expires_on,
             usage,
@@ -106,7 +106,7 @@ impl Case {
         if is_own_doing { failed.without(Rule::CardSuspended) } else { failed }
     }
 
-    fn has(&self, credential: CredentialsPresent) -> bool {
+    fn has(&self, credential: CredentialPresence) -> bool {
         self.facts.credentials.contains(credential)
     }
 
@@ -124,7 +124,7 @@ impl Case {
     }
 
     /// Whether a credential was compared: shown, and not locked.
-    fn is_compared(&self, credential: CredentialsPresent) -> bool {
+    fn is_compared(&self, credential: CredentialPresence) -> bool {
         let is_locked = self.failed.contains(Rule::CredentialsLocked);
         self.has(credential) && !is_locked
     }
@@ -144,10 +144,10 @@ impl Case {
         let pin = PinVerifier(value_of(Rule::PinWrong));
         let zip = PackedZip(value_of(Rule::ZipDiffers));
         PresentedCredentials {
-            expiry: self.has(CredentialsPresent::EXPIRY).then_some(Shown::new(expiry)),
-            cvv: self.has(CredentialsPresent::CVV).then_some(Shown::new(cvv)),
-            pin: self.has(CredentialsPresent::PIN).then_some(Shown::new(pin)),
-            zip: self.has(CredentialsPresent::ZIP).then_some(Shown::new(zip)),
+            expiry: self.has(CredentialPresence::EXPIRY).then_some(PresentedValue::new(expiry)),
+            cvv: self.has(CredentialPresence::CVV).then_some(PresentedValue::new(cvv)),
+            pin: self.has(CredentialPresence::PIN).then_some(PresentedValue::new(pin)),
+            zip: self.has(CredentialPresence::ZIP).then_some(PresentedValue::new(zip)),
         }
     }
 
@@ -231,7 +231,7 @@ impl Case {
         match rule {
             Rule::PinWrong => {
                 self.facts.usage.pin_failures = 0;
-                self.facts.credentials.insert_if(CredentialsPresent::CARD_HAS_PIN, true);
+                self.facts.credentials.insert_if(CredentialPresence::CARD_HAS_PIN, true);
             }
             Rule::CashWithdrawal => {
                 self.is_cash = false;
@@ -273,10 +273,10 @@ impl Case {
 
     /// The values that a rule compared, in a decision that took `taken`, and the least change that
     /// satisfies the rule if it failed.
-    pub(super) fn compare(&self, rule: Rule, taken: Minor) -> (Compared, Change) {
+    pub(super) fn compare(&self, rule: Rule, taken: Minor) -> (ComparedValues, Change) {
         let facts = self.facts;
-        let only = |input| Compared { input, threshold: None, usage: None };
-        let against = |input, threshold| Compared { input, threshold, usage: None };
+        let only = |input| ComparedValues { input, threshold: None, usage: None };
+        let against = |input, threshold| ComparedValues { input, threshold, usage: None };
         let is = |is| (only(Quantity::Is(is)), Change::Otherwise);
         // The bounded amount is that of the whole purchase after the increment.
         let whole = Quantity::Amount(self.amount + self.added_to);
@@ -297,10 +297,10 @@ impl Case {
                 let last = Quantity::Date(facts.expires_on);
                 (against(Quantity::Date(today), Some(last)), Change::ValidThrough(today))
             }
-            Rule::ExpirationDiffers => is(self.is_compared(CredentialsPresent::EXPIRY)),
+            Rule::ExpirationDiffers => is(self.is_compared(CredentialPresence::EXPIRY)),
             Rule::PinWrong => (self.compared_pin(), Change::Otherwise),
-            Rule::CvvWrong => is(self.is_compared(CredentialsPresent::CVV)),
-            Rule::ZipDiffers => is(self.is_compared(CredentialsPresent::ZIP)),
+            Rule::CvvWrong => is(self.is_compared(CredentialPresence::CVV)),
+            Rule::ZipDiffers => is(self.is_compared(CredentialPresence::ZIP)),
             Rule::VelocityPerMinute | Rule::VelocityPerHour => self.compare_attempts(rule),
             Rule::CredentialsLocked => {
                 const MAX: u8 = CredentialFailures::COUNT_MAX;
@@ -331,7 +331,7 @@ impl Case {
     }
 
     /// The compared amount and the limit of an amount rule, with the least change.
-    fn compare_amount(mut self, rule: Rule, taken: Minor) -> (Compared, Change) {
+    fn compare_amount(mut self, rule: Rule, taken: Minor) -> (ComparedValues, Change) {
         let limit = *self.limit(rule);
         // The distance is computed for a failed rule only: that to no limit would overflow.
         let room = self.room(rule);
@@ -345,21 +345,21 @@ impl Case {
             _ => (asked, None),
         };
         let threshold = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
-        let compared = Compared { input: Quantity::Amount(input), threshold, usage };
+        let compared = ComparedValues { input: Quantity::Amount(input), threshold, usage };
         (compared, Change::Raise { by, to: limit + by })
     }
 
     /// The PIN's comparison: the wrong PINs in a row before and after it, beside the number that
     /// locks the PIN.
-    fn compared_pin(&self) -> Compared {
+    fn compared_pin(&self) -> ComparedValues {
         let before = self.facts.usage.pin_failures;
-        let is_compared = self.is_compared(CredentialsPresent::PIN) && before < PIN_FAILURES_MAX;
+        let is_compared = self.is_compared(CredentialPresence::PIN) && before < PIN_FAILURES_MAX;
         let after = match (is_compared, self.failed.contains(Rule::PinWrong)) {
             (false, _) => before,
             (true, true) => before + 1,
             (true, false) => 0,
         };
-        Compared {
+        ComparedValues {
             input: Quantity::Is(is_compared),
             threshold: Some(Quantity::Count(u16::from(PIN_FAILURES_MAX))),
             usage: Some([before, after].map(|count| Quantity::Count(u16::from(count)))),
@@ -367,12 +367,12 @@ impl Case {
     }
 
     /// The attempt itself, with the number of attempts and the number that the company allows.
-    fn compare_attempts(&self, rule: Rule) -> (Compared, Change) {
+    fn compare_attempts(&self, rule: Rule) -> (ComparedValues, Change) {
         let window = self.window(rule).filter(|window| window.limit > 0);
         let usage = |window: AttemptWindow| {
             [window.count, window.count.saturating_add(1)].map(Quantity::Count)
         };
-        let compared = Compared {
+        let compared = ComparedValues {
             input: Quantity::Count(1),
             threshold: window.map(|window| Quantity::Count(window.limit)),
             usage: window.map(usage),

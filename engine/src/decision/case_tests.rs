@@ -32,7 +32,7 @@ fn case() -> Case {
         },
         known: KnownAmounts::funds(Minor(1_000_000), Minor(500)),
         expires_on: BusinessDate(today.0 + 300),
-        credentials: CredentialsPresent::default(),
+        credentials: CredentialPresence::default(),
         failures: None,
         velocity: None,
     };
@@ -148,7 +148,7 @@ fn every_other_rule_names_its_least_change() {
             Change::WrongCredentials(4),
             Some(NOON.plus(Timestamp::HOUR - 1)),
             |c| {
-                c.facts.credentials = CredentialsPresent::CVV;
+                c.facts.credentials = CredentialPresence::CVV;
                 c.facts.failures = Some(CredentialFailures { since: c.at.plus(-1), count: 5 });
             },
         ),
@@ -345,7 +345,7 @@ prop_compose! {
             usage,
             known: KnownAmounts::funds(Minor(available), Minor(held)),
             expires_on: BusinessDate(today.0 + expires_in),
-            credentials: CredentialsPresent::from_bits(credentials),
+            credentials: CredentialPresence::from_bits(credentials),
             failures: failures.map(|(ago, count)| CredentialFailures {
                 since: NOON.plus(-ago), count,
             }),

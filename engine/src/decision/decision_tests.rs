@@ -5,7 +5,9 @@ use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::Interval;
 use crate::domain::card::PanHash;
-use crate::domain::credential::{Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, Shown};
+use crate::domain::credential::{
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedValue,
+};
 use crate::domain::ids::AccountSlot;
 use crate::domain::response_code::ResponseCode;
 
@@ -111,8 +113,8 @@ impl Case {
 }
 
 /// A CVV shown to a card whose own is 123.
-fn cvv(shown: &[u8]) -> Option<Shown<CvvPair>> {
-    Some(Shown::new(CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(b"123") }))
+fn cvv(shown: &[u8]) -> Option<PresentedValue<CvvPair>> {
+    Some(PresentedValue::new(CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(b"123") }))
 }
 
 type Row = (&'static str, &'static [Rule], fn(&mut Case));
@@ -207,16 +209,18 @@ fn amounts_and_balances_stay_in_bounds() {
 fn only_what_the_message_carries_is_compared() {
     fn pin(case: &mut Case, on_card: u64, shown: u64, failures: u8) {
         case.card.pin = PinVerifier(on_card);
-        case.credentials.pin = Some(Shown::new(PinVerifier(shown)));
+        case.credentials.pin = Some(PresentedValue::new(PinVerifier(shown)));
         case.card.usage.pin_failures = failures;
     }
     check(&[
-        ("right expiry", &[], |c| c.credentials.expiry = Some(Shown::new(ExpiryMonth(2906)))),
+        ("right expiry", &[], |c| {
+            c.credentials.expiry = Some(PresentedValue::new(ExpiryMonth(2906)))
+        }),
         ("wrong month", &[Rule::ExpirationDiffers], |c| {
-            c.credentials.expiry = Some(Shown::new(ExpiryMonth(2907)));
+            c.credentials.expiry = Some(PresentedValue::new(ExpiryMonth(2907)));
         }),
         ("wrong year", &[Rule::ExpirationDiffers], |c| {
-            c.credentials.expiry = Some(Shown::new(ExpiryMonth(2806)));
+            c.credentials.expiry = Some(PresentedValue::new(ExpiryMonth(2806)));
         }),
         ("right PIN", &[], |c| pin(c, 77, 77, 0)),
         ("right PIN after two wrong ones", &[], |c| pin(c, 77, 77, 2)),
@@ -227,16 +231,18 @@ fn only_what_the_message_carries_is_compared() {
         ("no PIN shown to a locked card", &[], |c| c.card.usage.pin_failures = 3),
         ("right CVV", &[], |c| c.credentials.cvv = cvv(b"123")),
         ("wrong CVV", &[Rule::CvvWrong], |c| c.credentials.cvv = cvv(b"321")),
-        ("right ZIP", &[], |c| c.credentials.zip = Some(Shown::new(PackedZip::pack("94105-0001")))),
+        ("right ZIP", &[], |c| {
+            c.credentials.zip = Some(PresentedValue::new(PackedZip::pack("94105-0001")))
+        }),
         ("wrong ZIP", &[Rule::ZipDiffers], |c| {
-            c.credentials.zip = Some(Shown::new(PackedZip::pack("94106")));
+            c.credentials.zip = Some(PresentedValue::new(PackedZip::pack("94106")));
         }),
         ("an empty ZIP where one is on file", &[Rule::ZipDiffers], |c| {
-            c.credentials.zip = Some(Shown::new(PackedZip::default()));
+            c.credentials.zip = Some(PresentedValue::new(PackedZip::default()));
         }),
         ("any ZIP where none is on file", &[], |c| {
             c.card.zip = PackedZip::default();
-            c.credentials.zip = Some(Shown::new(PackedZip::pack("94106")));
+            c.credentials.zip = Some(PresentedValue::new(PackedZip::pack("94106")));
         }),
     ]);
 }
@@ -257,10 +263,10 @@ fn cash_and_risk() {
 fn show(case: &mut Case, is_right: bool) {
     let pick = |right: u16, wrong: u16| if is_right { right } else { wrong };
     case.credentials = PresentedCredentials {
-        expiry: Some(Shown::new(ExpiryMonth(pick(2906, 2907)))),
+        expiry: Some(PresentedValue::new(ExpiryMonth(pick(2906, 2907)))),
         cvv: if is_right { cvv(b"123") } else { cvv(b"321") },
-        pin: Some(Shown::new(if is_right { PIN } else { PinVerifier(1) })),
-        zip: Some(Shown::new(PackedZip::pack(if is_right { "94105" } else { "94106" }))),
+        pin: Some(PresentedValue::new(if is_right { PIN } else { PinVerifier(1) })),
+        zip: Some(PresentedValue::new(PackedZip::pack(if is_right { "94105" } else { "94106" }))),
     };
 }
 
@@ -306,12 +312,12 @@ fn a_locked_credential_is_not_compared() {
         let (right, wrong) = (verdict(true, 5), verdict(false, 5));
         assert_eq!(right, wrong);
         assert_eq!(right.failed, RuleSet::of(Rule::CredentialsLocked));
-        assert_eq!(right.compared, CredentialsPresent::default());
+        assert_eq!(right.compared, CredentialPresence::default());
         // A PIN after three wrong ones is not compared either.
         let compared = verdict(true, 4).compared;
         let is_pin_open = pin_failures < PIN_FAILURES_MAX;
-        assert_eq!(compared.contains(CredentialsPresent::PIN), is_pin_open);
-        assert!(compared.contains(CredentialsPresent::CVV));
+        assert_eq!(compared.contains(CredentialPresence::PIN), is_pin_open);
+        assert!(compared.contains(CredentialPresence::CVV));
     }
 }
 
@@ -405,13 +411,17 @@ const BREAKERS: [Breaker; 22] = [
     (Rule::CardSuspended, 1202, |c| c.card.usage.suspend(SuspensionReason::Manual)),
     (Rule::CardExpired, 1203, |c| c.today = date("2029-07-01")),
     (Rule::CredentialsLocked, 1701, |c| {
-        c.credentials.zip = Some(Shown::new(PackedZip::pack("94105")));
+        c.credentials.zip = Some(PresentedValue::new(PackedZip::pack("94105")));
         fail_before(c, 5, 0);
     }),
-    (Rule::ExpirationDiffers, 1301, |c| c.credentials.expiry = Some(Shown::new(ExpiryMonth(3001)))),
-    (Rule::PinWrong, 1302, |c| c.credentials.pin = Some(Shown::new(PinVerifier(1)))),
+    (Rule::ExpirationDiffers, 1301, |c| {
+        c.credentials.expiry = Some(PresentedValue::new(ExpiryMonth(3001)))
+    }),
+    (Rule::PinWrong, 1302, |c| c.credentials.pin = Some(PresentedValue::new(PinVerifier(1)))),
     (Rule::CvvWrong, 1303, |c| c.credentials.cvv = cvv(b"321")),
-    (Rule::ZipDiffers, 1304, |c| c.credentials.zip = Some(Shown::new(PackedZip::pack("1")))),
+    (Rule::ZipDiffers, 1304, |c| {
+        c.credentials.zip = Some(PresentedValue::new(PackedZip::pack("1")))
+    }),
     (Rule::CashWithdrawal, 1702, |c| c.is_cash = true),
     (Rule::VelocityPerMinute, 1701, |c| c.velocity.over_minute = true),
     (Rule::VelocityPerHour, 1701, |c| c.velocity.over_hour = true),

@@ -7,7 +7,7 @@
 use chrono_tz::Tz;
 
 use super::case::Case;
-use super::kept::IncrementDecision;
+use super::facts::IncrementDecision;
 use super::{Rule, RuleSet};
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::BusinessDate;
@@ -24,7 +24,7 @@ use crate::domain::transaction::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The party that decided.
-    pub decided_by: DecidedBy,
+    pub decided_by: DecisionMaker,
     /// Every rule in order of precedence; empty if none was evaluated.
     pub rules: Vec<RuleFinding>,
     /// For a decline or a partial approval: changes that together would have approved the whole.
@@ -36,7 +36,7 @@ pub struct Explanation {
 
 /// The party that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecidedBy {
+pub enum DecisionMaker {
     /// The rules of this switch.
     Rules,
     /// The network: advices, refunds, and settlements without an authorization.
@@ -53,12 +53,12 @@ pub struct RuleFinding {
     /// Whether the rule passed.
     pub passed: bool,
     /// The values that it compared; none if they were not kept.
-    pub compared: Option<Compared>,
+    pub compared: Option<ComparedValues>,
 }
 
 /// The values that a rule compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub struct ComparedValues {
     /// The requested or present value.
     pub input: Quantity,
     /// The threshold that it was compared with; none if there was no such limit.
@@ -143,7 +143,7 @@ pub fn explain(
     let mut explanation =
         Explanation { decided_by, rules: Vec::new(), remedies: Vec::new(), amount_at_most: None };
     let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
-    if decided_by == DecidedBy::Rules || case.is_some() {
+    if decided_by == DecisionMaker::Rules || case.is_some() {
         explanation.rules = findings(record, is_partial, case.as_ref());
     } else if record.kind == TransactionKind::BankWithdrawal {
         explanation.rules = vec![finding(record, Rule::AvailableCredit)];
@@ -153,9 +153,9 @@ pub fn explain(
         return explanation;
     };
     // An advice is declined by the vetoes only; the other failed rules had no effect.
-    let has_say = if decided_by == DecidedBy::Rules { RuleSet::ALL } else { RuleSet::VETOES };
+    let has_say = if decided_by == DecisionMaker::Rules { RuleSet::ALL } else { RuleSet::VETOES };
     explanation.remedies = case.remedies(has_say);
-    if decided_by == DecidedBy::Rules {
+    if decided_by == DecisionMaker::Rules {
         explanation.amount_at_most = case.amount_at_most();
     }
     explanation
@@ -173,7 +173,7 @@ pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation 
         compared: Some(case.compare(rule, taken).0),
     };
     let rules = Rule::ALL.into_iter().map(finding).collect();
-    let decided_by = DecidedBy::Rules;
+    let decided_by = DecisionMaker::Rules;
     let is_told = !failed.is_empty() && case.is_as_decided();
     Explanation {
         decided_by,
@@ -187,9 +187,9 @@ fn is_decline_by_rules(record: &TransactionRecord) -> bool {
     !record.response_code.is_approved() && record.sub_reason != SubReason::DeclinedByNetwork
 }
 
-fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> DecidedBy {
+fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> DecisionMaker {
     if record.card.is_none() {
-        return DecidedBy::Transfer;
+        return DecisionMaker::Transfer;
     }
     // A late presentment of an authorization is forced too, but not at the instant of its decision.
     let is_posted_only = record.facts.is_none()
@@ -197,9 +197,9 @@ fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> Dec
         && progress.posted_at == Some(record.authorized_at);
     let is_told = progress.flags.contains(TransactionFlags::ADVICE);
     if is_told || is_posted_only || record.kind == TransactionKind::Refund {
-        DecidedBy::Network
+        DecisionMaker::Network
     } else {
-        DecidedBy::Rules
+        DecisionMaker::Rules
     }
 }
 

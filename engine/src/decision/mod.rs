@@ -5,14 +5,14 @@
 
 mod case;
 mod explanation;
-mod kept;
+mod facts;
 mod rules;
 
 pub use explanation::{
-    Change, Compared, DecidedBy, Explanation, Quantity, Remedy, RuleFinding, explain,
+    Change, ComparedValues, DecisionMaker, Explanation, Quantity, Remedy, RuleFinding, explain,
     explain_increment,
 };
-pub use kept::{AttemptWindow, DecisionFacts, IncrementDecision, VelocityFacts};
+pub use facts::{AttemptWindow, DecisionFacts, IncrementDecision, VelocityFacts};
 pub use rules::{Rule, RuleSet};
 
 use crate::domain::account::AccountBalances;
@@ -21,7 +21,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardRecord, CardState, SuspensionReason};
 use crate::domain::company::Company;
 use crate::domain::credential::{
-    Comparison, CredentialFailures, CredentialsPresent, PresentedCredentials,
+    Comparison, CredentialFailures, CredentialPresence, PresentedCredentials,
 };
 use crate::domain::ids::Timestamp;
 use crate::domain::merchant::Mcc;
@@ -136,7 +136,7 @@ pub struct Verdict {
     pub failed: RuleSet,
     /// The compared credentials, which have to be counted. A PIN that comes while PINs are locked
     /// counts as a wrong one and is not among them.
-    pub compared: CredentialsPresent,
+    pub compared: CredentialPresence,
 }
 
 /// Evaluates every rule. Source: spec "Response codes".
@@ -180,13 +180,13 @@ fn decide_credentials(
     facts: &Facts<'_>,
     question: &Question<'_>,
     failed: &mut RuleSet,
-) -> CredentialsPresent {
+) -> CredentialPresence {
     let (card, shown) = (facts.card, question.credentials);
     let Some(mut comparison) = Comparison::open(facts.failures, question.at) else {
         failed.insert_if(Rule::CredentialsLocked, !shown.is_empty());
-        return CredentialsPresent::default();
+        return CredentialPresence::default();
     };
-    let expiry_differs = comparison.differs(CredentialsPresent::EXPIRY, shown.expiry, |expiry| {
+    let expiry_differs = comparison.differs(CredentialPresence::EXPIRY, shown.expiry, |expiry| {
         expiry.is_month_of(card.expires_on)
     });
     failed.insert_if(Rule::ExpirationDiffers, expiry_differs);
@@ -194,12 +194,12 @@ fn decide_credentials(
         shown.pin.is_some()
     } else {
         let is_own = |pin| card.pin.0 != 0 && pin == card.pin;
-        comparison.differs(CredentialsPresent::PIN, shown.pin, is_own)
+        comparison.differs(CredentialPresence::PIN, shown.pin, is_own)
     };
     failed.insert_if(Rule::PinWrong, pin_wrong);
     failed.insert_if(Rule::CvvWrong, comparison.cvv_differs(shown.cvv));
     let zip_differs = comparison
-        .differs(CredentialsPresent::ZIP, shown.zip, |zip| card.zip.is_absent() || zip == card.zip);
+        .differs(CredentialPresence::ZIP, shown.zip, |zip| card.zip.is_absent() || zip == card.zip);
     failed.insert_if(Rule::ZipDiffers, zip_differs);
     comparison.compared()
 }

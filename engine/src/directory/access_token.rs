@@ -12,7 +12,7 @@ use super::member::find_active_member;
 use super::row::indexes;
 use super::secrets::Secrets;
 use crate::command::Moment;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::domain::ids::{
@@ -167,7 +167,7 @@ commands! {
             grant(change, new);
         /// Revokes a token.
         Revoke(company: CompanyId, id: AccessTokenId) =>
-            Audited::of_company(*company, "access_token.revoked", id.0),
+            AuditLine::of_company(*company, "access_token.revoked", id.0),
             revoke_by_id(change, (*company, *id));
     }
 }
@@ -201,8 +201,8 @@ pub struct NewTokenGrant {
 }
 
 impl NewAccessToken {
-    pub(crate) fn audited(&self) -> Audited<'_> {
-        Audited::of_company(self.company, "access_token.created", self.id.0)
+    pub(crate) fn audited(&self) -> AuditLine<'_> {
+        AuditLine::of_company(self.company, "access_token.created", self.id.0)
     }
 }
 

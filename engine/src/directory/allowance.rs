@@ -6,7 +6,7 @@
 use super::card::push_usage_if_changed;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -22,7 +22,7 @@ commands! {
     pub enum AllowanceCommand(change) {
         /// Changes an allowance.
         Update(company: CompanyId, id: AllowanceId, changes: AllowanceChanges) =>
-            Audited::of_company(*company, "allowance.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "allowance.updated", id.0).with(changes.names()),
             update_allowance(change, find_allowance(change.state, *company, *id)?, changes);
     }
 }

@@ -16,7 +16,7 @@ use super::row::indexes;
 use super::ticket::Ticket;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::access_token::AccessScope;
@@ -104,23 +104,23 @@ commands! {
     pub enum AppCommand(change) {
         /// Registers an app.
         Create(new: NewApp) makes new.id.0 =>
-            Audited::of_company(new.company, "app.created", new.id.0),
+            AuditLine::of_company(new.company, "app.created", new.id.0),
             create(change, new);
         /// Changes an app.
         Update(company: CompanyId, id: AppId, changes: AppChanges) =>
-            Audited::of_company(*company, "app.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "app.updated", id.0).with(changes.names()),
             update(change, (*company, *id), changes);
         /// Approves the requested scope of an app, under the profile that the operator saw.
         Approve(company: CompanyId, id: AppId, approval: AppApproval) =>
-            Audited::of_company(*company, "app.approved", id.0).with(vec!["approved_scope"]),
+            AuditLine::of_company(*company, "app.approved", id.0).with(vec!["approved_scope"]),
             approve(change, (*company, *id), approval);
         /// Deletes an app, with its tokens, codes and webhook endpoints.
         Delete(company: CompanyId, id: AppId) =>
-            Audited::of_company(*company, "app.deleted", id.0),
+            AuditLine::of_company(*company, "app.deleted", id.0),
             delete(change, (*company, *id));
         /// Revokes all tokens and codes that open a company's data to an app.
         RevokeTokens(id: AppId, company: CompanyId) =>
-            Audited::of_company(*company, "app.tokens_revoked", id.0),
+            AuditLine::of_company(*company, "app.tokens_revoked", id.0),
             revoke_tokens_of_company(change, (*id, *company));
     }
 }

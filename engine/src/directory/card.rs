@@ -19,7 +19,7 @@ use super::dimension::{change_dimensions, check_dimensions};
 use super::member::find_assignee;
 use super::pan_key::check_sealed;
 use crate::command::Moment;
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -50,7 +50,7 @@ commands! {
     pub enum CardCommand(change) {
         /// Makes a card with its allowance.
         Issue(new: NewCard) makes new.id.0 =>
-            Audited::of_company(new.order.company, "card.created", new.id.0),
+            AuditLine::of_company(new.order.company, "card.created", new.id.0),
             issue_card(change, new);
         /// Makes cards with their allowances, all of them or none.
         IssueTogether(cards: Vec<NewCard>) =>
@@ -58,20 +58,20 @@ commands! {
             issue_cards(change, cards);
         /// Changes a card.
         Update(company: CompanyId, id: CardId, changes: CardChanges) =>
-            Audited::of_company(*company, "card.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "card.updated", id.0).with(changes.names()),
             update_card(change, find_card(change.state, *company, *id)?, changes);
         /// Closes a card for good.
         Terminate(company: CompanyId, id: CardId) =>
-            Audited::of_company(*company, "card.terminated", id.0),
+            AuditLine::of_company(*company, "card.terminated", id.0),
             find_card(change.state, *company, *id).map(|slot| terminate_card(change, slot));
         /// Sets a card's PIN, which also clears its wrong tries.
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
-            Audited::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
+            AuditLine::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
             set_pin(change, find_card(change.state, *company, *id)?, *pin);
         /// Notes that a person saw the number of a card: changes nothing, and is audited where
         /// there is a note.
         NoteNumberShown(company: CompanyId, id: CardId) =>
-            Audited::of_company(*company, "card.number_shown", id.0),
+            AuditLine::of_company(*company, "card.number_shown", id.0),
             find_card(change.state, *company, *id).map(drop);
     }
 }
@@ -172,10 +172,10 @@ changes! {
 }
 
 /// The audit of cards issued together, which all belong to one company.
-fn audited_together(cards: &[NewCard]) -> Audited<'_> {
+fn audited_together(cards: &[NewCard]) -> AuditLine<'_> {
     let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.order.company);
     let ids = cards.iter().map(|new| new.id.0).collect();
-    Audited::new(AuditedPlace::Company(company), "card.created", AuditedObject::Each(ids))
+    AuditLine::new(AuditedPlace::Company(company), "card.created", AuditedObject::Each(ids))
 }
 
 pub(crate) fn find_card(

@@ -6,7 +6,7 @@
 use super::change::{PartitionView, StateChange};
 use crate::command::Moment;
 use crate::command::NewTransaction;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -34,11 +34,11 @@ commands! {
     pub enum CompanyCommand(change) {
         /// Makes a company with its account.
         Create(new: NewCompany) makes new.id.0 =>
-            Audited::of_company(new.id, "company.created", new.id.0),
+            AuditLine::of_company(new.id, "company.created", new.id.0),
             create(change, new);
         /// Changes a company.
         Update(id: CompanyId, changes: CompanyChanges) =>
-            Audited::of_company(*id, "company.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*id, "company.updated", id.0).with(changes.names()),
             update(change, *id, changes);
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::row::indexes;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::domain::card::{DimensionKind, Dimensions};
@@ -63,15 +63,15 @@ commands! {
     pub enum DimensionCommand(change) {
         /// Makes a dimension.
         Create(new: NewDimension) makes new.id.0 =>
-            Audited::of_company(new.company, CREATED[new.kind as usize], new.id.0),
+            AuditLine::of_company(new.company, CREATED[new.kind as usize], new.id.0),
             create(change, new);
         /// Changes a dimension.
         Update(named: NamedDimension, changes: DimensionChanges) =>
-            Audited::of_company(named.company, UPDATED[named.kind as usize], named.id.0).with(changes.names()),
+            AuditLine::of_company(named.company, UPDATED[named.kind as usize], named.id.0).with(changes.names()),
             update(change, named, changes);
         /// Deletes a dimension; its children go to its parent.
         Delete(named: NamedDimension) =>
-            Audited::of_company(named.company, DELETED[named.kind as usize], named.id.0),
+            AuditLine::of_company(named.company, DELETED[named.kind as usize], named.id.0),
             delete(change, named);
     }
 }

@@ -11,8 +11,8 @@ use uuid::Builder;
 
 use super::change::StateChange;
 use super::entry::Entries;
-use super::row::Indexed;
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use super::row::IndexedRow;
+use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::domain::ids::{ExchangedKeyId, ExchangedKeySlot, Timestamp};
@@ -70,7 +70,7 @@ impl NewExchangedKey {
 }
 
 /// An exchanged key has no index but that by id.
-impl Indexed for ExchangedKey {
+impl IndexedRow for ExchangedKey {
     const CHANGES_ACCESS: bool = false;
 
     fn is_found(&self) -> bool {
@@ -86,7 +86,7 @@ commands! {
     pub enum ExchangedKeyCommand(change) {
         /// Replaces the current key by a new one.
         Exchange(new: NewExchangedKey) =>
-            Audited::new(AuditedPlace::Switch, "zone_key.exchanged", AuditedObject::One(new.id().0)),
+            AuditLine::new(AuditedPlace::Switch, "zone_key.exchanged", AuditedObject::One(new.id().0)),
             exchange(change, new);
     }
 }

@@ -16,7 +16,7 @@ use super::row::indexes;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
-use crate::command::audited::{Audited, named};
+use crate::command::audit_line::{AuditLine, named};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::domain::card::Dimensions;
@@ -122,18 +122,18 @@ commands! {
     pub enum MemberCommand(change) {
         /// Makes a member.
         Create(new: NewMember) makes new.id.0 =>
-            Audited::of_company(new.company, "member.created", new.id.0).with(named([
+            AuditLine::of_company(new.company, "member.created", new.id.0).with(named([
                 ("invitation", new.invite.is_some()),
                 ("external_id", new.external_id.is_some()),
             ])),
             create(change, new);
         /// Changes a member.
         Update(company: CompanyId, id: MemberId, changes: MemberChanges) =>
-            Audited::of_company(*company, "member.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "member.updated", id.0).with(changes.names()),
             update(change, (*company, *id), changes);
         /// Removes a member for good.
         Delete(company: CompanyId, id: MemberId) =>
-            Audited::of_company(*company, "member.deleted", id.0),
+            AuditLine::of_company(*company, "member.deleted", id.0),
             delete(change, (*company, *id));
     }
 }

@@ -11,7 +11,7 @@ use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::row::indexes;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::{MemberRole, find_active_member};
@@ -91,15 +91,15 @@ commands! {
     pub enum RequisitionCommand(change) {
         /// Makes a requisition.
         Create(new: NewRequisition) makes new.id.0 =>
-            Audited::of_company(new.company, "requisition.created", new.id.0),
+            AuditLine::of_company(new.company, "requisition.created", new.id.0),
             create(change, new);
         /// Changes, approves or denies a requisition.
         Update(company: CompanyId, id: RequisitionId, changes: RequisitionChanges) =>
-            Audited::of_company(*company, changes.action(), id.0).with(changes.names()),
+            AuditLine::of_company(*company, changes.action(), id.0).with(changes.names()),
             update(change, (*company, *id), changes);
         /// Cancels a requisition.
         Cancel(company: CompanyId, id: RequisitionId) =>
-            Audited::of_company(*company, "requisition.canceled", id.0),
+            AuditLine::of_company(*company, "requisition.canceled", id.0),
             cancel(change, (*company, *id));
     }
 }

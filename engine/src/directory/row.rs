@@ -10,7 +10,7 @@ use super::entry::{Entries, EntryBytes, Index};
 use crate::domain::ids::{CompanySlot, Slot, Timestamp};
 
 /// The properties that each resource declares of its row.
-pub trait Indexed {
+pub trait IndexedRow {
     /// Whether a change of a row may change access rights.
     const CHANGES_ACCESS: bool;
 
@@ -32,7 +32,7 @@ pub trait Indexed {
 }
 
 /// Declares the indexes of a resource's rows. Each index has a number that is unique within the
-/// resource, and the key of a row, which may be none. Other functions of `Indexed` stand behind
+/// resource, and the key of a row, which may be none. Other functions of `IndexedRow` stand behind
 /// `and`.
 ///
 /// ```text
@@ -54,7 +54,7 @@ macro_rules! indexes {
                 $crate::directory::entry::Index::new($number);)+
         }
 
-        impl $crate::directory::row::Indexed for $row {
+        impl $crate::directory::row::IndexedRow for $row {
             const CHANGES_ACCESS: bool = $changes_access;
 
             fn is_found(&self) -> bool {
@@ -77,7 +77,7 @@ macro_rules! indexes {
 pub(crate) use indexes;
 
 /// A row that is found by indexes. Generic code derives the rest from this.
-pub trait Row: Indexed + Clone + Debug + Serialize + DeserializeOwned + 'static {
+pub trait Row: IndexedRow + Clone + Debug + Serialize + DeserializeOwned + 'static {
     /// The name of the rows in tables and reports.
     const NAME: &'static str;
 

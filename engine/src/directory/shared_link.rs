@@ -9,7 +9,7 @@ use super::card::find_card;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::row::indexes;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::domain::card::CardState;
@@ -79,19 +79,19 @@ commands! {
     pub enum SharedLinkCommand(change) {
         /// Shares a card.
         Create(new: NewSharedLink) makes new.id.0 =>
-            Audited::of_company(new.company, "shared_link.created", new.id.0),
+            AuditLine::of_company(new.company, "shared_link.created", new.id.0),
             create(change, new);
         /// Changes a link.
         Update(company: CompanyId, id: SharedLinkId, changes: SharedLinkChanges) =>
-            Audited::of_company(*company, "shared_link.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "shared_link.updated", id.0).with(changes.names()),
             update(change, *company, *id, changes);
         /// Deletes a link.
         Delete(company: CompanyId, id: SharedLinkId) =>
-            Audited::of_company(*company, "shared_link.deleted", id.0),
+            AuditLine::of_company(*company, "shared_link.deleted", id.0),
             delete(change, *company, *id);
         /// Notes a view of a card by a link. Views are unlimited and anonymous.
         View(id: SharedLinkId) =>
-            Audited::silent("shared_link.viewed"),
+            AuditLine::silent("shared_link.viewed"),
             view(change, *id);
     }
 }

@@ -19,7 +19,7 @@ use super::entry::{EntryBytes, Index, IndexKey};
 use super::row::indexes;
 use super::secrets::Secrets;
 use super::user::{User, find_user};
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
@@ -229,7 +229,7 @@ commands! {
             issue_new(change, new);
         /// Ends one of a user's tickets.
         End(user: UserId, id: TicketId) =>
-            Audited::of_user(*user, "session.ended", id.0),
+            AuditLine::of_user(*user, "session.ended", id.0),
             end_ticket(change, (*user, *id));
         /// Makes an access token for an authorization code.
         ExchangeCode(exchange: Box<CodeExchange>) =>
@@ -237,7 +237,7 @@ commands! {
             exchange_code(change, exchange);
         /// Revokes an authorization code, with the token made for it.
         RevokeCode(digest: [u8; 32]) =>
-            Audited::new(
+            AuditLine::new(
                 AuditedPlace::Ticket(*digest),
                 "authorization_code.revoked",
                 AuditedObject::Ticket,
@@ -309,16 +309,16 @@ pub struct CodeExchange {
 }
 
 impl NewTicket {
-    fn audited(&self) -> Audited<'_> {
+    fn audited(&self) -> AuditLine<'_> {
         match &self.content {
             NewTicketContent::Session { .. } => {
-                Audited::of_user(self.user, "session.created", self.id.0)
+                AuditLine::of_user(self.user, "session.created", self.id.0)
             }
             NewTicketContent::PasswordLink { .. } => {
-                Audited::of_user(self.user, "password_link.created", self.id.0)
+                AuditLine::of_user(self.user, "password_link.created", self.id.0)
             }
             NewTicketContent::AuthorizationCode(code) => {
-                Audited::of_company(code.company, "authorization_code.created", self.id.0)
+                AuditLine::of_company(code.company, "authorization_code.created", self.id.0)
             }
         }
     }
@@ -488,7 +488,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::directory::row::Indexed as _;
+    use crate::directory::row::IndexedRow as _;
 
     fn ticket(state: TicketState, content: TicketContent) -> Ticket {
         Ticket {

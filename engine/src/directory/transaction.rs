@@ -4,7 +4,7 @@
 use super::change::StateChange;
 use super::company::find_company;
 use super::dimension::check_dimensions;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -18,7 +18,7 @@ commands! {
         /// Tags a transaction, which the edge has found among the company's: its row is never
         /// deleted and never changes its company.
         Tag(company: CompanyId, id: TransactionId, changes: TagChanges) =>
-            Audited::of_company(*company, "transaction.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "transaction.updated", id.0).with(changes.names()),
             tag(change, (*company, *id), changes);
     }
 }

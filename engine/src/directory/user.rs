@@ -15,7 +15,7 @@ use super::company::find_company;
 use super::row::indexes;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::Moment;
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::Member;
@@ -93,28 +93,28 @@ commands! {
     pub enum UserCommand(change) {
         /// Makes a user.
         Create(new: NewUser) makes new.id.0 =>
-            Audited::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
+            AuditLine::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
             create(change, new).map(drop);
         /// Changes a user.
         Update(id: UserId, changes: UserChanges) =>
-            Audited::of_user(*id, "user.updated", id.0).with(changes.names()),
+            AuditLine::of_user(*id, "user.updated", id.0).with(changes.names()),
             update(change, *id, changes);
         /// Sets a password by a link.
         UsePasswordLink(used: PasswordLinkUse) =>
-            Audited::new(AuditedPlace::Ticket(used.digest), "user.password_set", AuditedObject::Holder)
+            AuditLine::new(AuditedPlace::Ticket(used.digest), "user.password_set", AuditedObject::Holder)
                 .with(vec!["password"]),
             set_password_by_link(change, used);
         /// Uses up a step of a user's one-time passwords, and all before it.
         UseTotpStep(id: UserId, step: u64) =>
-            Audited::of_user(*id, "user.totp_used", id.0),
+            AuditLine::of_user(*id, "user.totp_used", id.0),
             use_totp_step(change, *id, *step);
         /// Ends all sessions of a user.
         EndSessions(id: UserId) =>
-            Audited::of_user(*id, "user.sessions_ended", id.0),
+            AuditLine::of_user(*id, "user.sessions_ended", id.0),
             end_sessions(change, *id);
         /// Notes a failed sign-in as a user; changes nothing.
         NoteSignInFailed(id: UserId, proof: SignInProof) =>
-            Audited::of_user(*id, "user.sign_in_failed", id.0).with(vec![proof.name()]),
+            AuditLine::of_user(*id, "user.sign_in_failed", id.0).with(vec![proof.name()]),
             find_user(change.state, *id).map(drop);
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::row::indexes;
-use crate::command::audited::Audited;
+use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -90,15 +90,15 @@ commands! {
     pub enum WebhookEndpointCommand(change) {
         /// Makes an endpoint.
         Create(new: NewWebhookEndpoint) makes new.id.0 =>
-            Audited::of_company(new.company, "webhook_endpoint.created", new.id.0),
+            AuditLine::of_company(new.company, "webhook_endpoint.created", new.id.0),
             create(change, new);
         /// Changes an endpoint.
         Update(company: CompanyId, id: WebhookEndpointId, changes: WebhookEndpointChanges) =>
-            Audited::of_company(*company, "webhook_endpoint.updated", id.0).with(changes.names()),
+            AuditLine::of_company(*company, "webhook_endpoint.updated", id.0).with(changes.names()),
             update(change, (*company, *id), changes);
         /// Deletes an endpoint.
         Delete(company: CompanyId, id: WebhookEndpointId) =>
-            Audited::of_company(*company, "webhook_endpoint.deleted", id.0),
+            AuditLine::of_company(*company, "webhook_endpoint.deleted", id.0),
             delete(change, (*company, *id));
     }
 }

@@ -137,16 +137,16 @@ impl CvvPair {
 
 /// A credential shown by a message. Only a `Comparison` reads it.
 #[derive(Clone, Copy)]
-pub struct Shown<T>(T);
+pub struct PresentedValue<T>(T);
 
-impl<T> Shown<T> {
+impl<T> PresentedValue<T> {
     /// The credential shown by a message.
     pub const fn new(credential: T) -> Self {
         Self(credential)
     }
 }
 
-impl<T> std::fmt::Debug for Shown<T> {
+impl<T> std::fmt::Debug for PresentedValue<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Shown(..)")
     }
@@ -157,13 +157,13 @@ impl<T> std::fmt::Debug for Shown<T> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PresentedCredentials {
     /// Expiry month on the card.
-    pub expiry: Option<Shown<ExpiryMonth>>,
+    pub expiry: Option<PresentedValue<ExpiryMonth>>,
     /// The CVV entered, and the card's.
-    pub cvv: Option<Shown<CvvPair>>,
+    pub cvv: Option<PresentedValue<CvvPair>>,
     /// The keyed value of the PIN entered.
-    pub pin: Option<Shown<PinVerifier>>,
+    pub pin: Option<PresentedValue<PinVerifier>>,
     /// The postal code entered.
-    pub zip: Option<Shown<PackedZip>>,
+    pub zip: Option<PresentedValue<PackedZip>>,
 }
 
 impl PresentedCredentials {
@@ -181,7 +181,7 @@ impl PresentedCredentials {
 /// compared.
 #[derive(Debug)]
 pub struct Comparison {
-    compared: CredentialsPresent,
+    compared: CredentialPresence,
 }
 
 impl Comparison {
@@ -189,40 +189,40 @@ impl Comparison {
     #[must_use]
     pub fn open(failures: Option<CredentialFailures>, at: Timestamp) -> Option<Self> {
         let is_locked = failures.is_some_and(|failures| failures.is_blocking(at));
-        (!is_locked).then_some(Self { compared: CredentialsPresent::default() })
+        (!is_locked).then_some(Self { compared: CredentialPresence::default() })
     }
 
     /// Whether a credential differs from the card's; an absent one does not differ.
     #[inline]
     pub fn differs<T>(
         &mut self,
-        kind: CredentialsPresent,
-        shown: Option<Shown<T>>,
+        kind: CredentialPresence,
+        shown: Option<PresentedValue<T>>,
         is_own: impl FnOnce(T) -> bool,
     ) -> bool {
-        let Some(Shown(credential)) = shown else { return false };
+        let Some(PresentedValue(credential)) = shown else { return false };
         self.compared.insert_if(kind, true);
         !is_own(credential)
     }
 
     /// Whether a CVV differs from the card's.
     #[inline]
-    pub fn cvv_differs(&mut self, shown: Option<Shown<CvvPair>>) -> bool {
-        self.differs(CredentialsPresent::CVV, shown, CvvPair::is_equal)
+    pub fn cvv_differs(&mut self, shown: Option<PresentedValue<CvvPair>>) -> bool {
+        self.differs(CredentialPresence::CVV, shown, CvvPair::is_equal)
     }
 
     /// The compared credentials.
     #[must_use]
-    pub const fn compared(&self) -> CredentialsPresent {
+    pub const fn compared(&self) -> CredentialPresence {
         self.compared
     }
 }
 
 /// The credentials that a message carried, and the optional credentials that the card had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CredentialsPresent(u8);
+pub struct CredentialPresence(u8);
 
-impl CredentialsPresent {
+impl CredentialPresence {
     /// An expiry was shown.
     pub const EXPIRY: Self = Self(1);
     /// A CVV was shown.
@@ -334,9 +334,9 @@ mod tests {
 
     #[test]
     fn bits_without_a_meaning_are_left_out() {
-        assert_eq!(CredentialsPresent::from_bits(0xff).bits(), 0x3f);
-        let shown = CredentialsPresent::shown(&PresentedCredentials::default());
-        assert_eq!(shown, CredentialsPresent::default());
+        assert_eq!(CredentialPresence::from_bits(0xff).bits(), 0x3f);
+        let shown = CredentialPresence::shown(&PresentedCredentials::default());
+        assert_eq!(shown, CredentialPresence::default());
     }
 
     #[test]
@@ -358,11 +358,11 @@ mod tests {
     #[test]
     fn a_comparison_records_what_it_compared() {
         let mut comparison = Comparison::open(None, Timestamp(0)).unwrap();
-        let pin = Some(Shown::new(PinVerifier(1)));
-        assert!(!comparison.differs(CredentialsPresent::PIN, pin, |pin| pin == PinVerifier(1)));
-        assert!(comparison.differs(CredentialsPresent::PIN, pin, |pin| pin == PinVerifier(2)));
-        assert!(!comparison.differs::<PackedZip>(CredentialsPresent::ZIP, None, |_| false));
-        assert_eq!(comparison.compared(), CredentialsPresent::PIN);
+        let pin = Some(PresentedValue::new(PinVerifier(1)));
+        assert!(!comparison.differs(CredentialPresence::PIN, pin, |pin| pin == PinVerifier(1)));
+        assert!(comparison.differs(CredentialPresence::PIN, pin, |pin| pin == PinVerifier(2)));
+        assert!(!comparison.differs::<PackedZip>(CredentialPresence::ZIP, None, |_| false));
+        assert_eq!(comparison.compared(), CredentialPresence::PIN);
         assert_eq!(format!("{pin:?}"), "Some(Shown(..))");
     }
 
@@ -371,7 +371,7 @@ mod tests {
         let differs = |shown: &[u8], own: &[u8]| {
             let pair = CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(own) };
             let mut comparison = Comparison::open(None, Timestamp(0)).unwrap();
-            comparison.cvv_differs(Some(Shown::new(pair)))
+            comparison.cvv_differs(Some(PresentedValue::new(pair)))
         };
         assert!(!differs(b"042", b"042"));
         for (shown, own) in [("043", "042"), ("42", "042"), ("0042", "042"), ("", ""), ("x", "x")] {

@@ -9,10 +9,10 @@
 
 use std::sync::Arc;
 
-use super::wiring::{DecidingParts, FollowingParts, Recovered};
+use super::wiring::{DecidingParts, FollowingParts, RecoveredEngine};
 use super::{Engine, EngineOptions, EngineStorage, OpenError, PARTITION, open_store};
 use crate::disk::{Disk, RealDisk};
-use crate::journal::chain::{Accepted, seal_barrier};
+use crate::journal::chain::{ChainLink, seal_barrier};
 use crate::journal::window::{ChainWindow, WindowError, WindowTip, append_certainly};
 use crate::journal::{
     BatchNumber, ChainCursor, ChainPosition, Journal, JournalError, LogJournal, SealedBatch,
@@ -26,7 +26,7 @@ use crate::store::Store;
 
 /// An engine that follows.
 pub struct Standby {
-    recovered: Recovered,
+    recovered: RecoveredEngine,
     cursor: ChainCursor,
     records: Vec<ReplayedRecord>,
     spare_buffers: Vec<Vec<u8>>,
@@ -71,7 +71,7 @@ impl Standby {
         progress: &RecoveryProgress,
     ) -> Result<(Self, FollowingParts), OpenError> {
         let retention = options.retention.of_log();
-        let (recovered, parts) = Recovered::open(
+        let (recovered, parts) = RecoveredEngine::open(
             options,
             store,
             |expected| LogJournal::open_to_follow(disk, expected, retention),
@@ -155,8 +155,8 @@ impl Standby {
         let mut batches: Vec<SealedBatch> = Vec::with_capacity(stored.len());
         for StoredBatch { number, bytes } in stored {
             let (header, hash) = match self.cursor.accept(&bytes) {
-                Ok(Accepted::Batch(view) | Accepted::Barrier(view)) => (view.header, view.hash),
-                Ok(Accepted::Void(header)) => {
+                Ok(ChainLink::Batch(view) | ChainLink::Barrier(view)) => (view.header, view.hash),
+                Ok(ChainLink::Void(header)) => {
                     let what = format!("it is of epoch {}, which is over", header.epoch.0);
                     return Err(JournalError::Corrupt { number: number.0, offset: 0, what }.into());
                 }
@@ -164,7 +164,7 @@ impl Standby {
             };
             batches.push(SealedBatch { header, hash, bytes });
         }
-        let Recovered { engine, state, log, .. } = &mut self.recovered;
+        let RecoveredEngine { engine, state, log, .. } = &mut self.recovered;
         log.append(&batches)?;
         for batch in &batches {
             decode_batch(batch.header.number, batch.payload(), &mut self.records)?;

@@ -124,7 +124,7 @@ pub(super) struct DecidingThreads {
 }
 
 /// An engine whose state is that of its journal, and that does not decide yet. It can be read.
-pub(super) struct Recovered {
+pub(super) struct RecoveredEngine {
     pub(super) state: ShardState,
     /// Before the engine, which waits for the threads that end with it when it is dropped.
     pub(super) log: LogJournal,
@@ -134,7 +134,7 @@ pub(super) struct Recovered {
     commit_limits: CommitLimits,
 }
 
-impl Recovered {
+impl RecoveredEngine {
     pub(super) fn open(
         options: EngineOptions,
         store: Store,

@@ -269,7 +269,7 @@ impl BatchView<'_> {
 
 /// The next link of a chain, as its reader treats it.
 #[derive(Clone, Copy, Debug)]
-pub enum Accepted<'a> {
+pub enum ChainLink<'a> {
     /// Records that count.
     Batch(BatchView<'a>),
     /// An epoch that opens.
@@ -303,7 +303,7 @@ impl ChainCursor {
 
     /// Proves the next link and moves on to it.
     /// Errors: the fault with its offset; the cursor stays where it was.
-    pub fn accept<'a>(&mut self, bytes: &'a [u8]) -> Result<Accepted<'a>, ChainFault> {
+    pub fn accept<'a>(&mut self, bytes: &'a [u8]) -> Result<ChainLink<'a>, ChainFault> {
         let header = decode_header(bytes)?;
         let fault = |offset, what| ChainFault { number: Some(header.number), offset, what };
         if header.partition != self.partition {
@@ -312,7 +312,7 @@ impl ChainCursor {
         let genesis = (header.number.0 == 1).then_some(ChainPosition::GENESIS);
         if let Some(tip) = &self.tip.or(genesis) {
             if header.epoch < tip.epoch {
-                return Ok(Accepted::Void(header));
+                return Ok(ChainLink::Void(header));
             }
             check_continues(&header, tip).map_err(|(offset, what)| fault(offset, what))?;
         }
@@ -320,8 +320,8 @@ impl ChainCursor {
         self.tip = Some(position_after(&header, hash));
         let view = BatchView { header, hash, payload: &bytes[BATCH_HEADER_BYTES..] };
         Ok(match header.kind {
-            BatchKind::Batch => Accepted::Batch(view),
-            BatchKind::Barrier => Accepted::Barrier(view),
+            BatchKind::Batch => ChainLink::Batch(view),
+            BatchKind::Barrier => ChainLink::Barrier(view),
         })
     }
 }

@@ -35,9 +35,9 @@ fn cursor_after(batch: &SealedBatch) -> ChainCursor {
 fn a_chain_is_accepted_link_by_link() {
     let chain = chain(3);
     let mut cursor = ChainCursor::after(PARTITION, ChainPosition::GENESIS);
-    assert!(matches!(cursor.accept(&chain[0].bytes), Ok(Accepted::Barrier(_))));
+    assert!(matches!(cursor.accept(&chain[0].bytes), Ok(ChainLink::Barrier(_))));
     for batch in &chain[1..] {
-        let Ok(Accepted::Batch(view)) = cursor.accept(&batch.bytes) else { panic!("refused") };
+        let Ok(ChainLink::Batch(view)) = cursor.accept(&batch.bytes) else { panic!("refused") };
         assert_eq!((view.header, view.hash, view.payload), (batch.header, batch.hash, &b"abc"[..]));
     }
     assert_eq!(cursor.tip(), Some(chain[3].position()));
@@ -110,9 +110,9 @@ fn a_barrier_of_a_higher_epoch_continues_the_chain() {
     let tip = chain[2].position();
     let barrier = seal_barrier(PARTITION, &tip);
     let mut cursor = ChainCursor::after(PARTITION, tip);
-    assert!(matches!(cursor.accept(&barrier.bytes), Ok(Accepted::Barrier(_))));
+    assert!(matches!(cursor.accept(&barrier.bytes), Ok(ChainLink::Barrier(_))));
     let next = sealed(&barrier.position(), b"d");
-    assert!(matches!(cursor.accept(&next.bytes), Ok(Accepted::Batch(_))));
+    assert!(matches!(cursor.accept(&next.bytes), Ok(ChainLink::Batch(_))));
     assert_eq!((next.header.epoch, next.header.first_seq), (Epoch(2), 7));
 }
 
@@ -133,11 +133,11 @@ fn a_batch_of_a_superseded_epoch_is_void_for_ever() {
     let mut cursor = cursor_after(&barrier);
     let next = sealed(&barrier.position(), b"d");
     for _ in 0..2 {
-        assert!(matches!(cursor.accept(&late.bytes), Ok(Accepted::Void(h)) if h == late.header));
+        assert!(matches!(cursor.accept(&late.bytes), Ok(ChainLink::Void(h)) if h == late.header));
         assert_eq!(cursor.tip(), Some(barrier.position()));
     }
     assert!(cursor.accept(&next.bytes).is_ok());
-    assert!(matches!(cursor.accept(&late.bytes), Ok(Accepted::Void(_))));
+    assert!(matches!(cursor.accept(&late.bytes), Ok(ChainLink::Void(_))));
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl<R: Release> CommitterSteps<R> {
         journal: impl Journal + 'static,
         partition: u16,
         wiring: CommitterWiring<R>,
-    ) -> (Self, InPlace<R>) {
+    ) -> (Self, DirectCommit<R>) {
         let CommitterWiring { inbox, position, health, trim, feed, spent_payloads, limits } =
             wiring;
         let released = Arc::new(AtomicU64::new(0));
@@ -122,7 +122,7 @@ impl<R: Release> CommitterSteps<R> {
             batches: Vec::new(),
             spare_buffers: Vec::new(),
         }));
-        let in_place = InPlace {
+        let in_place = DirectCommit {
             committer: Arc::clone(&committer),
             released,
             bytes_max: limits.in_place_bytes,
@@ -176,11 +176,11 @@ pub struct RunningCommitter<R> {
     /// Ends when all senders of its inbox are gone.
     pub thread: JoinHandle<()>,
     /// The way past its thread.
-    pub in_place: InPlace<R>,
+    pub in_place: DirectCommit<R>,
 }
 
 /// The way to a committer past its thread.
-pub struct InPlace<R> {
+pub struct DirectCommit<R> {
     committer: Arc<Mutex<Committer<R>>>,
     /// How many requests have been released since the start.
     released: Arc<AtomicU64>,
@@ -191,14 +191,14 @@ pub struct InPlace<R> {
 /// The one place from which requests reach a committer.
 pub struct CommitDesk<R> {
     requests: InboxSender<CommitRequest<R>>,
-    in_place: Option<InPlace<R>>,
+    in_place: Option<DirectCommit<R>>,
     handed_over: u64,
 }
 
 impl<R: Release> CommitDesk<R> {
     /// The desk before a committer that has no other source of requests.
     #[must_use]
-    pub const fn new(requests: InboxSender<CommitRequest<R>>, in_place: InPlace<R>) -> Self {
+    pub const fn new(requests: InboxSender<CommitRequest<R>>, in_place: DirectCommit<R>) -> Self {
         Self { requests, in_place: Some(in_place), handed_over: 0 }
     }
 

@@ -26,12 +26,12 @@ const EXPECTED: Expectation =
 struct Reply {
     /// The newest record that the reply speaks of.
     seq: u64,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    heard: Arc<Mutex<Vec<ReplyRecord>>>,
     position: Arc<DurablePosition>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Heard {
+struct ReplyRecord {
     seq: u64,
     outcome: CommitOutcome,
     durable_seq: u64,
@@ -43,23 +43,23 @@ impl Release for Reply {
     fn release(self, outcome: CommitOutcome) {
         let durable_seq = self.position.durable_seq();
         let thread = thread::current().id();
-        self.heard.lock().push(Heard { seq: self.seq, outcome, durable_seq, thread });
+        self.heard.lock().push(ReplyRecord { seq: self.seq, outcome, durable_seq, thread });
     }
 }
 
 /// A committer at work, and the shard's end of it.
-struct Running {
+struct CommitterRun {
     disk: FaultyDisk,
     desk: CommitDesk<Reply>,
     thread: JoinHandle<()>,
     health: Arc<JournalHealth>,
     trim: Arc<TrimControl>,
     position: Arc<DurablePosition>,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    heard: Arc<Mutex<Vec<ReplyRecord>>>,
     next_seq: u64,
 }
 
-impl Running {
+impl CommitterRun {
     /// A committer whose thread commits everything.
     fn start() -> Self {
         Self::start_with(|requests, _| CommitDesk::passing_on(requests))
@@ -71,7 +71,7 @@ impl Running {
     }
 
     fn start_with(
-        desk: impl FnOnce(InboxSender<CommitRequest<Reply>>, InPlace<Reply>) -> CommitDesk<Reply>,
+        desk: impl FnOnce(InboxSender<CommitRequest<Reply>>, DirectCommit<Reply>) -> CommitDesk<Reply>,
     ) -> Self {
         let disk = FaultyDisk::default();
         let opened = open(&disk);
@@ -118,7 +118,7 @@ impl Running {
         assert!(self.desk.commit_or_pass_on(request), "the committer is there");
     }
 
-    fn stop(self) -> (Vec<Heard>, FaultyDisk) {
+    fn stop(self) -> (Vec<ReplyRecord>, FaultyDisk) {
         drop(self.desk);
         self.thread.join().unwrap();
         assert!(self.position.is_closed());
@@ -151,7 +151,7 @@ fn stored_seqs(disk: &FaultyDisk) -> Vec<u64> {
 }
 
 /// Every reply came once, in order, and nothing is durable after the first failure.
-fn check_heard(heard: &[Heard], sent: usize) -> u64 {
+fn check_heard(heard: &[ReplyRecord], sent: usize) -> u64 {
     assert_eq!(heard.len(), sent, "each reply leaves once");
     assert!(heard.is_sorted_by_key(|heard| heard.seq), "in order");
     let durable = heard.iter().take_while(|heard| heard.outcome == CommitOutcome::Durable).count();
@@ -163,7 +163,7 @@ fn check_heard(heard: &[Heard], sent: usize) -> u64 {
 
 #[test]
 fn replies_leave_in_order_once_durable() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     let (mut state, mut sent) = (11, 0);
     for _ in 0..3000 {
         // One request in five carries no records: it waits for the requests before it.
@@ -181,7 +181,7 @@ fn replies_leave_in_order_once_durable() {
 /// the committer's.
 #[test]
 fn replies_leave_in_order_whoever_commits() {
-    let mut running = Running::start_in_place();
+    let mut running = CommitterRun::start_in_place();
     let (mut state, mut sent) = (12, 0);
     let large = u32::try_from(IN_PLACE_BYTES_MAX / 8 + 1).unwrap();
     for _ in 0..400 {
@@ -204,7 +204,7 @@ fn replies_leave_in_order_whoever_commits() {
 fn many_producers_share_commits() {
     const PRODUCERS: usize = 4;
     const EACH: u32 = 500;
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     running.disk.plan(FaultPlan::default());
     // The shard is the one place that numbers; producers meet there, as they do in the switch.
     let (submit, submitted) = bounded::<u32>(256);
@@ -225,12 +225,12 @@ fn many_producers_share_commits() {
 }
 
 /// A journal that only writes down the sizes of the batches of each commit.
-struct Recording {
+struct RecordingJournal {
     tip: ChainPosition,
     commits: Arc<Mutex<Vec<Vec<usize>>>>,
 }
 
-impl Journal for Recording {
+impl Journal for RecordingJournal {
     fn tip(&self) -> ChainPosition {
         self.tip
     }
@@ -276,7 +276,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         requests.send(request).unwrap();
     }
     drop(requests);
-    let journal = Recording { tip: ChainPosition::GENESIS, commits: Arc::clone(&commits) };
+    let journal = RecordingJournal { tip: ChainPosition::GENESIS, commits: Arc::clone(&commits) };
     spawn_committer(journal, 0, wiring).unwrap().thread.join().unwrap();
     let sizes = [250_000, 250_000, 250_000, 150_000, 300_000, 50_000];
     assert_eq!(*commits.lock(), [sizes.map(|size| size + BATCH_HEADER_BYTES)]);
@@ -284,7 +284,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
 
 #[test]
 fn a_request_without_records_is_released_at_once_when_nothing_is_before_it() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     let newest = "0000000000000001.segment";
     // Without the zeroes that are written ahead.
     let stored = |disk: &FaultyDisk| disk.content(newest).iter().rposition(|byte| *byte != 0);
@@ -301,15 +301,15 @@ fn a_request_without_records_is_released_at_once_when_nothing_is_before_it() {
 
 #[test]
 fn after_a_failed_commit_nothing_is_durable_any_more() {
-    fail_everywhere(Running::start);
+    fail_everywhere(CommitterRun::start);
 }
 
 #[test]
 fn after_a_commit_that_failed_in_place_nothing_is_durable_any_more() {
-    fail_everywhere(Running::start_in_place);
+    fail_everywhere(CommitterRun::start_in_place);
 }
 
-fn fail_everywhere(start: fn() -> Running) {
+fn fail_everywhere(start: fn() -> CommitterRun) {
     for nth in 1..40 {
         for plan in [
             FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
@@ -350,7 +350,7 @@ fn fail_everywhere(start: fn() -> Running) {
 fn a_hole_between_requests_stops_the_committer() {
     let rows = [(5, 5, 1), (2, 3, 1), (1, 1, 1), (3, 3, 2), (0, 1, 0)];
     for (first_seq, last_seq, record_count) in rows {
-        let mut running = Running::start();
+        let mut running = CommitterRun::start();
         running.send(2);
         running.send_request(CommitRequest {
             first_seq,
@@ -368,7 +368,7 @@ fn a_hole_between_requests_stops_the_committer() {
 
 #[test]
 fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     running.send_request(CommitRequest {
         first_seq: 1,
         last_seq: 1,
@@ -383,9 +383,9 @@ fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
 }
 
 /// A journal whose storage panics.
-struct Panicking;
+struct PanickingJournal;
 
-impl Journal for Panicking {
+impl Journal for PanickingJournal {
     fn tip(&self) -> ChainPosition {
         ChainPosition::GENESIS
     }
@@ -407,7 +407,7 @@ impl Journal for Panicking {
 fn a_panic_of_the_storage_releases_everybody_as_failed() {
     let (requests, inbox) = inbox(QUEUE_LEN);
     let (health, position) = (Arc::<JournalHealth>::default(), Arc::<DurablePosition>::default());
-    let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+    let heard: Arc<Mutex<Vec<ReplyRecord>>> = Arc::default();
     let wiring = CommitterWiring {
         inbox,
         position: Arc::clone(&position),
@@ -425,7 +425,7 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         requests.send(request).unwrap();
     }
     drop(requests);
-    spawn_committer(Panicking, 0, wiring).unwrap().thread.join().unwrap();
+    spawn_committer(PanickingJournal, 0, wiring).unwrap().thread.join().unwrap();
     assert_eq!(check_heard(&heard.lock(), 3), 0);
     assert!(health.failure().unwrap().contains("already borrowed"));
 }
@@ -440,7 +440,7 @@ fn wait_for_oldest(disk: &FaultyDisk, ordinal: u64) {
 
 #[test]
 fn old_segments_go_with_the_next_commits_and_when_idle() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     for _ in 0..100 {
         running.send(1);
         running.position.wait_for(running.next_seq - 1, Duration::from_secs(60));
@@ -456,7 +456,7 @@ fn old_segments_go_with_the_next_commits_and_when_idle() {
 
 #[test]
 fn an_idle_committer_wakes_up_to_trim() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     for _ in 0..40 {
         running.send(1);
         running.position.wait_for(running.next_seq - 1, Duration::from_secs(60));
@@ -469,7 +469,7 @@ fn an_idle_committer_wakes_up_to_trim() {
 
 #[test]
 fn listeners_hear_each_position_before_the_replies_leave() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     let newest = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&newest);
     running.position.on_durable(Box::new(move |seq| {
@@ -483,7 +483,7 @@ fn listeners_hear_each_position_before_the_replies_leave() {
 
 #[test]
 fn waiting_ends_when_the_committer_stops() {
-    let mut running = Running::start();
+    let mut running = CommitterRun::start();
     running.send(1);
     let position = Arc::clone(&running.position);
     let waiter = std::thread::spawn(move || position.wait_for(99, Duration::from_secs(600)));

@@ -281,7 +281,7 @@ impl JournalError {
             Self::EndsBeforeCheckpoint { checkpoint, last } => write!(
                 f,
                 "the journal ends at {}, before the checkpoint of the tables at batch {}",
-                Last(last),
+                LastBatch(last),
                 checkpoint.0
             ),
             Self::StartsAfterCheckpoint { checkpoint, first } => write!(
@@ -297,7 +297,7 @@ impl JournalError {
             Self::EndsBeforeAcknowledged { acknowledged, last, damage } => write!(
                 f,
                 "the journal ends at {}, but batch {} was acknowledged{}",
-                Last(last),
+                LastBatch(last),
                 acknowledged.0,
                 DamageNote(damage)
             ),
@@ -332,9 +332,9 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-struct Last<'a>(&'a Option<BatchNumber>);
+struct LastBatch<'a>(&'a Option<BatchNumber>);
 
-impl fmt::Display for Last<'_> {
+impl fmt::Display for LastBatch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(number) => write!(f, "batch {}", number.0),

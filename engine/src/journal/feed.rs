@@ -17,7 +17,7 @@ use super::limits::{
     BATCH_BYTES_TARGET, COMMIT_BYTES_TARGET, FEED_BYTES_MAX, FEED_TIME_STEP, FEED_TIMES_MAX,
 };
 use crate::clock::Stopwatch;
-use crate::meters::{Histogram, HistogramNow};
+use crate::meters::{Histogram, HistogramSnapshot};
 
 /// The spent buffers kept for new batches.
 const SPENT_LEN_MAX: usize = COMMIT_BYTES_TARGET / BATCH_BYTES_TARGET;
@@ -33,7 +33,7 @@ pub struct BatchFeed {
 
 /// The answer to a follower that asks for the next batches.
 #[derive(Debug)]
-pub enum Fed {
+pub enum FeedReply {
     /// The batches that follow, at least one.
     Batches(Vec<SealedBatch>),
     /// The next batches are in the file only.
@@ -92,7 +92,7 @@ impl BatchFeed {
     }
 
     /// Takes the batches after `position`, about `limit_bytes` of them.
-    pub fn take_after(&self, position: BatchNumber, limit_bytes: usize) -> Fed {
+    pub fn take_after(&self, position: BatchNumber, limit_bytes: usize) -> FeedReply {
         let mut state = self.state.lock();
         // A follower that read the file has overtaken the batches held.
         while state.batches.front().is_some_and(|batch| batch.header.number <= position) {
@@ -101,9 +101,9 @@ impl BatchFeed {
         }
         let follows = |batch: &SealedBatch| batch.header.number.0 == position.0 + 1;
         match state.batches.front() {
-            Some(next) if follows(next) => Fed::Batches(state.take(limit_bytes)),
-            _ if state.newest > Some(position) => Fed::InFile,
-            _ => Fed::Nothing,
+            Some(next) if follows(next) => FeedReply::Batches(state.take(limit_bytes)),
+            _ if state.newest > Some(position) => FeedReply::InFile,
+            _ => FeedReply::Nothing,
         }
     }
 
@@ -170,7 +170,7 @@ impl BatchFeed {
 
     /// How far the follower was behind each time that it had dealt with some records.
     #[must_use]
-    pub fn lag(&self) -> HistogramNow {
+    pub fn lag(&self) -> HistogramSnapshot {
         self.lag.now()
     }
 
@@ -246,21 +246,21 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    fn numbers(fed: Fed) -> Vec<u64> {
-        let Fed::Batches(batches) = fed else { panic!("{fed:?}") };
+    fn numbers(fed: FeedReply) -> Vec<u64> {
+        let FeedReply::Batches(batches) = fed else { panic!("{fed:?}") };
         batches.iter().map(|batch| batch.header.number.0).collect()
     }
 
     #[test]
     fn a_follower_takes_what_follows_in_order_and_within_its_limit() {
         let (feed, mut tip) = (BatchFeed::after(BatchNumber(0), 0), ChainPosition::GENESIS);
-        assert!(matches!(feed.take_after(BatchNumber(0), 1), Fed::Nothing));
+        assert!(matches!(feed.take_after(BatchNumber(0), 1), FeedReply::Nothing));
         feed.offer(&mut sealed(&mut tip, 5, 100), &mut Vec::new());
         assert!(feed.is_ahead_of(BatchNumber(4)) && !feed.is_ahead_of(BatchNumber(5)));
         assert_eq!(numbers(feed.take_after(BatchNumber(0), 400)), [1, 2]);
         assert_eq!(numbers(feed.take_after(BatchNumber(2), 1)), [3], "at least one");
         assert_eq!(numbers(feed.take_after(BatchNumber(4), 400)), [5], "what was read is left out");
-        assert!(matches!(feed.take_after(BatchNumber(5), 1), Fed::Nothing));
+        assert!(matches!(feed.take_after(BatchNumber(5), 1), FeedReply::Nothing));
         feed.offer(&mut sealed(&mut tip, 1, 100), &mut Vec::new());
         assert_eq!(numbers(feed.take_after(BatchNumber(5), 1)), [6]);
     }
@@ -275,8 +275,8 @@ mod tests {
             assert!(feed.state.lock().bytes <= FEED_BYTES_MAX);
         }
         assert_eq!(spare.len(), 13, "what fell out is used again");
-        assert!(matches!(feed.take_after(BatchNumber(0), 1), Fed::InFile));
-        assert!(matches!(feed.take_after(BatchNumber(12), 1), Fed::InFile));
+        assert!(matches!(feed.take_after(BatchNumber(0), 1), FeedReply::InFile));
+        assert!(matches!(feed.take_after(BatchNumber(12), 1), FeedReply::InFile));
         assert_eq!(
             numbers(feed.take_after(BatchNumber(13), usize::MAX)),
             [14, 15, 16, 17, 18, 19, 20]
@@ -287,7 +287,9 @@ mod tests {
     fn buffers_come_back_to_be_filled_again() {
         let (feed, mut tip) = (BatchFeed::after(BatchNumber(0), 0), ChainPosition::GENESIS);
         feed.offer(&mut sealed(&mut tip, 3, 100), &mut Vec::new());
-        let Fed::Batches(batches) = feed.take_after(BatchNumber(0), usize::MAX) else { panic!() };
+        let FeedReply::Batches(batches) = feed.take_after(BatchNumber(0), usize::MAX) else {
+            panic!()
+        };
         feed.finish(batches, 3);
         let mut spare = Vec::new();
         feed.offer(&mut sealed(&mut tip, 1, 100), &mut spare);

@@ -3,7 +3,7 @@
 //! Recovery, the projector and `verify` read through this, never around it.
 
 use super::chain::{
-    Accepted, BATCH_HEADER_BYTES, BatchHeader, ChainCursor, ChainHash, NUMBER_OFFSET,
+    BATCH_HEADER_BYTES, BatchHeader, ChainCursor, ChainHash, ChainLink, NUMBER_OFFSET,
 };
 use super::{BatchNumber, ChainPosition, JournalError, JournalReader};
 
@@ -82,7 +82,7 @@ impl<J: JournalReader> JournalFollower<J> {
                 .accept(&batch.bytes)
                 .map_err(|fault| JournalError::corrupt(key, &fault))?;
             self.next = BatchNumber(key + 1);
-            if let Accepted::Batch(view) | Accepted::Barrier(view) = accepted {
+            if let ChainLink::Batch(view) | ChainLink::Barrier(view) = accepted {
                 check_key(key, view.header.number)?;
                 let (header, hash) = (view.header, view.hash);
                 proven.push(ProvenBatch { header, hash, bytes: batch.bytes });

@@ -18,8 +18,8 @@ mod feed;
 mod follower;
 pub mod limits;
 pub mod log;
-mod metered;
-mod replicated;
+mod metered_journal;
+mod replicated_journal;
 #[doc(hidden)]
 pub mod testing;
 mod trail;
@@ -29,16 +29,16 @@ pub use chain::{
     BatchHeader, BatchKind, BatchNumber, ChainCursor, ChainHash, ChainPosition, Epoch, SealedBatch,
 };
 pub use committer::{
-    CommitDesk, CommitOutcome, CommitRequest, CommitterSteps, CommitterWiring, InPlace, Release,
-    RunningCommitter, spawn_committer,
+    CommitDesk, CommitOutcome, CommitRequest, CommitterSteps, CommitterWiring, DirectCommit,
+    Release, RunningCommitter, spawn_committer,
 };
 pub use durable::{DurablePosition, JournalHealth, TrimControl, TrimHold};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
-pub use feed::{BatchFeed, Fed};
+pub use feed::{BatchFeed, FeedReply};
 pub use follower::{JournalFollower, ProvenBatch};
 pub use log::{LogJournal, LogReader, LogRetention};
-pub(crate) use metered::MeteredJournal;
-pub(crate) use replicated::ReplicatedJournal;
+pub(crate) use metered_journal::MeteredJournal;
+pub(crate) use replicated_journal::ReplicatedJournal;
 pub(crate) use trail::TrailWiring;
 pub use trail::{Trail, TrailSteps};
 

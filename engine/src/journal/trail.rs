@@ -228,7 +228,7 @@ mod tests {
     use super::super::chain::{BatchBuilder, ChainPosition};
     use super::super::log::Expectation;
     use super::super::testing::{FaultPlan, FaultyDisk};
-    use super::super::{BatchNumber, DirectoryId, Fed, JournalIdentity, LogRetention};
+    use super::super::{BatchNumber, DirectoryId, FeedReply, JournalIdentity, LogRetention};
     use super::*;
     use crate::inbox::inbox;
 
@@ -239,7 +239,7 @@ mod tests {
     const RETENTION: LogRetention = LogRetention { keep_bytes: 0, segment_bytes: 16 * 4096 };
 
     /// A trail without a committer, which `tip` stands for.
-    struct Trailing {
+    struct TrailHarness {
         disk: FaultyDisk,
         trail: Arc<Trail>,
         steps: TrailSteps,
@@ -248,7 +248,7 @@ mod tests {
         tip: ChainPosition,
     }
 
-    impl Trailing {
+    impl TrailHarness {
         fn start() -> Self {
             let disk = FaultyDisk::default();
             let log = LogJournal::open_on(Arc::new(disk.clone()), &EXPECTED, RETENTION).unwrap();
@@ -276,7 +276,7 @@ mod tests {
 
         fn fed_after(&self, number: u64) -> usize {
             match self.feed.take_after(BatchNumber(number), usize::MAX) {
-                Fed::Batches(batches) => batches.len(),
+                FeedReply::Batches(batches) => batches.len(),
                 _ => 0,
             }
         }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_first_batch_is_written_at_once_and_others_gather_for_one_sync() {
-        let mut trailing = Trailing::start();
+        let mut trailing = TrailHarness::start();
         let first = trailing.tip.number.0;
         trailing.offer(8);
         assert_eq!(trailing.fed_after(first), 0, "what follows the log waits for it");
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_log_that_lacks_too_much_has_no_room_until_it_is_written() {
-        let mut trailing = Trailing::start();
+        let mut trailing = TrailHarness::start();
         for _ in 0..TRAIL_BATCHES_MAX {
             assert!(trailing.trail.has_room());
             trailing.offer(8);
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_written_before_the_end() {
-        let mut trailing = Trailing::start();
+        let mut trailing = TrailHarness::start();
         trailing.offer(8);
         trailing.steps.step();
         trailing.offer(8);
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_failure_ends_all_writing_and_keeps_nobody_waiting() {
-        let mut trailing = Trailing::start();
+        let mut trailing = TrailHarness::start();
         trailing.disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
         for _ in 0..TRAIL_BATCHES_MAX {
             trailing.offer(8);

@@ -46,7 +46,7 @@ pub struct WindowTip {
 
 /// The outcome of an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Appended {
+pub enum AppendOutcome {
     /// The batches are in the window, and the tip is the last of them.
     Written,
     /// The tip is not the one named. Nothing was written by this request; an earlier request with
@@ -92,7 +92,7 @@ pub trait ChainWindow: Send {
         &mut self,
         after: &WindowTip,
         batches: &[SealedBatch],
-    ) -> Result<Appended, WindowError>;
+    ) -> Result<AppendOutcome, WindowError>;
 
     /// Reads batches from `number` on, oldest first, about `limit_bytes` in all; empty behind the tip.
     /// The bytes are unproven.
@@ -117,7 +117,7 @@ impl<W: ChainWindow + ?Sized> ChainWindow for Box<W> {
         &mut self,
         after: &WindowTip,
         batches: &[SealedBatch],
-    ) -> Result<Appended, WindowError> {
+    ) -> Result<AppendOutcome, WindowError> {
         (**self).append(after, batches)
     }
 
@@ -141,8 +141,8 @@ pub(crate) fn append_certainly(
     let new = WindowTip { position: last.position(), writer: window.writer() };
     loop {
         match window.append(after, batches) {
-            Ok(Appended::Written) => return Ok(new),
-            Ok(Appended::Refused) | Err(WindowError::Unavailable(_)) => {}
+            Ok(AppendOutcome::Written) => return Ok(new),
+            Ok(AppendOutcome::Refused) | Err(WindowError::Unavailable(_)) => {}
             Err(error) => return Err(JournalError::Window(error)),
         }
         let tip = tip_certainly(window)?;

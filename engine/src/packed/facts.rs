@@ -24,7 +24,7 @@ use crate::decision::{AttemptWindow, DecisionFacts, KnownAmounts, VelocityFacts}
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardState, SuspensionReason};
-use crate::domain::credential::{CredentialFailures, CredentialsPresent};
+use crate::domain::credential::{CredentialFailures, CredentialPresence};
 use crate::domain::ids::Timestamp;
 use crate::domain::money::Minor;
 
@@ -157,7 +157,7 @@ fn take(cursor: &mut Cursor<'_>) -> Result<DecisionFacts, CodecError> {
         suspension: numbered(&SuspensionReason::ALL, card >> 2 & 0b11)?,
         pin_failures,
     };
-    let credentials_present = CredentialsPresent::from_bits(credentials);
+    let credentials_present = CredentialPresence::from_bits(credentials);
     Ok(DecisionFacts {
         terms,
         usage,

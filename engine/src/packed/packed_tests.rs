@@ -16,7 +16,7 @@ use crate::domain::card::{
     CardProfile, CardRecord, CardState, CardTexts, PanHash, SealedPan, SuspensionReason,
 };
 use crate::domain::company::Address;
-use crate::domain::credential::{CredentialFailures, CredentialsPresent, PackedZip, PinVerifier};
+use crate::domain::credential::{CredentialFailures, CredentialPresence, PackedZip, PinVerifier};
 use crate::domain::hold::HoldPart;
 use crate::domain::ids::*;
 use crate::domain::merchant::{Mcc, Merchant};
@@ -196,7 +196,7 @@ prop_compose! {
             },
             known,
             expires_on: BusinessDate(expires_on),
-            credentials: CredentialsPresent::from_bits(credentials),
+            credentials: CredentialPresence::from_bits(credentials),
             failures: failures.map(|(since, count)| CredentialFailures {
                 since: Timestamp(since), count,
             }),
@@ -550,7 +550,7 @@ fn common_facts() -> DecisionFacts {
         usage,
         known: KnownAmounts::funds(Minor(98_765_432), Minor(1_234_567)),
         expires_on: BusinessDate(21_500),
-        credentials: CredentialsPresent::from_bits(0b11_0011),
+        credentials: CredentialPresence::from_bits(0b11_0011),
         failures: None,
         velocity: None,
     }

@@ -3,7 +3,7 @@
 //! Effects carry after-images, so nothing is decided here. Derived state (indexes, timers, the
 //! local day) follows from them and from the record's time.
 
-use super::duplicates::{AnswerPlace, Newest};
+use super::duplicates::{AnswerPlace, NewestNumbers};
 use super::replay::KeptTransaction;
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
@@ -75,7 +75,8 @@ impl ShardState {
     fn advance_to(&mut self, at: Timestamp) {
         self.last_at = at;
         // This record's own answer is not among those before it.
-        let next = Newest { transaction: self.last_transaction.next(), record: self.last_seq };
+        let next =
+            NewestNumbers { transaction: self.last_transaction.next(), record: self.last_seq };
         self.messages.forget_expired(at, next);
         self.early_reversals.forget_expired(at);
         self.keyed_answers.forget_expired(at);

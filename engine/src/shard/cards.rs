@@ -88,23 +88,23 @@ impl Default for Cards {
 }
 
 /// Tells the hashes of cards again while their index grows.
-struct ByPan<'a>(&'a Chunks<CardRecord>);
-struct ById<'a>(&'a Chunks<CardHead>);
-struct ByAllowance<'a>(&'a Chunks<CardHead>);
+struct PanHashes<'a>(&'a Chunks<CardRecord>);
+struct IdHashes<'a>(&'a Chunks<CardHead>);
+struct AllowanceHashes<'a>(&'a Chunks<CardHead>);
 
-impl Values for ByPan<'_> {
+impl Values for PanHashes<'_> {
     fn hash_of(&self, value: u32, known: u64) -> u64 {
         self.0.get(CardSlot(value)).map_or(known, |record| spread(record.pan_hash.0))
     }
 }
 
-impl Values for ById<'_> {
+impl Values for IdHashes<'_> {
     fn hash_of(&self, value: u32, known: u64) -> u64 {
         self.0.get(CardSlot(value)).map_or(known, |head| hash_of_id(head.id.0))
     }
 }
 
-impl Values for ByAllowance<'_> {
+impl Values for AllowanceHashes<'_> {
     fn hash_of(&self, value: u32, known: u64) -> u64 {
         self.0.get(CardSlot(value)).map_or(known, |head| hash_of_id(head.allowance_id.0))
     }
@@ -121,7 +121,7 @@ fn enter_pan(index: &mut HashIndex, records: &Chunks<CardRecord>, slot: CardSlot
     let pan = records.at(slot).pan_hash;
     let hash = spread(pan.0);
     if !index.replace(hash, slot.0, |known| records.at(CardSlot(known)).pan_hash == pan) {
-        index.insert(hash, slot.0, &ByPan(records));
+        index.insert(hash, slot.0, &PanHashes(records));
     }
 }
 
@@ -129,7 +129,7 @@ fn enter_id(index: &mut HashIndex, heads: &Chunks<CardHead>, slot: CardSlot) {
     let id = heads.at(slot).id;
     let hash = hash_of_id(id.0);
     if !index.replace(hash, slot.0, |known| heads.at(CardSlot(known)).id == id) {
-        index.insert(hash, slot.0, &ById(heads));
+        index.insert(hash, slot.0, &IdHashes(heads));
     }
 }
 
@@ -137,7 +137,7 @@ fn enter_allowance(index: &mut HashIndex, heads: &Chunks<CardHead>, slot: CardSl
     let id = heads.at(slot).allowance_id;
     let hash = hash_of_id(id.0);
     if !index.replace(hash, slot.0, |known| heads.at(CardSlot(known)).allowance_id == id) {
-        index.insert(hash, slot.0, &ByAllowance(heads));
+        index.insert(hash, slot.0, &AllowanceHashes(heads));
     }
 }
 

@@ -20,7 +20,7 @@ pub use crate::store::AnswerPlace;
 
 /// The verdict on a message, from the answers to earlier ones.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum DuplicateCheck {
     /// The message is new.
     New,
     /// The same message was answered with this reply.
@@ -41,7 +41,7 @@ pub(super) const fn message_key(fingerprint: &Fingerprint) -> u64 {
 
 /// The numbers that are in use, to tell whole numbers by their low parts.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Newest {
+pub(super) struct NewestNumbers {
     pub(super) transaction: TransactionSeq,
     pub(super) record: RecordSeq,
 }
@@ -55,7 +55,7 @@ pub(super) struct Messages {
     /// The first numbers of the days, so that keys older than a day die.
     marks: VecDeque<Mark>,
     /// Keys of answers before these are dead.
-    floor: Newest,
+    floor: NewestNumbers,
     /// Keys entered so far.
     entered: u64,
     /// Until when keys are missing that had to go before their day was over.
@@ -67,7 +67,7 @@ pub(super) struct Messages {
 struct Mark {
     at: Timestamp,
     /// The first ones after it.
-    next: Newest,
+    next: NewestNumbers,
     entered: u64,
 }
 
@@ -89,7 +89,7 @@ impl AnswerPlace {
         }
     }
 
-    fn of(value: u32, newest: &Newest) -> Option<Self> {
+    fn of(value: u32, newest: &NewestNumbers) -> Option<Self> {
         let number = |newest: u64| {
             let back = low_bits(newest).wrapping_sub(value) & !IS_RECORD;
             newest.checked_sub(u64::from(back))
@@ -104,8 +104,8 @@ impl AnswerPlace {
 
 /// Tells which keys are dead; their hashes nobody can tell again.
 struct DeadPlaces {
-    newest: Newest,
-    floor: Newest,
+    newest: NewestNumbers,
+    floor: NewestNumbers,
 }
 
 impl Values for DeadPlaces {
@@ -128,7 +128,7 @@ impl Default for Messages {
             index: HashIndex::with_capacity(Growth::Doubling, 0),
             answers: VecDeque::new(),
             marks: VecDeque::new(),
-            floor: Newest::default(),
+            floor: NewestNumbers::default(),
             entered: 0,
             incomplete_until: Timestamp::MIN,
         }
@@ -153,7 +153,7 @@ impl Messages {
     pub(super) fn each_place(
         &self,
         fingerprint: &Fingerprint,
-        newest: &Newest,
+        newest: &NewestNumbers,
         mut visit: impl FnMut(AnswerPlace),
     ) {
         self.index.find(spread(message_key(fingerprint)), |value| {
@@ -196,7 +196,7 @@ impl Messages {
         &mut self,
         fingerprint: &Fingerprint,
         place: AnswerPlace,
-        newest: Newest,
+        newest: NewestNumbers,
         transactions: &Transactions,
     ) {
         let hash = spread(message_key(fingerprint));
@@ -219,7 +219,7 @@ impl Messages {
         self.enter_key(hash, place, newest);
     }
 
-    fn enter_key(&mut self, hash: u64, place: AnswerPlace, newest: Newest) {
+    fn enter_key(&mut self, hash: u64, place: AnswerPlace, newest: NewestNumbers) {
         self.entered += 1;
         self.index.insert(hash, place.value(), &DeadPlaces { newest, floor: self.floor });
     }
@@ -231,7 +231,7 @@ impl Messages {
     }
 
     /// Forgets what ended by `at`, before which `next` are the first numbers not given out.
-    pub(super) fn forget_expired(&mut self, at: Timestamp, next: Newest) {
+    pub(super) fn forget_expired(&mut self, at: Timestamp, next: NewestNumbers) {
         while self.answers.front().is_some_and(|entry| entry.1.expires_at <= at) {
             self.answers.pop_front();
         }
@@ -244,7 +244,7 @@ impl Messages {
         }
     }
 
-    pub(super) fn mark(&mut self, at: Timestamp, next: Newest) {
+    pub(super) fn mark(&mut self, at: Timestamp, next: NewestNumbers) {
         self.marks.push_back(Mark { at, next, entered: self.entered });
     }
 
@@ -253,7 +253,7 @@ impl Messages {
         &mut self,
         limits: &CacheLimits,
         until: RecordSeq,
-        (at, next): (Timestamp, Newest),
+        (at, next): (Timestamp, NewestNumbers),
     ) {
         while self.answers.len() > limits.answers
             && self.answers.front().is_some_and(|entry| entry.0 <= until)
@@ -286,7 +286,7 @@ impl Messages {
 pub struct MessageKeys {
     index: HashIndex,
     entered: u64,
-    newest: Newest,
+    newest: NewestNumbers,
 }
 
 impl MessageKeys {
@@ -300,12 +300,12 @@ impl MessageKeys {
     ) -> Self {
         let keys = usize::try_from(keys).unwrap_or(usize::MAX).max(FIRST_KEYS);
         let index = HashIndex::with_capacity(Growth::Doubling, keys.min(limits.message_keys));
-        Self { index, entered: 0, newest: Newest { transaction, record } }
+        Self { index, entered: 0, newest: NewestNumbers { transaction, record } }
     }
 
     /// Enters keys, the oldest first; their lines are asked for by groups.
     pub fn enter(&mut self, keys: &[(u64, AnswerPlace)]) {
-        let places = DeadPlaces { newest: self.newest, floor: Newest::default() };
+        let places = DeadPlaces { newest: self.newest, floor: NewestNumbers::default() };
         for group in keys.chunks(GROUP_LEN) {
             group.iter().for_each(|(key, _)| self.index.prefetch(spread(*key)));
             for (key, place) in group {
@@ -351,17 +351,17 @@ impl CandidateAnswers {
     }
 
     /// The verdict on the message.
-    pub(super) fn known(self, fingerprint: &Fingerprint) -> Known {
+    pub(super) fn known(self, fingerprint: &Fingerprint) -> DuplicateCheck {
         if let Some(answer) = self.by_key.filter(|_| fingerprint.window.may_match()) {
             return if answer.fingerprint.content == fingerprint.content {
-                Known::Answered(answer.reply)
+                DuplicateCheck::Answered(answer.reply)
             } else {
-                Known::Conflict
+                DuplicateCheck::Conflict
             };
         }
         match self.by_trace {
-            Some((_, content)) if content != fingerprint.content => Known::Conflict,
-            _ => Known::New,
+            Some((_, content)) if content != fingerprint.content => DuplicateCheck::Conflict,
+            _ => DuplicateCheck::New,
         }
     }
 }
@@ -443,7 +443,8 @@ mod tests {
     use crate::domain::network_key::TraceKey;
     use crate::domain::response_code::SubReason;
 
-    const NEWEST: Newest = Newest { transaction: TransactionSeq(0), record: RecordSeq(20_000) };
+    const NEWEST: NewestNumbers =
+        NewestNumbers { transaction: TransactionSeq(0), record: RecordSeq(20_000) };
 
     fn fingerprint(key: u128, content: u64, window: DuplicateWindow) -> Fingerprint {
         let trace = (window == DuplicateWindow::Day).then_some(TraceKey(99));
@@ -458,7 +459,7 @@ mod tests {
         messages.enter(&fingerprint, place, NEWEST, &Transactions::default());
     }
 
-    fn find(messages: &Messages, fingerprint: &Fingerprint, at: Timestamp) -> Known {
+    fn find(messages: &Messages, fingerprint: &Fingerprint, at: Timestamp) -> DuplicateCheck {
         let mut comparison = CandidateAnswers::default();
         messages.each_place(fingerprint, &NEWEST, |place| {
             let AnswerPlace::Record(seq) = place else { return };
@@ -475,10 +476,10 @@ mod tests {
         let first = fingerprint(1, 5, DuplicateWindow::Day);
         remember(&mut messages, first, start);
         let (last, gone) = (start.plus(Timestamp::DAY - 1), start.plus(Timestamp::DAY));
-        assert!(matches!(find(&messages, &first, last), Known::Answered(_)));
-        assert_eq!(find(&messages, &first, gone), Known::New);
+        assert!(matches!(find(&messages, &first, last), DuplicateCheck::Answered(_)));
+        assert_eq!(find(&messages, &first, gone), DuplicateCheck::New);
         let other = fingerprint(2, 6, DuplicateWindow::Day);
-        assert_eq!(find(&messages, &other, last), Known::Conflict);
+        assert_eq!(find(&messages, &other, last), DuplicateCheck::Conflict);
         messages.forget_expired(gone, NEWEST);
         assert!(messages.answers.is_empty());
     }
@@ -490,9 +491,12 @@ mod tests {
         let original = fingerprint(1, 5, DuplicateWindow::RepeatsOnly { is_repeat: false });
         let repeat = fingerprint(1, 5, DuplicateWindow::RepeatsOnly { is_repeat: true });
         remember(&mut messages, original, start);
-        assert_eq!(find(&messages, &original, start.plus(1)), Known::New);
-        assert!(matches!(find(&messages, &repeat, start.plus(1)), Known::Answered(_)));
-        assert_eq!(find(&messages, &repeat, start.plus(10 * Timestamp::MINUTE)), Known::New);
+        assert_eq!(find(&messages, &original, start.plus(1)), DuplicateCheck::New);
+        assert!(matches!(find(&messages, &repeat, start.plus(1)), DuplicateCheck::Answered(_)));
+        assert_eq!(
+            find(&messages, &repeat, start.plus(10 * Timestamp::MINUTE)),
+            DuplicateCheck::New
+        );
         for _ in 0..10_000 {
             remember(&mut messages, original, start);
         }
@@ -515,7 +519,8 @@ mod tests {
             let window = DuplicateWindow::RepeatsOnly { is_repeat: true };
             let print = fingerprint(u128::from(spread(number)), 1, window);
             remember(&mut messages, print, at);
-            let next = Newest { transaction: TransactionSeq(1), record: RecordSeq(number + 2) };
+            let next =
+                NewestNumbers { transaction: TransactionSeq(1), record: RecordSeq(number + 2) };
             messages.forget_expired(at, next);
             messages.evict(&limits, RecordSeq(number), (at, next));
             assert!(number > 640 || messages.is_complete(at), "{number}");

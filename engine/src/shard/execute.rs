@@ -1,7 +1,7 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
 use super::execute_audit::audit;
-use super::execute_keyed::execute_keyed;
+use super::execute_keyed_command::execute_keyed;
 use super::execute_network::execute_network;
 use super::execute_tick::execute_timer;
 use super::shard_change::ShardChange;

@@ -13,7 +13,7 @@ use crate::decision::{
     VelocityFacts, VelocityFinding, Verdict, decide,
 };
 use crate::domain::company::VelocityLimits;
-use crate::domain::credential::{CredentialFailures, CredentialsPresent, PresentedCredentials};
+use crate::domain::credential::{CredentialFailures, CredentialPresence, PresentedCredentials};
 use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
@@ -87,9 +87,9 @@ pub(super) fn facts_of<'a>(
 /// Cost: copies of what `judge` has just read.
 fn keep_facts(facts: &Facts<'_>, moment: &Moment<'_>, attempt: &Attempt<'_>) -> DecisionFacts {
     let card = facts.card;
-    let mut credentials = CredentialsPresent::shown(attempt.credentials);
-    credentials.insert_if(CredentialsPresent::CARD_HAS_PIN, card.pin.0 != 0);
-    credentials.insert_if(CredentialsPresent::CARD_HAS_ZIP, !card.zip.is_absent());
+    let mut credentials = CredentialPresence::shown(attempt.credentials);
+    credentials.insert_if(CredentialPresence::CARD_HAS_PIN, card.pin.0 != 0);
+    credentials.insert_if(CredentialPresence::CARD_HAS_ZIP, !card.zip.is_absent());
     DecisionFacts {
         terms: card.terms,
         usage: facts.usage,
@@ -158,7 +158,7 @@ fn count_credentials(
     money: &mut CardMoney<'_>,
     Verdict { failed, compared }: Verdict,
 ) {
-    if compared.contains(CredentialsPresent::PIN) {
+    if compared.contains(CredentialPresence::PIN) {
         let is_wrong = failed.contains(Rule::PinWrong);
         money.usage.pin_failures = if is_wrong { money.usage.pin_failures + 1 } else { 0 };
     }

@@ -1,6 +1,6 @@
 //! Network messages: repeats are answered from memory, everything else by its kind.
 
-use super::duplicates::Known;
+use super::duplicates::DuplicateCheck;
 use super::execute_authorization::{execute_advise, execute_authorize, execute_inquire_balance};
 use super::execute_increment::execute_increment;
 use super::execute_presentment::{execute_present, execute_refund};
@@ -23,9 +23,9 @@ pub(super) fn execute_network(
 ) -> NetworkReply {
     if let Some(fingerprint) = &request.fingerprint {
         match change.state.known_message(fingerprint, change.moment.at) {
-            Known::Answered(reply) => return reply,
-            Known::Conflict => return NetworkReply::Conflict,
-            Known::New => {}
+            DuplicateCheck::Answered(reply) => return reply,
+            DuplicateCheck::Conflict => return NetworkReply::Conflict,
+            DuplicateCheck::New => {}
         }
     }
     let reply = match &request.command {

@@ -71,7 +71,7 @@ pub struct HashIndex {
     table: Table,
     growth: Growth,
     /// The table before it grew, as far as it was not moved yet.
-    old: Option<Moving>,
+    old: Option<TableMigration>,
     /// Entries that found no place; nearly always none.
     overflow: Vec<(u64, u32)>,
     /// The next line to be swept.
@@ -82,7 +82,7 @@ pub struct HashIndex {
 }
 
 #[derive(Clone, Debug)]
-struct Moving {
+struct TableMigration {
     table: Table,
     /// Lines before this one are empty.
     next_line: usize,
@@ -203,7 +203,7 @@ impl HashIndex {
             }
         };
         let table = std::mem::replace(&mut self.table, Table::new(lines));
-        self.old = Some(Moving { table, next_line: 0 });
+        self.old = Some(TableMigration { table, next_line: 0 });
         self.swept = 0;
     }
 

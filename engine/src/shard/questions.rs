@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, RecvError, Sender, unbounded};
 
-use super::recall::{Loaded, RecallRequest};
+use super::recall::{LoaderAnswer, RecallRequest};
 use super::state::ShardState;
 use super::timers::Timer;
 use crate::domain::ids::{RecordSeq, Timestamp};
@@ -37,7 +37,7 @@ const TIMERS_LEFT_MIN: i64 = Timestamp::HOUR;
 const LOADED_AHEAD: i64 = Timestamp::SECOND;
 
 /// An answer, and the newest record that the tables had when it was asked for.
-type AsOf<T> = (RecordSeq, Result<T, RecallError>);
+type TableAnswer<T> = (RecordSeq, Result<T, RecallError>);
 
 pub(super) struct Questions {
     questions: Option<Sender<LoaderQuestion>>,
@@ -48,9 +48,9 @@ pub(super) struct Questions {
     /// Commands whose questions are open or answered, in order.
     aside: VecDeque<Envelope>,
     /// The answers for the first of them.
-    answered: VecDeque<AsOf<Loaded>>,
+    answered: VecDeque<TableAnswer<LoaderAnswer>>,
     /// Ends of holds that were asked for in passing.
-    holds: Option<AsOf<HoldEnds>>,
+    holds: Option<TableAnswer<HoldEnds>>,
     /// The answer that the shard waited for.
     waited: Option<Result<Answer, RecallError>>,
     /// The loader, until a thread of its own has it.
@@ -111,7 +111,9 @@ impl Questions {
     }
 
     /// The next command aside that the tables have answered for.
-    pub(super) fn next_answered(&mut self) -> Option<(Envelope, Result<Loaded, RecallError>)> {
+    pub(super) fn next_answered(
+        &mut self,
+    ) -> Option<(Envelope, Result<LoaderAnswer, RecallError>)> {
         let (_, answer) = self.answered.pop_front()?;
         Some((self.aside.pop_front()?, answer))
     }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
-use super::duplicates::{AnswerPlace, MessageKeys, Newest, message_key};
+use super::duplicates::{AnswerPlace, MessageKeys, NewestNumbers, message_key};
 use super::state::ShardState;
 use super::timers::{Timer, TimerKind};
 use super::transactions::{CacheLimits, OpenTransaction, PurchaseKey};
@@ -69,7 +69,7 @@ impl LoadedTransaction {
 
 /// The answer of the tables. Rows missing in it are not in the tables.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
+pub struct LoaderAnswer {
     /// Transactions, wanted by number or named by a key.
     pub transactions: Vec<LoadedTransaction>,
     /// The transaction that each key names.
@@ -80,7 +80,7 @@ pub struct Loaded {
 
 /// The state of caching in a shard with limits.
 #[derive(Clone, Debug)]
-pub(super) struct Caching {
+pub(super) struct CacheState {
     pub(super) limits: CacheLimits,
     /// The tables' answers for the command that is executed next.
     purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
@@ -101,7 +101,7 @@ struct Patch {
     changed_by: RecordSeq,
 }
 
-impl Caching {
+impl CacheState {
     /// Answers of the tables that may be the one to the message at hand.
     pub(super) fn answers(&self) -> &[RememberedAnswer] {
         &self.answers
@@ -142,7 +142,7 @@ impl ShardState {
             limits.loaded_transactions >= CacheLimits::LOADED_MIN,
             "what one command needs fits the cache"
         );
-        let caching = Caching {
+        let caching = CacheState {
             limits,
             purchases: Vec::new(),
             answers: Vec::new(),
@@ -323,7 +323,7 @@ impl ShardState {
 
     /// Takes in an answer of the tables. Its keys and answers serve the command that is executed
     /// next, until `dismiss`.
-    pub fn admit(&mut self, loaded: Loaded) {
+    pub fn admit(&mut self, loaded: LoaderAnswer) {
         let Some(caching) = &mut self.caching else { return };
         for LoadedTransaction { record, mut progress } in loaded.transactions {
             if let Some(newer) = caching.patches.get(&record.seq) {
@@ -349,8 +349,10 @@ impl ShardState {
     pub fn evict(&mut self, until: RecordSeq) {
         let Some(caching) = &mut self.caching else { return };
         self.transactions.evict(&caching.limits, until);
-        let next =
-            Newest { transaction: self.last_transaction.next(), record: self.last_seq.next() };
+        let next = NewestNumbers {
+            transaction: self.last_transaction.next(),
+            record: self.last_seq.next(),
+        };
         self.messages.evict(&caching.limits, until, (self.last_at, next));
         caching.drop_patches(until);
     }

@@ -21,7 +21,7 @@ use super::execute::execute;
 use super::prefetch::look_ahead;
 use super::questions::Questions;
 pub use super::questions::RecallWiring;
-use super::recall::Loaded;
+use super::recall::LoaderAnswer;
 use super::state::ShardState;
 use crate::clock::{Clock, Stopwatch};
 use crate::command::Moment;
@@ -147,7 +147,7 @@ pub trait Witness: Send {
 }
 
 /// The outcome of taking a command.
-enum Taken {
+enum CommandOutcome {
     Done(Reply),
     /// Put aside until the tables have answered.
     Aside,
@@ -217,15 +217,17 @@ impl Shard {
             );
             let Envelope { command, tag, .. } = &batch[position];
             let one = self.take(now, command);
-            if let Taken::Done(_) = one {
+            if let CommandOutcome::Done(_) = one {
                 self.show(*tag);
             }
             taken.push(one);
         }
         for (envelope, taken) in batch.drain(..).zip(taken) {
             match taken {
-                Taken::Done(reply) => replies.replies.push((envelope.port, envelope.tag, reply)),
-                Taken::Aside => self.questions.put_aside(envelope),
+                CommandOutcome::Done(reply) => {
+                    replies.replies.push((envelope.port, envelope.tag, reply))
+                }
+                CommandOutcome::Aside => self.questions.put_aside(envelope),
             }
         }
     }
@@ -308,25 +310,25 @@ impl Shard {
     }
 
     /// (2) Carries out one command at a time of its own.
-    fn take(&mut self, now: Timestamp, command: &TimedCommand) -> Taken {
+    fn take(&mut self, now: Timestamp, command: &TimedCommand) -> CommandOutcome {
         let at = self.stamp(now, command.supplied_at);
         self.run_due_timers(at);
         let Some(wanted) = self.state.wanting(&self.wiring.ids, &command.command) else {
-            return Taken::Done(self.execute(at, command));
+            return CommandOutcome::Done(self.execute(at, command));
         };
         if !self.wiring.clock.is_manual() {
             self.questions.ask_for_command(wanted);
-            return Taken::Aside;
+            return CommandOutcome::Aside;
         }
         let answer = self.questions.ask_and_wait(LoaderQuestion::Command(wanted));
-        Taken::Done(self.execute_with(at, command, answer.map(Answer::into_loaded)))
+        CommandOutcome::Done(self.execute_with(at, command, answer.map(Answer::into_loaded)))
     }
 
     fn take_with(
         &mut self,
         now: Timestamp,
         command: &TimedCommand,
-        answer: Result<Loaded, RecallError>,
+        answer: Result<LoaderAnswer, RecallError>,
     ) -> Reply {
         let at = self.stamp(now, command.supplied_at);
         self.run_due_timers(at);
@@ -339,7 +341,7 @@ impl Shard {
         &mut self,
         at: Timestamp,
         command: &TimedCommand,
-        answer: Result<Loaded, RecallError>,
+        answer: Result<LoaderAnswer, RecallError>,
     ) -> Reply {
         let Ok(loaded) = answer else { return Reply::OutcomeUnknown };
         self.state.admit(loaded);

@@ -103,8 +103,8 @@ fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<Repl
 
 fn take(shard: &mut Shard, now: Timestamp, command: &TimedCommand) -> Reply {
     match shard.take(now, command) {
-        Taken::Done(reply) => reply,
-        Taken::Aside => panic!("a shard without limits asks nobody"),
+        CommandOutcome::Done(reply) => reply,
+        CommandOutcome::Aside => panic!("a shard without limits asks nobody"),
     }
 }
 

@@ -7,9 +7,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
-use super::duplicates::{AnswerPlace, CandidateAnswers, EarlyReversals, Known, Messages, Newest};
+use super::duplicates::{
+    AnswerPlace, CandidateAnswers, DuplicateCheck, EarlyReversals, Messages, NewestNumbers,
+};
 use super::keyed_answers::KeyedAnswers;
-use super::recall::Caching;
+use super::recall::CacheState;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
@@ -82,7 +84,7 @@ pub struct ShardState {
     pub(super) keyed_answers: KeyedAnswers,
     pub(super) timers: Timers,
     /// The caching of a shard that does not keep all of the past in memory.
-    pub(super) caching: Option<Caching>,
+    pub(super) caching: Option<CacheState>,
 }
 
 impl ShardState {
@@ -203,7 +205,7 @@ impl ShardState {
     }
 
     /// The verdict on a message: whether it, or another one under its trace, was answered.
-    pub(super) fn known_message(&self, fingerprint: &Fingerprint, at: Timestamp) -> Known {
+    pub(super) fn known_message(&self, fingerprint: &Fingerprint, at: Timestamp) -> DuplicateCheck {
         let mut comparison = CandidateAnswers::default();
         self.messages.each_place(fingerprint, &self.newest(), |place| {
             let answer = match place {
@@ -216,15 +218,15 @@ impl ShardState {
                 comparison.add(fingerprint, at, answer);
             }
         });
-        for answer in self.caching.iter().flat_map(Caching::answers) {
+        for answer in self.caching.iter().flat_map(CacheState::answers) {
             comparison.add(fingerprint, at, answer.clone());
         }
         comparison.known(fingerprint)
     }
 
     /// The newest numbers given out.
-    pub(super) const fn newest(&self) -> Newest {
-        Newest { transaction: self.last_transaction, record: self.last_seq }
+    pub(super) const fn newest(&self) -> NewestNumbers {
+        NewestNumbers { transaction: self.last_transaction, record: self.last_seq }
     }
 
     fn find_by_authorization_id(

@@ -94,7 +94,7 @@ struct AccountTally {
     open_holds: i128,
     posted: i128,
     books: BTreeMap<Book, i128>,
-    differing: Differing,
+    differences: RowDifferences,
 }
 
 impl AccountTally {
@@ -139,18 +139,18 @@ impl AccountTally {
         for (name, expected, found) in rows {
             figures.push(AuditFigure { name: format!("account {slot}: {name}"), expected, found });
         }
-        self.differing.report(&format!("account {slot}: transactions off their books"), figures);
+        self.differences.report(&format!("account {slot}: transactions off their books"), figures);
     }
 }
 
 /// Differences of single rows: a count of all, the details of the first few.
 #[derive(Default)]
-struct Differing {
+struct RowDifferences {
     count: i128,
     details: Vec<AuditFigure>,
 }
 
-impl Differing {
+impl RowDifferences {
     fn compare(&mut self, expected: i128, found: i128, name: impl FnOnce() -> String) {
         if expected == found {
             return;
@@ -187,7 +187,7 @@ struct Audit {
 }
 
 /// Sums of a transaction's postings: into the holds, and out of the account's own books.
-type Moved = (i128, i128);
+type PostingSums = (i128, i128);
 
 impl Audit {
     fn load(snapshot: &Snapshot) -> Result<Self, StoreError> {
@@ -298,15 +298,15 @@ impl Audit {
         &mut self,
         record: &TransactionRecord,
         progress: &TransactionProgress,
-        (in_holds, outside): Moved,
+        (in_holds, outside): PostingSums,
     ) {
         let (held, posted) = (minor(progress.held.total()), minor(progress.posted));
         let seq = record.seq.0;
         let tally = self.account(record.account);
         tally.open_holds += held;
         tally.posted += posted;
-        tally.differing.compare(in_holds, held, || format!("transaction {seq}: held"));
-        tally.differing.compare(outside, posted, || format!("transaction {seq}: posted"));
+        tally.differences.compare(in_holds, held, || format!("transaction {seq}: held"));
+        tally.differences.compare(outside, posted, || format!("transaction {seq}: posted"));
         let card = record.card.and_then(|card| self.cards.get_mut(&card.0));
         let Some(card) = card else { return };
         card.open_holds += held;
@@ -359,16 +359,16 @@ impl Audit {
                 expected: sum(|card| card.open_holds),
                 found: sum(|card| minor(card.held)),
             });
-            let mut differing = Differing::default();
+            let mut differences = RowDifferences::default();
             for card in cards {
                 let name = |what: &str| format!("card {}: {what}", card.id.0);
-                differing.compare(card.spent, minor(card.usage.spent), || name("spent"));
-                differing.compare(card.open_holds, minor(card.held), || name("held"));
-                differing.compare(card.day_spent, minor(card.usage.day_spent), || {
+                differences.compare(card.spent, minor(card.usage.spent), || name("spent"));
+                differences.compare(card.open_holds, minor(card.held), || name("held"));
+                differences.compare(card.day_spent, minor(card.usage.day_spent), || {
                     name("spent on its day")
                 });
             }
-            differing.report(&format!("account {account}: cards off their parts"), figures);
+            differences.report(&format!("account {account}: cards off their parts"), figures);
         }
     }
 }
@@ -394,7 +394,7 @@ fn place_in(window: &Range<u64>, number: u64) -> usize {
 }
 
 /// Sums of the postings that no row implies, for each transaction of a window.
-fn moved_in(snapshot: &Snapshot, window: &Range<u64>) -> Result<Vec<Moved>, StoreError> {
+fn moved_in(snapshot: &Snapshot, window: &Range<u64>) -> Result<Vec<PostingSums>, StoreError> {
     let mut moved = vec![(0, 0); place_in(window, window.end)];
     each_posting(snapshot, |posting| {
         if window.contains(&posting.transaction.0) {
@@ -412,7 +412,7 @@ fn each_posting(snapshot: &Snapshot, mut visit: impl FnMut(&Posting)) -> Result<
     })
 }
 
-fn add_moved((in_holds, outside): &mut Moved, posting: &Posting) {
+fn add_moved((in_holds, outside): &mut PostingSums, posting: &Posting) {
     let signed = [(posting.from, -minor(posting.amount)), (posting.to, minor(posting.amount))];
     for (book, amount) in signed {
         match book {

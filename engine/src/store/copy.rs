@@ -10,7 +10,7 @@ use super::checkpoint::Checkpoint;
 use super::error::StoreError;
 use super::query::Snapshot;
 use super::tables::{self, META_NUMBERS};
-use super::writing_back::WritingBack;
+use super::write_back::WriteBackFile;
 use super::{builder, io_failure, write_number};
 
 impl Snapshot {
@@ -20,7 +20,7 @@ impl Snapshot {
     pub fn copy_to(&self, path: &Path) -> Result<Checkpoint, StoreError> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path);
         let file = file.map_err(io_failure)?;
-        let copy = builder().create_with_backend(WritingBack::new(file)?)?;
+        let copy = builder().create_with_backend(WriteBackFile::new(file)?)?;
         let (read_txn, numbers) = self.parts();
         tables::copy_all(read_txn, &copy)?;
         let checkpoint = self.checkpoint()?;

@@ -13,7 +13,7 @@ use super::project::{stored_row, write_table};
 use super::query::Snapshot;
 use super::tables::RowTable;
 use crate::directory::entry::{EntryBytes, digest_of, slot_of};
-use crate::directory::row::{Indexed, Row, by_end, entries_of};
+use crate::directory::row::{IndexedRow, Row, by_end, entries_of};
 use crate::directory::{DirectoryRow, each_resource};
 use crate::domain::ids::Timestamp;
 
@@ -27,7 +27,7 @@ pub(super) type SlotTable = TableDefinition<'static, u32, &'static [u8]>;
 pub(super) type SecretTable = TableDefinition<'static, [u8; 32], &'static [u8]>;
 
 /// Rows with their tables.
-pub(super) trait Stored: Row {
+pub(super) trait StoredRow: Row {
     /// The key of a row: its slot, or the digest of its secret.
     type Key: Key
         + for<'a> Value<SelfType<'a> = Self::Key>
@@ -78,7 +78,7 @@ macro_rules! define_tables {
         define_tables!(all: $($rows: $row,)* $($secrets: $secret,)*);
     };
     ($rows:ident: $row:ident, $key:ty, $key_of:ident, $($field:tt)+) => {
-        impl Stored for $row {
+        impl StoredRow for $row {
             type Key = $key;
 
             const ROWS: RowTable<$key, Self> = RowTable::new(<Self as Row>::NAME);
@@ -98,7 +98,7 @@ macro_rules! define_tables {
         /// The newest rows of what a run of records changes.
         #[derive(Debug, Default)]
         pub(super) struct DirectoryChanges {
-            $($rows: BTreeMap<<$row as Stored>::Key, $row>,)*
+            $($rows: BTreeMap<<$row as StoredRow>::Key, $row>,)*
         }
 
         impl DirectoryChanges {
@@ -154,7 +154,10 @@ each_resource!(define_tables);
 
 /// Lets go of the rows that are forgotten by `at`.
 /// INVARIANT: the shard forgets by the same rule.
-fn forget_rows<R: Stored>(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
+fn forget_rows<R: StoredRow>(
+    write_txn: &WriteTransaction,
+    at: Timestamp,
+) -> Result<(), StoreError> {
     let ends = by_end::<R>().upto(at);
     let ends = ends.start().as_slice()..=ends.end().as_slice();
     let mut entries = write_txn.open_table(R::ENTRIES)?;
@@ -176,7 +179,7 @@ fn forget_rows<R: Stored>(write_txn: &WriteTransaction, at: Timestamp) -> Result
 }
 
 /// Writes rows and the difference of their entries.
-fn write_rows<R: Stored>(
+fn write_rows<R: StoredRow>(
     write_txn: &WriteTransaction,
     rows: &BTreeMap<R::Key, R>,
 ) -> Result<(), StoreError> {
@@ -204,7 +207,7 @@ fn write_rows<R: Stored>(
 impl Snapshot {
     /// Counts of the entries that the rows of a resource imply and of those that are there. Entries
     /// beyond them count too, once all of them are there.
-    fn audit_entries<R: Stored>(&self) -> Result<AuditFigure, StoreError> {
+    fn audit_entries<R: StoredRow>(&self) -> Result<AuditFigure, StoreError> {
         let entries = self.table(R::ENTRIES)?;
         let mut expected: Vec<EntryBytes> = Vec::new();
         self.each(&R::ROWS, |_, row: R| expected.extend(entries_of(&row)))?;
@@ -224,6 +227,6 @@ impl Snapshot {
 }
 
 /// The error for an entry that leads to no row.
-pub(super) fn missing_row<R: Stored>(key: Option<R::Key>) -> StoreError {
+pub(super) fn missing_row<R: StoredRow>(key: Option<R::Key>) -> StoreError {
     StoreError::Inconsistent { what: format!("{} has no row {key:?}", R::NAME) }
 }

@@ -28,7 +28,7 @@ mod runs;
 mod sets;
 mod tables;
 mod watermark;
-mod writing_back;
+mod write_back;
 
 #[cfg(test)]
 mod tests;
@@ -54,14 +54,14 @@ pub use projector::{
     catch_up, spawn_projector,
 };
 pub use query::Snapshot;
-pub use restore::{AnswerPlace, RestoreScope, Restored};
-pub use watermark::{Awaiting, Watermark};
+pub use restore::{AnswerPlace, RestoreScope, RestoredPart};
+pub use watermark::{WaitPurpose, Watermark};
 
 use numbers::Numbers;
 use overlay::{OverlayBackend, OverlayLocks, SharedBackend};
-use project::Written;
+use project::WriteOutcome;
 use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
-use writing_back::WritingBack;
+use write_back::WriteBackFile;
 
 use crate::domain::ids::RecordSeq;
 use crate::journal::ChainPosition;
@@ -110,7 +110,7 @@ impl Store {
                 _ => io_failure(error),
             },
         )?;
-        let store = Self::over(builder().create_with_backend(WritingBack::new(file)?)?);
+        let store = Self::over(builder().create_with_backend(WriteBackFile::new(file)?)?);
         store.initialize(directory_id)?;
         Ok(store)
     }
@@ -125,7 +125,7 @@ impl Store {
             return Err(StoreError::NotAStore { what: "it is empty".to_owned() });
         }
         let again = FileBackend::new(file.try_clone().map_err(io_failure)?)?;
-        let file = WritingBack::new(file)?;
+        let file = WriteBackFile::new(file)?;
         let opened = catch_unwind(AssertUnwindSafe(|| builder().create_with_backend(file)));
         let mut store = Self::over(opened.map_err(|_| in_disorder())??);
         store.file = Some(SharedBackend::new(again));
@@ -216,7 +216,7 @@ impl Store {
             // Saves the allocator's state, so that opening after a crash need not walk the file.
             CommitKind::Checkpoint => write_txn.set_quick_repair(true),
         }
-        let Written { checkpoint, is_new, added } = projection.write(&write_txn, position)?;
+        let WriteOutcome { checkpoint, is_new, added } = projection.write(&write_txn, position)?;
         if let Some(first) = forgotten {
             first.forget_before(&write_txn)?;
         }

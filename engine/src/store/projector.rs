@@ -19,13 +19,13 @@ use parking_lot::Mutex;
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
 use super::project::Projection;
-use super::watermark::{Awaiting, Watermark};
+use super::watermark::{WaitPurpose, Watermark};
 use super::{CommitKind, Store};
 use crate::clock::Stopwatch;
 use crate::codec::CodecError;
 use crate::command::record;
 use crate::journal::{
-    BatchFeed, ChainPosition, Fed, JournalError, JournalFollower, JournalReader, ProvenBatch,
+    BatchFeed, ChainPosition, FeedReply, JournalError, JournalFollower, JournalReader, ProvenBatch,
     SealedBatch,
 };
 use crate::limits;
@@ -150,12 +150,12 @@ const READ_RESTS: u32 = 3;
 
 /// Records that are visible in the tables but not durable there.
 #[derive(Default)]
-struct Unsaved {
+struct UnsavedRecords {
     since: Option<Stopwatch>,
     records: u64,
 }
 
-impl Unsaved {
+impl UnsavedRecords {
     fn add(&mut self, records: u64) {
         self.since.get_or_insert_with(Stopwatch::start);
         self.records += records;
@@ -182,34 +182,34 @@ pub struct ProjectorSteps {
     health: Arc<ProjectionHealth>,
     /// The last batch that is visible.
     position: ChainPosition,
-    unsaved: Unsaved,
+    unsaved: UnsavedRecords,
     /// The last commit that showed anything.
-    committed: Option<Committed>,
+    timing: Option<CommitTiming>,
     /// The event that ends an idle step.
-    awaited: Awaited,
+    end: WaitEnd,
 }
 
 /// The end of a commit, and its duration.
 #[derive(Clone, Copy)]
-struct Committed {
+struct CommitTiming {
     since: Stopwatch,
     took: Duration,
 }
 
-impl Committed {
+impl CommitTiming {
     /// The time that the next commit may gather: a commit costs some hundred microseconds however
     /// little it shows, and the thread shares its processor with others.
-    fn rest(self, pacing: &Pacing, awaiting: Option<Awaiting>) -> Duration {
+    fn rest(self, pacing: &Pacing, awaiting: Option<WaitPurpose>) -> Duration {
         match awaiting {
             None => pacing.visible_interval,
-            Some(Awaiting::Read) => pacing.awaited_interval.min(self.took * READ_RESTS),
-            Some(Awaiting::OwnChange) => pacing.awaited_interval.min(self.took),
+            Some(WaitPurpose::Read) => pacing.awaited_interval.min(self.took * READ_RESTS),
+            Some(WaitPurpose::OwnChange) => pacing.awaited_interval.min(self.took),
         }
     }
 }
 
 /// The end of a wait: so many bytes of batches, or a time.
-struct Awaited {
+struct WaitEnd {
     bytes: usize,
     time: Option<Duration>,
 }
@@ -232,9 +232,9 @@ impl ProjectorSteps {
             feed,
             options,
             health: Arc::default(),
-            unsaved: Unsaved::default(),
-            committed: None,
-            awaited: Awaited { bytes: 1, time: None },
+            unsaved: UnsavedRecords::default(),
+            timing: None,
+            end: WaitEnd { bytes: 1, time: None },
         })
     }
 
@@ -254,15 +254,15 @@ impl ProjectorSteps {
         let is_stopping = self.feed.is_stopping();
         let position = self.position;
         if !is_stopping && let Some(time) = self.time_to_gather() {
-            self.awaited = Awaited { bytes: limits::PROJECTION_BYTES_MAX, time: Some(time) };
+            self.end = WaitEnd { bytes: limits::PROJECTION_BYTES_MAX, time: Some(time) };
             return Ok(StepOutcome::Idle);
         }
         match self.feed.take_after(position.number, limits::PROJECTION_BYTES_MAX) {
-            Fed::Batches(batches) => {
+            FeedReply::Batches(batches) => {
                 self.project(batches.iter().map(Batch::from))?;
                 self.feed.finish(batches, self.position.last_seq);
             }
-            Fed::InFile => {
+            FeedReply::InFile => {
                 let reader = Arc::clone(&self.reader);
                 let partition = self.options.partition;
                 let mut follower = JournalFollower::after(&*reader, partition, position);
@@ -271,7 +271,7 @@ impl ProjectorSteps {
                 self.project(batches.iter().map(Batch::from))?;
                 self.feed.finish(Vec::new(), self.position.last_seq);
             }
-            Fed::Nothing => {
+            FeedReply::Nothing => {
                 let is_due = is_stopping || self.unsaved.is_due(&self.options.pacing);
                 if self.unsaved.since.is_some() && is_due {
                     self.commit(&Projection::default(), position, CommitKind::Checkpoint)?;
@@ -279,7 +279,7 @@ impl ProjectorSteps {
                     return Ok(StepOutcome::Ended);
                 } else {
                     let time = self.unsaved.time_left(&self.options.pacing);
-                    self.awaited = Awaited { bytes: 1, time };
+                    self.end = WaitEnd { bytes: 1, time };
                     return Ok(StepOutcome::Idle);
                 }
             }
@@ -290,12 +290,12 @@ impl ProjectorSteps {
     /// The time that the next commit may still gather; none if it is large already or follows a
     /// rest.
     fn time_to_gather(&self) -> Option<Duration> {
-        let committed = self.committed?;
+        let timing = self.timing?;
         if !self.feed.is_gathering_after(self.position.number, limits::PROJECTION_BYTES_MAX) {
             return None;
         }
-        let rest = committed.rest(&self.options.pacing, self.watermark.awaiting());
-        let left = rest.saturating_sub(committed.since.elapsed());
+        let rest = timing.rest(&self.options.pacing, self.watermark.awaiting());
+        let left = rest.saturating_sub(timing.since.elapsed());
         (!left.is_zero()).then_some(left)
     }
 
@@ -311,7 +311,7 @@ impl ProjectorSteps {
         let is_due = self.unsaved.is_due(&self.options.pacing);
         let kind = if is_due { CommitKind::Checkpoint } else { CommitKind::Visible };
         self.commit(&projection, last.position, kind)?;
-        self.committed = Some(Committed { since: Stopwatch::start(), took: begun.elapsed() });
+        self.timing = Some(CommitTiming { since: Stopwatch::start(), took: begun.elapsed() });
         self.position = last.position;
         Ok(())
     }
@@ -328,7 +328,7 @@ impl ProjectorSteps {
         }
         self.watermark.publish(checkpoint.applied_seq);
         if kind == CommitKind::Checkpoint {
-            self.unsaved = Unsaved::default();
+            self.unsaved = UnsavedRecords::default();
             (self.options.on_checkpoint)(checkpoint);
         }
         Ok(())
@@ -350,7 +350,7 @@ impl Steps for ProjectorSteps {
     }
 
     fn wait(&mut self) {
-        self.feed.wait(self.awaited.bytes, self.awaited.time);
+        self.feed.wait(self.end.bytes, self.end.time);
     }
 }
 

@@ -53,7 +53,7 @@ pub enum AnswerPlace {
     clippy::large_enum_variant,
     reason = "a card, the most frequent, is handed on as it was read"
 )]
-pub enum Restored<'a> {
+pub enum RestoredPart<'a> {
     /// An effect that brings a part of the state back.
     Effect(Effect),
     /// A card as it is stored.
@@ -67,7 +67,7 @@ pub enum Restored<'a> {
     },
 }
 
-type Visit<'a> = &'a mut dyn FnMut(Restored<'_>);
+type Visit<'a> = &'a mut dyn FnMut(RestoredPart<'_>);
 
 impl Store {
     /// Hands everything that makes up the hot state to `visit`, in slot and sequence order, answers
@@ -86,9 +86,9 @@ impl Store {
                 if seq <= 1 { (0, Timestamp::MIN) } else { (seq, since) }
             }
         };
-        restore_organization(&snapshot, &mut |effect| visit(Restored::Effect(effect)))?;
-        snapshot.card_tables()?.each_in_place(|card| visit(Restored::Card(card)))?;
-        let mut apply = |effect| visit(Restored::Effect(effect));
+        restore_organization(&snapshot, &mut |effect| visit(RestoredPart::Effect(effect)))?;
+        snapshot.card_tables()?.each_in_place(|card| visit(RestoredPart::Card(card)))?;
+        let mut apply = |effect| visit(RestoredPart::Effect(effect));
         restore_beside_cards(&snapshot, &mut apply)?;
         restore_passing(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_transactions(&snapshot, first.0, scope, &mut apply)?;
@@ -192,12 +192,12 @@ fn restore_answers(
     let first = first.max(transactions.first_authorized(applied_at.plus(1 - longest))?);
     let table = snapshot.table(ANSWERS.definition())?;
     let first_record = first_given(&table, since)?;
-    let renewed = Renewed::load(&table, first_record, &transactions, first, applied_at)?;
+    let renewed = RenewedKeys::load(&table, first_record, &transactions, first, applied_at)?;
     let mut stored = table.range(first_record..)?;
     let mut next = next_answer(&mut stored)?;
     let mut hand_on = |place, at: Timestamp, answer: RememberedAnswer| {
         if answer.expires_at > applied_at && !renewed.has_later(&answer, at) {
-            visit(Restored::Answer { place, answer: Box::new(answer) });
+            visit(RestoredPart::Answer { place, answer: Box::new(answer) });
         }
     };
     transactions.each(first..u64::MAX, |_, row, _| {
@@ -246,9 +246,9 @@ fn next_answer(
 
 /// Keys whose newest answer has ended, while an older one of a longer life has not: a key finds its
 /// newest answer or none.
-struct Renewed(BTreeMap<DuplicateKey, Timestamp>);
+struct RenewedKeys(BTreeMap<DuplicateKey, Timestamp>);
 
-impl Renewed {
+impl RenewedKeys {
     fn load(
         answers: &ReadOnlyTable<u64, &'static [u8]>,
         first_record: u64,

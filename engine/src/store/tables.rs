@@ -92,7 +92,7 @@ impl<K: Key + 'static, T> RowTable<K, T> {
 }
 
 /// A value that a packed layout gives, not a row of `rows`.
-pub(super) enum Packed {}
+pub(super) enum PackedLayout {}
 
 pub(super) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 pub(super) const META_FORMAT: &str = "format";
@@ -133,20 +133,20 @@ rows! {
     COMPANIES: u32 => Company = "companies";
     ACCOUNTS: u32 => Account = "accounts";
     ACCOUNT_BALANCES: u32 => AccountBalances = "account_balances";
-    CARDS: u32 => Packed = "cards";
-    CARD_USAGES: u32 => Packed = "card_usages";
+    CARDS: u32 => PackedLayout = "cards";
+    CARD_USAGES: u32 => PackedLayout = "card_usages";
     CARD_ATTEMPTS: u32 => Vec<Timestamp> = "card_attempts";
     CREDENTIAL_FAILURES: u32 => CredentialFailures = "credential_failures";
-    TRANSACTION_CHANGES: u64 => Packed = "transaction_changes";
-    INCREMENTS: IncrementKey => Packed = "increments";
+    TRANSACTION_CHANGES: u64 => PackedLayout = "transaction_changes";
+    INCREMENTS: IncrementKey => PackedLayout = "increments";
     ANSWERS: u64 => StoredAnswer = "answers";
     NETWORK_LOG: RecordPlace => NetworkLogEntry = "network_log";
     TRANSACTION_TAGS: u64 => TagChanges = "transaction_tags";
     COMPANY_SSO: u32 => SingleSignOn = "company_sso";
     KEYED_ANSWERS: [u8; 32] => KeyedAnswer = "keyed_answers";
     AUDIT_EVENTS: (u32, u64) => AuditEvent = "audit_events";
-    EVENT_BLOCKS: u64 => Packed = "event_blocks";
-    DAY_FIGURES: (u32, u32) => Packed = "day_figures";
+    EVENT_BLOCKS: u64 => PackedLayout = "event_blocks";
+    DAY_FIGURES: (u32, u32) => PackedLayout = "day_figures";
 }
 
 macro_rules! indexes {
@@ -244,15 +244,15 @@ pub(super) fn copy_all(
     from: &redb::ReadTransaction,
     to: &redb::Database,
 ) -> Result<(), StoreError> {
-    each_table(&Copying { from, to })
+    each_table(&TableCopy { from, to })
 }
 
-struct Copying<'a> {
+struct TableCopy<'a> {
     from: &'a redb::ReadTransaction,
     to: &'a redb::Database,
 }
 
-impl TableVisitor for Copying<'_> {
+impl TableVisitor for TableCopy<'_> {
     fn visit<K: Key + 'static, V: redb::Value + 'static>(
         &self,
         table: TableDefinition<'static, K, V>,

@@ -13,7 +13,7 @@ type AccessListener = Box<dyn Fn(RecordSeq) + Send + Sync>;
 
 /// The purpose of a wait, the one with more time first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Awaiting {
+pub enum WaitPurpose {
     /// A read of what others did.
     Read,
     /// A read of a change that was made just now.
@@ -23,7 +23,7 @@ pub enum Awaiting {
 /// The newest record that reads see, and the waiters for a later one.
 pub struct Watermark {
     applied: AtomicU64,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitList>,
     /// Rung when somebody begins to wait.
     projector: Bell,
     /// Listeners for changes of access.
@@ -31,8 +31,8 @@ pub struct Watermark {
 }
 
 #[derive(Default)]
-struct Waiting {
-    wakes: BTreeMap<(RecordSeq, u64), (Awaiting, Wake)>,
+struct WaitList {
+    wakes: BTreeMap<(RecordSeq, u64), (WaitPurpose, Wake)>,
     /// Listeners that wait for the next record, whichever it is.
     followers: Vec<Wake>,
     taken: u64,
@@ -72,7 +72,7 @@ impl Watermark {
     /// Calls `wake` once reads see record `seq`: at once where they do already, else on the
     /// projector's thread. A stopped projection calls it at once, too, so that nobody waits in
     /// vain: `applied` tells which.
-    pub fn on_reached(&self, seq: RecordSeq, awaiting: Awaiting, wake: Wake) {
+    pub fn on_reached(&self, seq: RecordSeq, awaiting: WaitPurpose, wake: Wake) {
         let mut waiting = self.waiting.lock();
         // INVARIANT: `applied` rises under this lock, so no wake is filed after its turn.
         if self.applied() >= seq || waiting.is_closed {
@@ -120,7 +120,7 @@ impl Watermark {
 
     /// The most urgent purpose of a wait for a record that reads do not see yet.
     /// Cost: O(waiters).
-    pub(super) fn awaiting(&self) -> Option<Awaiting> {
+    pub(super) fn awaiting(&self) -> Option<WaitPurpose> {
         self.waiting.lock().wakes.values().map(|(awaiting, _)| *awaiting).max()
     }
 
@@ -171,17 +171,17 @@ mod tests {
     fn wakes_come_when_their_record_is_visible_and_once() {
         let log = Arc::new(Mutex::new(Vec::new()));
         let watermark = Watermark::new(RecordSeq(5));
-        watermark.on_reached(RecordSeq(5), Awaiting::Read, note(&log, 5));
-        watermark.on_reached(RecordSeq(8), Awaiting::Read, note(&log, 8));
-        watermark.on_reached(RecordSeq(7), Awaiting::Read, note(&log, 7));
-        watermark.on_reached(RecordSeq(7), Awaiting::Read, note(&log, 70));
+        watermark.on_reached(RecordSeq(5), WaitPurpose::Read, note(&log, 5));
+        watermark.on_reached(RecordSeq(8), WaitPurpose::Read, note(&log, 8));
+        watermark.on_reached(RecordSeq(7), WaitPurpose::Read, note(&log, 7));
+        watermark.on_reached(RecordSeq(7), WaitPurpose::Read, note(&log, 70));
         assert_eq!(*log.lock(), [5]);
         watermark.publish(RecordSeq(7));
         assert_eq!((watermark.applied(), &log.lock()[..]), (RecordSeq(7), &[5, 7, 70][..]));
         watermark.publish(RecordSeq(6));
         assert_eq!(watermark.applied(), RecordSeq(7));
         watermark.close();
-        watermark.on_reached(RecordSeq(99), Awaiting::Read, note(&log, 99));
+        watermark.on_reached(RecordSeq(99), WaitPurpose::Read, note(&log, 99));
         assert_eq!((watermark.applied(), &log.lock()[1..]), (RecordSeq(7), &[7, 70, 8, 99][..]));
     }
 
@@ -193,7 +193,7 @@ mod tests {
             let log = Arc::clone(&log);
             watermark.on_access_change(move |seq| log.lock().push(place + seq.0));
         }
-        watermark.on_reached(RecordSeq(6), Awaiting::Read, note(&log, 6));
+        watermark.on_reached(RecordSeq(6), WaitPurpose::Read, note(&log, 6));
         watermark.tell_access_change(RecordSeq(6));
         assert_eq!(*log.lock(), [106, 206]);
         watermark.publish(RecordSeq(6));

@@ -29,7 +29,7 @@ use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::credential::{
-    ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
+    ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId, Timestamp};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
@@ -158,7 +158,7 @@ fn life_of_a_card(velocity: VelocityLimits) -> Vec<Command> {
             2,
             Minor(7_500),
             PresentedCredentials {
-                expiry: Some(Shown::new(ExpiryMonth(2601))),
+                expiry: Some(PresentedValue::new(ExpiryMonth(2601))),
                 ..Default::default()
             },
         ),

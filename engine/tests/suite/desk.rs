@@ -21,7 +21,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::{Awaiting, Pacing, Snapshot};
+use cardswitch_engine::store::{Pacing, Snapshot, WaitPurpose};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -139,7 +139,7 @@ impl Desk {
         let (reached, wait) = unbounded();
         let newest = self.engine.durable_seq();
         let wake = Box::new(move || reached.send(()).unwrap());
-        self.engine.watermark().on_reached(newest, Awaiting::Read, wake);
+        self.engine.watermark().on_reached(newest, WaitPurpose::Read, wake);
         wait.recv().unwrap();
         assert!(self.engine.watermark().applied() >= newest);
         self.engine.store().read().unwrap()

@@ -8,7 +8,7 @@ use cardswitch_engine::directory::exchanged_key::{
 };
 use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
 
-use crate::audited::events_of;
+use crate::audit_events::events_of;
 use crate::desk::Desk;
 use crate::members::Office;
 use crate::samples::admin;

@@ -9,7 +9,7 @@ use cardswitch_engine::directory::shared_link::{SharedLink, SharedLinkCommand};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
 
-use crate::audited::events_of;
+use crate::audit_events::events_of;
 use crate::members::Office;
 use crate::samples::company_id;
 use crate::shared_links::{card_id, link_id, new_link};

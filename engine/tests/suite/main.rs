@@ -3,7 +3,7 @@
 //! `model_tests` checks the shard against the reference model of `tests/sim`, on what its workload
 //! draws; `replay` folds what it journaled again, from records and from tables; `money` keeps the stories of found
 //! bugs; `running` drives the engine with all its threads; `members`, `people`, `requisitions`,
-//! `dimensions`, `shared_links`, `exchanged_keys`, `keyed` and `audited` are the tables of their rules; `texts` looks at their fields;
+//! `dimensions`, `shared_links`, `exchanged_keys`, `idempotency_keys` and `audit_events` are the tables of their rules; `texts` looks at their fields;
 //! `state_hashes` tells where programs of fixed seeds lead elsewhere. Random tests print their
 //! seed; `CARDSWITCH_SEED` repeats one and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
@@ -12,9 +12,9 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
-mod audited;
+mod audit_events;
 mod backups;
-mod bounded;
+mod bounded_memory;
 mod calendar;
 mod cards_at_once;
 mod desk;
@@ -22,7 +22,7 @@ mod dimensions;
 mod events;
 mod exchanged_keys;
 mod faults;
-mod keyed;
+mod idempotency_keys;
 mod leaving;
 mod looking;
 mod members;
@@ -30,7 +30,7 @@ mod model_tests;
 mod money;
 mod pan_key;
 mod people;
-mod recalled;
+mod recall;
 mod replay;
 mod requisitions;
 mod running;

@@ -21,7 +21,7 @@ use cardswitch_engine::shard::ShardState;
 use cardswitch_sim::audit::audit_state;
 
 use crate::driver::{Driver, id_mint};
-use crate::model::{IncrementDone, Model};
+use crate::model::{IncrementOutcome, Model};
 use crate::names::Names;
 use crate::rng::{DEFAULT_SEED, Rng, number_from_environment};
 use crate::shrink::{Failure, failure_of, shrink};
@@ -197,7 +197,7 @@ fn audit_increments(pair: &Pair) {
         _ => None,
     });
     let decisions: Vec<_> = decisions.collect();
-    let done = |decision: &IncrementDecision| IncrementDone {
+    let done = |decision: &IncrementDecision| IncrementOutcome {
         seq: decision.transaction.0,
         at: decision.decided_at.0,
         amount: decision.amount.0,

@@ -13,7 +13,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::pan_key::{PanGeneration, PanGenerations};
 use cardswitch_engine::limits;
 
-use crate::audited::events_of;
+use crate::audit_events::events_of;
 use crate::desk::{CARD, Desk};
 use crate::members::Office;
 use crate::samples::{admin, company_id, new_card, resealed, sealed_under};

@@ -8,7 +8,7 @@ use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::journal::testing::FaultyBackend;
 use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
 use cardswitch_engine::shard::{ReplayedRecord, ShardState, TransactionRoom};
-use cardswitch_engine::store::{CommitKind, Projection, RestoreScope, Restored, Store};
+use cardswitch_engine::store::{CommitKind, Projection, RestoreScope, RestoredPart, Store};
 
 use crate::driver::Driver;
 use crate::model::{Model, Transfer};
@@ -37,10 +37,10 @@ fn fold(state: &mut ShardState, records: &[Record]) {
 /// The state that the tables of `store` hold.
 fn restore(store: &Store) -> ShardState {
     let mut state = ShardState::default();
-    let mut visit = |restored: Restored<'_>| match restored {
-        Restored::Effect(effect) => state.apply(&effect),
-        Restored::Card(card) => state.take_in_card(&card.profile, card.record),
-        Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
+    let mut visit = |restored: RestoredPart<'_>| match restored {
+        RestoredPart::Effect(effect) => state.apply(&effect),
+        RestoredPart::Card(card) => state.take_in_card(&card.profile, card.record),
+        RestoredPart::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
     };
     let checkpoint = store.restore(RestoreScope::Whole, &mut visit).unwrap();
     state.resume_from(

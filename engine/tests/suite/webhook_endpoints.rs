@@ -13,7 +13,7 @@ use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::limits;
 use uuid::Uuid;
 
-use crate::audited::events_of;
+use crate::audit_events::events_of;
 use crate::members::Office;
 use crate::people::new_app;
 use crate::samples::{app_id, company_id};
@@ -149,9 +149,9 @@ fn whoever_disabled_an_endpoint_is_known() {
         is_enabled: Some(true),
         ..gone(&known.url, known.enabled_at)
     };
-    type Asking = fn(&WebhookEndpoint, Timestamp) -> WebhookEndpointChanges;
+    type ChangeCase = fn(&WebhookEndpoint, Timestamp) -> WebhookEndpointChanges;
     // Changes one after the other, each with the state after it.
-    let rows: [(Asking, EndpointState); 12] = [
+    let rows: [(ChangeCase, EndpointState); 12] = [
         (elsewhere, Enabled),
         (now, Disabled(Gone)),
         (now, Disabled(Gone)),

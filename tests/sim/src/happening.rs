@@ -15,7 +15,7 @@ pub(crate) enum Action {
 
 /// A happening of now and then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rare {
+pub(crate) enum RareEvent {
     ClockBack,
     ClockLeap,
     Audit,

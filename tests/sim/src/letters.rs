@@ -65,7 +65,7 @@ enum Standing {
 }
 
 /// A letter as the world knows it.
-struct LetterOwed {
+struct LetterRecord {
     urgency: Urgency,
     standing: Standing,
     /// The time at which it may be sent. Only where it waits.
@@ -82,7 +82,7 @@ struct LetterWorld {
     queue: MailQueue,
     sending: MailSending,
     now: Duration,
-    book: BTreeMap<Uuid, LetterOwed>,
+    book: BTreeMap<Uuid, LetterRecord>,
     /// The server is left alone until then; the length of the last wait.
     pause: Option<(Duration, Duration)>,
     marks: Marks,
@@ -136,7 +136,7 @@ impl LetterWorld {
 
     fn note(&mut self, id: Uuid, urgency: Urgency, standing: Standing) {
         let (tries, due) = (Tries::default(), self.now);
-        let owed = LetterOwed { urgency, standing, due, tries, taken: 0, is_given_up: false };
+        let owed = LetterRecord { urgency, standing, due, tries, taken: 0, is_given_up: false };
         self.book.insert(id, owed);
     }
 
@@ -197,11 +197,11 @@ impl LetterWorld {
         if let Some((until, _)) = self.pause.filter(|(until, _)| *until > self.now) {
             return NextLetter::At(until);
         }
-        let waits = |owed: &LetterOwed| owed.standing == Standing::Waits;
+        let waits = |owed: &LetterRecord| owed.standing == Standing::Waits;
         let waiting = || self.book.iter().filter(|(_, owed)| waits(owed));
         let due = waiting().filter(|(_, owed)| owed.due <= self.now);
         let order =
-            |(id, owed): &(&Uuid, &LetterOwed)| (owed.urgency == Urgency::InTurn, owed.due, **id);
+            |(id, owed): &(&Uuid, &LetterRecord)| (owed.urgency == Urgency::InTurn, owed.due, **id);
         match due.min_by_key(order) {
             Some((id, owed)) => NextLetter::Due(*id, owed.tries),
             None => {

@@ -8,7 +8,7 @@ use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 
-use crate::happening::{Action, Part, Rare};
+use crate::happening::{Action, Part, RareEvent};
 use crate::rng::Rng;
 
 /// The rates of one world.
@@ -17,7 +17,7 @@ pub(crate) struct Rates {
     /// The weight of each part's moves, and of a sending, beside the others.
     weights: Vec<(Action, u64)>,
     /// How often each rare thing happens in the whole world. Units: hundredths.
-    rare: Vec<(Rare, u64)>,
+    rare: Vec<(RareEvent, u64)>,
     /// The number of sendings in the whole world.
     sends: u64,
     /// So many commands are sent together at most.
@@ -51,12 +51,12 @@ impl Rates {
         Self {
             weights,
             rare: vec![
-                (Rare::Crash, rng.below(201)),
-                (Rare::Restart, rng.below(81)),
-                (Rare::BreakDisk, rng.below(61)),
-                (Rare::ClockBack, rng.below(1_001)),
-                (Rare::ClockLeap, rng.below(501)),
-                (Rare::Audit, 500),
+                (RareEvent::Crash, rng.below(201)),
+                (RareEvent::Restart, rng.below(81)),
+                (RareEvent::BreakDisk, rng.below(61)),
+                (RareEvent::ClockBack, rng.below(1_001)),
+                (RareEvent::ClockLeap, rng.below(501)),
+                (RareEvent::Audit, 500),
             ],
             sends: 2 * length / (burst + 1) + 1,
             burst,
@@ -77,7 +77,7 @@ impl Rates {
     pub(crate) fn with_small_batches(mut self, mut rng: Rng) -> Self {
         if rng.chance(50) {
             self.commits = CommitLimits { batch_bytes: 1 << rng.below(12), in_place_bytes: 0 };
-            self.rare.push((Rare::BreakDisk, rng.below(401)));
+            self.rare.push((RareEvent::BreakDisk, rng.below(401)));
             self.failed_syncs = 10;
             let slow = 1 << rng.below(6);
             for (action, weight) in &mut self.weights {
@@ -95,7 +95,7 @@ impl Rates {
     }
 
     /// Draws the rare happening in place of a sending, if there is one.
-    pub(crate) fn next_rare(&self, rng: &mut Rng) -> Option<Rare> {
+    pub(crate) fn next_rare(&self, rng: &mut Rng) -> Option<RareEvent> {
         pick(&self.rare, rng.below(100 * self.sends))
     }
 }

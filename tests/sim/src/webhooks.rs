@@ -14,7 +14,7 @@ use cardswitch_dispatch::deliveries::{
     AttemptResult, Bodies, Deliveries, DeliveriesError, Failure,
 };
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, Done, Now, Order, Places, Progress, Request, RequestReport, Tools,
+    Dispatcher, EndedRequest, Order, Places, Progress, Request, RequestReport, StepContext, Tools,
 };
 use cardswitch_dispatch::lane::Health;
 use cardswitch_engine::command::Command;
@@ -75,13 +75,13 @@ enum Mood {
 enum Flight {
     Unsent(Box<Request>),
     /// It arrives, and then the dispatcher learns of it, if it has not given it up.
-    Arriving(Letter, Option<(Box<Done>, AttemptResult)>),
+    Arriving(Letter, Option<(Box<EndedRequest>, AttemptResult)>),
     /// It has ended; without a result there was nothing to tell.
-    Ending(Box<Done>, Option<AttemptResult>),
+    Ending(Box<EndedRequest>, Option<AttemptResult>),
 }
 
 /// The dispatcher and the file below it.
-struct Running {
+struct DispatcherRun {
     dispatcher: Dispatcher,
     deliveries: Arc<Deliveries>,
     uptime: Duration,
@@ -92,7 +92,7 @@ pub(crate) struct Webhooks {
     rng: Rng,
     rates: WebhookRates,
     /// None while the switch is down, and before its tables show the record `awaited`.
-    running: Option<Running>,
+    running: Option<DispatcherRun>,
     awaited: RecordSeq,
     flights: Vec<Flight>,
     /// The receivers' moods, by the number of the endpoint.
@@ -177,7 +177,7 @@ impl Webhooks {
         &mut self,
         engine: &Engine,
         disk: &FaultyBackend,
-    ) -> Result<Running, DeliveriesError> {
+    ) -> Result<DispatcherRun, DeliveriesError> {
         let file = disk.clone();
         let storage = move || Ok(SharedBackend::new(file.clone()));
         let (ids, series) = (Arc::clone(&self.drawn), Arc::clone(&self.drawn));
@@ -196,7 +196,7 @@ impl Webhooks {
         self.marks.pass_if(Mark::EventLogCut, is_cut);
         let followed = kept.followed.unwrap_or_default().number;
         self.book.begin_run(kept.lanes.iter().map(|(id, _)| *id).collect(), followed);
-        Ok(Running { dispatcher, deliveries, uptime: Duration::ZERO })
+        Ok(DispatcherRun { dispatcher, deliveries, uptime: Duration::ZERO })
     }
 
     /// The switch goes down, with what is on its way: it arrives, or it does not.
@@ -450,7 +450,7 @@ impl Webhooks {
         self.flights.push(Flight::Arriving(letter, Some((done, result))));
     }
 
-    fn end(&mut self, mut done: Done, result: Option<AttemptResult>, engine: &Engine) {
+    fn end(&mut self, mut done: EndedRequest, result: Option<AttemptResult>, engine: &Engine) {
         let is_given_up = self.book.end(&done, result.as_ref());
         self.marks.pass_if(Mark::WebhookGivenUp, is_given_up);
         done.report = RequestReport { result, duration_ms: 1, bodies: Bodies::NONE };
@@ -466,7 +466,7 @@ impl Webhooks {
     }
 
     fn save(&mut self, engine: &Engine) {
-        let Running { dispatcher, deliveries, uptime } = self.running.as_mut().unwrap();
+        let DispatcherRun { dispatcher, deliveries, uptime } = self.running.as_mut().unwrap();
         let Some(changes) = dispatcher.take_changes(*uptime) else { return };
         let outcome = deliveries.save(&changes).map_err(|error| error.to_string());
         self.marks.pass_if(Mark::WebhooksUnsaved, outcome.is_err());
@@ -542,9 +542,9 @@ impl Webhooks {
     }
 }
 
-fn now(engine: &Engine, ahead: i64, uptime: Duration) -> Now<'_> {
+fn now(engine: &Engine, ahead: i64, uptime: Duration) -> StepContext<'_> {
     let time = Timestamp(engine.clock().now().0 + ahead);
-    Now { tables: engine.store(), time, uptime }
+    StepContext { tables: engine.store(), time, uptime }
 }
 
 /// The next id of a kind.

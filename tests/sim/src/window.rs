@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::journal::chain::seal_barrier;
-use cardswitch_engine::journal::window::{Appended, ChainWindow, WindowError, WindowTip, WriterId};
+use cardswitch_engine::journal::window::{
+    AppendOutcome, ChainWindow, WindowError, WindowTip, WriterId,
+};
 use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, StoredBatch};
 use parking_lot::Mutex;
 
@@ -19,11 +21,11 @@ const GHOSTS: u128 = 1 << 64;
 /// A connection of one run of one node.
 #[derive(Clone)]
 pub(crate) struct SimulatedWindow {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<WindowModel>>,
     writer: WriterId,
 }
 
-struct Shared {
+struct WindowModel {
     rng: Rng,
     tip: WindowTip,
     batches: BTreeMap<u64, Vec<u8>>,
@@ -59,7 +61,7 @@ impl SimulatedWindow {
         let marks = Marks::default();
         let next_writer = 1;
         Self {
-            shared: Arc::new(Mutex::new(Shared {
+            shared: Arc::new(Mutex::new(WindowModel {
                 rng,
                 tip,
                 batches,
@@ -94,7 +96,7 @@ impl SimulatedWindow {
     }
 }
 
-impl Shared {
+impl WindowModel {
     /// The acts of others before a request arrives.
     fn let_others_act(&mut self) {
         while !self.late.is_empty() && self.rng.chance(30) {
@@ -150,7 +152,7 @@ impl ChainWindow for SimulatedWindow {
         &mut self,
         after: &WindowTip,
         batches: &[SealedBatch],
-    ) -> Result<Appended, WindowError> {
+    ) -> Result<AppendOutcome, WindowError> {
         let mut shared = self.shared.lock();
         shared.let_others_act();
         assert!(
@@ -173,7 +175,7 @@ impl ChainWindow for SimulatedWindow {
             }
             return Err(silence());
         }
-        Ok(if shared.write(&request) { Appended::Written } else { Appended::Refused })
+        Ok(if shared.write(&request) { AppendOutcome::Written } else { AppendOutcome::Refused })
     }
 
     fn read_from(

@@ -30,7 +30,7 @@ use sha2::{Digest, Sha256};
 use crate::audit::{audit_reads, audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
-use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, Rare};
+use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, RareEvent};
 use crate::marks::{Mark, Marks};
 use crate::model::{DAY, Model};
 use crate::nodes::{Machine, Nodes};
@@ -97,7 +97,7 @@ impl ReplyPort for Tray {
 
 /// A command that was executed.
 #[derive(Clone, Copy, Debug)]
-struct Executed {
+struct ExecutedCommand {
     tag: u64,
     at: Timestamp,
     /// The newest record then.
@@ -105,11 +105,11 @@ struct Executed {
 }
 
 #[derive(Clone, Default)]
-struct Executions(Arc<Mutex<VecDeque<Executed>>>);
+struct Executions(Arc<Mutex<VecDeque<ExecutedCommand>>>);
 
 impl Witness for Executions {
     fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq) {
-        self.0.lock().push_back(Executed { tag, at, last_seq });
+        self.0.lock().push_back(ExecutedCommand { tag, at, last_seq });
     }
 }
 
@@ -142,7 +142,7 @@ struct World {
     /// The commands that were sent and not answered.
     sent: BTreeMap<u64, Command>,
     /// The commands that were executed and answered with an unknown outcome.
-    unknown: Vec<Executed>,
+    unknown: Vec<ExecutedCommand>,
     /// The commands that will be sent again.
     to_retry: VecDeque<Command>,
     /// The newest acknowledged record.
@@ -271,16 +271,16 @@ impl World {
             Action::Send if self.sent.len() >= self.rates.in_flight => Happening::Step(Part::Shard),
             Action::Send => match self.rates.next_rare(&mut self.rng) {
                 None => self.draw_commands(),
-                Some(Rare::ClockBack) => {
+                Some(RareEvent::ClockBack) => {
                     self.skew = self.rng.between(0, DAY);
                     Happening::ClockBack(self.skew)
                 }
-                Some(Rare::ClockLeap) => Happening::ClockLeap(self.rng.between(0, DAY)),
-                Some(Rare::Audit) => Happening::Audit,
-                Some(Rare::Restart) if self.nodes.is_some() => Happening::FailOver(None),
-                Some(Rare::Restart) => Happening::Restart,
-                Some(Rare::Crash) => self.draw_end(),
-                Some(Rare::BreakDisk) => self.draw_fault(),
+                Some(RareEvent::ClockLeap) => Happening::ClockLeap(self.rng.between(0, DAY)),
+                Some(RareEvent::Audit) => Happening::Audit,
+                Some(RareEvent::Restart) if self.nodes.is_some() => Happening::FailOver(None),
+                Some(RareEvent::Restart) => Happening::Restart,
+                Some(RareEvent::Crash) => self.draw_end(),
+                Some(RareEvent::BreakDisk) => self.draw_fault(),
             },
         }
     }
@@ -457,7 +457,7 @@ impl World {
         }
     }
 
-    fn take_answer(&mut self, executed: Executed, mut reply: Reply) {
+    fn take_answer(&mut self, executed: ExecutedCommand, mut reply: Reply) {
         let command = self.sent.remove(&executed.tag).unwrap();
         if let Reply::Done(seq) = &mut reply {
             *seq = RecordSeq(0);
@@ -470,7 +470,7 @@ impl World {
         self.story.commands += 1;
     }
 
-    fn apply(&mut self, executed: Executed, command: &Command) -> Reply {
+    fn apply(&mut self, executed: ExecutedCommand, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
         self.modelled = (executed.last_seq, executed.at);
         self.model.expect(executed.at.0, command)

@@ -6,7 +6,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::Store;
 
-use super::{Dispatcher, Now};
+use super::{Dispatcher, StepContext};
 use crate::deliveries::{Changes, KeptLane};
 use crate::desk::Desk;
 use crate::lane::Lane;
@@ -72,7 +72,12 @@ impl Dispatcher {
 
     /// Notes that changes are written down, or that they are not because of a fault: then they are
     /// among the next.
-    pub fn end_save(&mut self, changes: Changes, outcome: Result<(), String>, now: Now<'_>) {
+    pub fn end_save(
+        &mut self,
+        changes: Changes,
+        outcome: Result<(), String>,
+        now: StepContext<'_>,
+    ) {
         self.save_at = now.uptime + SAVE_INTERVAL;
         let Err(fault) = outcome else {
             if self.unsaved_since.take().is_some() {

@@ -10,10 +10,10 @@ use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
-use super::{Dispatcher, Now, READ_PAUSE};
+use super::{Dispatcher, READ_PAUSE, StepContext};
 use crate::content::companies_of;
 use crate::deliveries::KeptLane;
-use crate::desk::{Desk, Missed};
+use crate::desk::{Desk, MissedEvents};
 use crate::lane::Lane;
 
 /// How often endpoints are read without a notice that they changed.
@@ -30,7 +30,7 @@ impl Dispatcher {
     }
 
     /// Looks at endpoints and rights as they are now.
-    pub(super) fn reload(&mut self, now: Now<'_>) {
+    pub(super) fn reload(&mut self, now: StepContext<'_>) {
         match now.tables.read().and_then(|snapshot| self.find_endpoints(&snapshot)) {
             Ok((found, last)) => {
                 self.is_stale = false;
@@ -49,7 +49,10 @@ impl Dispatcher {
     }
 
     /// The endpoints of the tables, and the place behind their newest event.
-    fn find_endpoints(&self, snapshot: &Snapshot) -> Result<(Vec<Found>, EventPlace), StoreError> {
+    fn find_endpoints(
+        &self,
+        snapshot: &Snapshot,
+    ) -> Result<(Vec<StoredEndpoint>, EventPlace), StoreError> {
         let followed = self.was_following().then_some(self.followed.number);
         let last = snapshot.event_place(snapshot.last_event()?)?;
         let settled = last.at.unwrap_or_default().plus(-SETTLED_US);
@@ -61,7 +64,7 @@ impl Dispatcher {
             let missed = desk.map(|desk| desk.missed(snapshot, &companies, upto));
             let missed = missed.transpose()?.unwrap_or_default();
             let turn = self.turn_of(snapshot, &endpoint, settled)?;
-            Ok(Found { endpoint, companies, missed, turn })
+            Ok(StoredEndpoint { endpoint, companies, missed, turn })
         });
         Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
     }
@@ -96,7 +99,7 @@ impl Dispatcher {
         !self.by_company.is_empty() || !self.kept.is_empty()
     }
 
-    fn take_endpoints(&mut self, found: Vec<Found>, last: EventPlace, now: Timestamp) {
+    fn take_endpoints(&mut self, found: Vec<StoredEndpoint>, last: EventPlace, now: Timestamp) {
         let was_following = self.was_following();
         let ids: BTreeSet<_> = found.iter().map(|found| found.endpoint.id).collect();
         let gone: Vec<_> = self.desks.keys().filter(|id| !ids.contains(id)).copied().collect();
@@ -104,7 +107,7 @@ impl Dispatcher {
             self.remove(id);
         }
         self.by_company.clear();
-        for Found { endpoint, companies, missed, turn } in found {
+        for StoredEndpoint { endpoint, companies, missed, turn } in found {
             let id = endpoint.id;
             if endpoint.is_enabled() {
                 for company in &companies {
@@ -143,10 +146,10 @@ impl Dispatcher {
 }
 
 /// An endpoint as the tables have it.
-struct Found {
+struct StoredEndpoint {
     endpoint: WebhookEndpoint,
     companies: Vec<CompanySlot>,
-    missed: Missed,
+    missed: MissedEvents,
     turn: Turn,
 }
 

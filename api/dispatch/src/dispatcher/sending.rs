@@ -8,11 +8,11 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
-use super::{Dispatcher, Now, ReplyTo, UNSAVED_MAX};
+use super::{Dispatcher, ReplyTo, StepContext, UNSAVED_MAX};
 use crate::content::{Content, message_id};
 use crate::deliveries::{Attempt, AttemptKind, AttemptResult, Bodies, Failure};
 use crate::desk::Desk;
-use crate::due::Line;
+use crate::endpoint_queue::Line;
 use crate::lane::{Entry, Fate, Message, Outcome};
 
 /// How many requests that callers wait for go to endpoints of one company.
@@ -33,7 +33,7 @@ pub struct Request {
     /// The engine's time.
     pub time: Timestamp,
     /// Its end, to be given back with the outcome.
-    pub done: Done,
+    pub done: EndedRequest,
 }
 
 /// The outcome of a request.
@@ -58,7 +58,7 @@ impl RequestReport {
 }
 
 /// A request that has ended.
-pub struct Done {
+pub struct EndedRequest {
     /// The endpoint.
     pub id: WebhookEndpointId,
     /// The attempt, without its outcome.
@@ -68,22 +68,22 @@ pub struct Done {
     /// The endpoint as it was then.
     pub tried: Arc<WebhookEndpoint>,
     /// The caller who waits for it; none where it was the lane's.
-    pub asked: Option<Asked>,
+    pub asked: Option<WaitingCaller>,
     /// Whether it has a place among those of failing receivers.
     pub was_failing: bool,
 }
 
 /// A caller who waits for the outcome of a request.
-pub struct Asked {
+pub struct WaitingCaller {
     company: CompanySlot,
     reply: ReplyTo<Option<Attempt>>,
 }
 
-cardswitch_engine::opaque!(Request, Done, Asked);
+cardswitch_engine::opaque!(Request, EndedRequest, WaitingCaller);
 
 impl Dispatcher {
     /// Sends messages that are due, as far as there are places.
-    pub(super) fn start_due(&mut self, now: Now<'_>) {
+    pub(super) fn start_due(&mut self, now: StepContext<'_>) {
         let bounds = self.tools.places;
         let free = [
             (Line::Healthy, bounds.healthy.saturating_sub(self.sending)),
@@ -108,15 +108,27 @@ impl Dispatcher {
             }
             let Message { id: message, entries, tries, .. } = message;
             let content = Content::Events(numbers_of(&entries));
-            let sent = Sent { id, kind: AttemptKind::Event, message, tries: tries + 1, content };
+            let sent = OutgoingMessage {
+                id,
+                kind: AttemptKind::Event,
+                message,
+                tries: tries + 1,
+                content,
+            };
             self.send(sent, None, was_failing, now);
         }
         self.refresh(id, now);
     }
 
-    fn send(&mut self, sent: Sent, asked: Option<Asked>, was_failing: bool, now: Timestamp) {
+    fn send(
+        &mut self,
+        sent: OutgoingMessage,
+        asked: Option<WaitingCaller>,
+        was_failing: bool,
+        now: Timestamp,
+    ) {
         let Some(desk) = self.desks.get(&sent.id) else { return };
-        let Sent { id, kind, message, tries, content } = sent;
+        let OutgoingMessage { id, kind, message, tries, content } = sent;
         let attempt = Attempt {
             id: (self.tools.ids)(now).unwrap_or(message),
             message,
@@ -133,13 +145,20 @@ impl Dispatcher {
             bodies: Bodies::NONE,
         };
         let (endpoint, tried) = (Arc::clone(&desk.endpoint), Arc::clone(&desk.endpoint));
-        let done = Done { id, attempt, report: RequestReport::NOT_SENT, tried, asked, was_failing };
+        let done = EndedRequest {
+            id,
+            attempt,
+            report: RequestReport::NOT_SENT,
+            tried,
+            asked,
+            was_failing,
+        };
         self.requests.push_back(Request { endpoint, content, message, tries, time: now, done });
     }
 
     /// Notes the outcome of a request.
-    pub fn end(&mut self, done: Done, now: Now<'_>) {
-        let Done { id, mut attempt, report, tried, asked, was_failing } = done;
+    pub fn end(&mut self, done: EndedRequest, now: StepContext<'_>) {
+        let EndedRequest { id, mut attempt, report, tried, asked, was_failing } = done;
         match (&asked, was_failing) {
             (Some(asked), _) => give_back(&mut self.sending_asked, asked.company),
             (None, true) => self.sending_failing -= 1,
@@ -202,7 +221,7 @@ impl Dispatcher {
     ) {
         let message = (self.tools.ids)(now).unwrap_or_default();
         let (kind, content) = (AttemptKind::Example, Content::Example);
-        self.send_asked(Sent { id, kind, message, tries: 1, content }, reply, now);
+        self.send_asked(OutgoingMessage { id, kind, message, tries: 1, content }, reply, now);
     }
 
     /// Sends the message of an attempt once more, and replies to the caller with the outcome.
@@ -223,25 +242,30 @@ impl Dispatcher {
             _ => Content::Again(events, at),
         };
         let (kind, tries) = (AttemptKind::Resent, tries.saturating_add(1));
-        self.send_asked(Sent { id, kind, message, tries, content }, reply, now);
+        self.send_asked(OutgoingMessage { id, kind, message, tries, content }, reply, now);
     }
 
     /// Sends a message for whose outcome a caller waits. With too many of these under way, no reply
     /// follows.
-    fn send_asked(&mut self, sent: Sent, reply: ReplyTo<Option<Attempt>>, now: Timestamp) {
+    fn send_asked(
+        &mut self,
+        sent: OutgoingMessage,
+        reply: ReplyTo<Option<Attempt>>,
+        now: Timestamp,
+    ) {
         let Some(desk) = self.desks.get(&sent.id) else {
             reply(None);
             return;
         };
         let company = desk.endpoint.company;
         if take_place(&mut self.sending_asked, company, self.tools.places.asked) {
-            self.send(sent, Some(Asked { company, reply }), false, now);
+            self.send(sent, Some(WaitingCaller { company, reply }), false, now);
         }
     }
 }
 
 /// A message to be sent.
-struct Sent {
+struct OutgoingMessage {
     id: WebhookEndpointId,
     kind: AttemptKind,
     message: Uuid,

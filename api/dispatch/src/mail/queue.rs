@@ -82,11 +82,11 @@ pub enum QueueError {
 #[derive(Debug)]
 pub struct MailQueue {
     disk: Arc<dyn Disk>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingLetters>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingLetters {
     /// Letters that go first.
     first: Turns,
     /// The other letters.
@@ -100,7 +100,7 @@ struct Waiting {
 /// Letters by when they are due.
 type Turns = BTreeMap<(Duration, Uuid), Tries>;
 
-impl Waiting {
+impl WaitingLetters {
     fn urgency_of(&self, id: Uuid) -> Urgency {
         if self.urgent.contains(&id) { Urgency::First } else { Urgency::InTurn }
     }
@@ -139,7 +139,7 @@ impl MailQueue {
         let files = held.len() + letters.len();
         let turns = |ids: &[Uuid]| ids.iter().map(|id| ((now, *id), Tries::default())).collect();
         let (in_turn, urgent) = (turns(&in_turn), first.iter().copied().collect());
-        let waiting = Waiting { first: turns(&first), in_turn, urgent, files };
+        let waiting = WaitingLetters { first: turns(&first), in_turn, urgent, files };
         Ok((Self { disk, waiting: Mutex::new(waiting) }, held))
     }
 

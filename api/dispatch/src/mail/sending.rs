@@ -91,15 +91,15 @@ impl MailSending {
             }
         }
         match after(outcome, tries, age, self.retry_wait) {
-            Then::Finished => {
+            LetterStep::Finished => {
                 tracing::debug!(letter = %id, "a letter was sent");
                 LetterFate::Over
             }
-            Then::GivenUp => {
+            LetterStep::GivenUp => {
                 tracing::error!(letter = %id, ?outcome, "a letter was given up");
                 LetterFate::Over
             }
-            Then::Again(tries, wait) => {
+            LetterStep::Again(tries, wait) => {
                 if matches!(outcome, MailOutcome::PutOff(_) | MailOutcome::Refused(_)) {
                     let wait_s = wait.as_secs();
                     tracing::warn!(letter = %id, ?outcome, wait_s, "a letter was put off");
@@ -158,17 +158,17 @@ fn may_be_read_later(error: &QueueError) -> bool {
 
 /// The next step of a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Then {
+enum LetterStep {
     Finished,
     GivenUp,
     Again(Tries, Duration),
 }
 
 /// The next step of a letter of that age after it was tried so often before.
-fn after(outcome: MailOutcome, before: Tries, age: Duration, first_wait: Duration) -> Then {
+fn after(outcome: MailOutcome, before: Tries, age: Duration, first_wait: Duration) -> LetterStep {
     let mut tries = before;
     let wait = match outcome {
-        MailOutcome::Taken => return Then::Finished,
+        MailOutcome::Taken => return LetterStep::Finished,
         // The server is waited for; the letter is none the later for it.
         MailOutcome::Unreached(_) => Duration::ZERO,
         MailOutcome::PutOff(_) | MailOutcome::Refused(_) => {
@@ -181,7 +181,7 @@ fn after(outcome: MailOutcome, before: Tries, age: Duration, first_wait: Duratio
         tries.refusals = before.refusals.saturating_add(1);
     }
     let is_over = age >= AGE_MAX || tries.refusals >= REFUSALS_MAX;
-    if is_over { Then::GivenUp } else { Then::Again(tries, wait) }
+    if is_over { LetterStep::GivenUp } else { LetterStep::Again(tries, wait) }
 }
 
 #[cfg(test)]
@@ -211,17 +211,17 @@ mod tests {
         use MailOutcome::{PutOff, Refused, Taken, Unreached};
         let young = Duration::from_secs(5);
         let rows = [
-            (Taken, tries(7, 2), young, Then::Finished),
-            (Taken, tries(0, 0), 2 * AGE_MAX, Then::Finished),
-            (PutOff(450), tries(0, 0), young, Then::Again(tries(1, 0), MINUTE)),
-            (PutOff(450), tries(3, 1), young, Then::Again(tries(4, 1), 8 * MINUTE)),
-            (PutOff(450), tries(9, 0), young, Then::Again(tries(10, 0), RETRY_WAIT_MAX)),
-            (PutOff(450), tries(99, 0), young, Then::Again(tries(100, 0), RETRY_WAIT_MAX)),
-            (PutOff(450), tries(1, 0), AGE_MAX, Then::GivenUp),
-            (Refused(550), tries(0, 0), young, Then::Again(tries(1, 1), MINUTE)),
-            (Refused(550), tries(5, 2), young, Then::GivenUp),
-            (Unreached("x"), tries(5, 2), young, Then::Again(tries(5, 2), Duration::ZERO)),
-            (Unreached("x"), tries(0, 0), AGE_MAX, Then::GivenUp),
+            (Taken, tries(7, 2), young, LetterStep::Finished),
+            (Taken, tries(0, 0), 2 * AGE_MAX, LetterStep::Finished),
+            (PutOff(450), tries(0, 0), young, LetterStep::Again(tries(1, 0), MINUTE)),
+            (PutOff(450), tries(3, 1), young, LetterStep::Again(tries(4, 1), 8 * MINUTE)),
+            (PutOff(450), tries(9, 0), young, LetterStep::Again(tries(10, 0), RETRY_WAIT_MAX)),
+            (PutOff(450), tries(99, 0), young, LetterStep::Again(tries(100, 0), RETRY_WAIT_MAX)),
+            (PutOff(450), tries(1, 0), AGE_MAX, LetterStep::GivenUp),
+            (Refused(550), tries(0, 0), young, LetterStep::Again(tries(1, 1), MINUTE)),
+            (Refused(550), tries(5, 2), young, LetterStep::GivenUp),
+            (Unreached("x"), tries(5, 2), young, LetterStep::Again(tries(5, 2), Duration::ZERO)),
+            (Unreached("x"), tries(0, 0), AGE_MAX, LetterStep::GivenUp),
         ];
         for (outcome, before, age, expected) in rows {
             let then = after(outcome, before, age, MINUTE);

@@ -1,8 +1,8 @@
 //! Opening a purchase: its authorization, advice or single message, and what the answer sets off.
 
-use super::due::Action;
-use super::live::{FirstAnswer, Live, Verdict, is_final};
-use super::{Conversation, Order, Outgoing, Part, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
+use super::due_action::Action;
+use super::live_purchase::{FirstAnswer, LivePurchase, Verdict, is_final};
+use super::{Conversation, Order, Part, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX, UnframedMessage};
 use crate::books::{EntryId, Event, Outcome};
 use crate::merchants::catalogue;
 use crate::message::{Answer, LaterKind, OpeningMessage};
@@ -11,7 +11,7 @@ use crate::report::RecentPurchase;
 use crate::traffic::{Fate, Opening, Payer, Plan};
 
 impl Conversation<'_> {
-    pub(super) fn open(&mut self, plan: Plan) -> Option<Outgoing> {
+    pub(super) fn open(&mut self, plan: Plan) -> Option<UnframedMessage> {
         if self.frontier == Some(plan.number) {
             self.frontier = None;
         }
@@ -24,9 +24,9 @@ impl Conversation<'_> {
         let message = OpeningMessage { plan: &plan, card, pan: &pan, identity, virtual_us };
         let (bytes, key) = (message.encode(false), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
-        self.live.insert(number, Live::new(plan, pan, identity, entry, bytes.clone()));
+        self.live.insert(number, LivePurchase::new(plan, pan, identity, entry, bytes.clone()));
         let (order, part) = (Order::MayBeOvertaken, Part { later: None, is_repeat: false });
-        let outgoing = Outgoing { bytes, due_us, lane: number, key, order, part };
+        let outgoing = UnframedMessage { bytes, due_us, lane: number, key, order, part };
         self.await_answer(&outgoing, None);
         self.schedule_from_opening(number);
         Some(outgoing)
@@ -87,7 +87,7 @@ impl Conversation<'_> {
         purchase: u64,
         marked: bool,
         due_us: u64,
-    ) -> Option<Outgoing> {
+    ) -> Option<UnframedMessage> {
         let virtual_us = self.virtual_us(due_us);
         let live = self.live.get(&purchase)?;
         let (card, identity) = (self.payer(&live.plan).0, live.identity);
@@ -97,7 +97,7 @@ impl Conversation<'_> {
         let key = message.key();
         self.tally.counts.duplicates += 1;
         let (order, part) = (Order::MayBeOvertaken, Part { later: None, is_repeat: marked });
-        let outgoing = Outgoing { bytes, due_us, lane: purchase, key, order, part };
+        let outgoing = UnframedMessage { bytes, due_us, lane: purchase, key, order, part };
         self.await_answer(&outgoing, None);
         self.release(purchase);
         Some(outgoing)

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 
-use super::live::{Live, Verdict};
+use super::live_purchase::{LivePurchase, Verdict};
 use super::opening::event_of;
 use super::{Conversation, Departure, Part, RRN_LIMIT, RRNS_A_PURCHASE};
 use crate::books::{ABSENT, Difference, Event, Outcome, State, World, carry};
@@ -18,10 +18,10 @@ use crate::merchants::{Merchant, catalogue};
 use crate::message::LaterKind;
 use crate::portfolio::Card;
 use crate::scenario::{
-    Credential, Expected, Money, Naming, Presentment, ScenarioFile, SetupFile, Span, StepFile,
-    Terms, write_scenario,
+    Credential, ExpectedAnswer, Money, Naming, Presentment, ScenarioFile, SetupFile, Span,
+    StepFile, Terms, write_scenario,
 };
-use crate::traffic::{Given, Opening, Plan, Reference};
+use crate::traffic::{CredentialChoice, Opening, Plan, Reference};
 
 /// Differences whose stories are compared for the shortest one.
 const STORIES_MAX: usize = 100;
@@ -59,7 +59,7 @@ impl Conversation<'_> {
     }
 
     /// The purchase that a difference is about, where it is about one that was kept.
-    fn purchase_of(&self, difference: &Difference) -> Option<(&Live, &[Departure])> {
+    fn purchase_of(&self, difference: &Difference) -> Option<(&LivePurchase, &[Departure])> {
         let rrn: u64 = difference.rrn.as_ref()?.parse().ok()?;
         let purchase = (rrn + RRN_LIMIT - self.first_rrn) % RRN_LIMIT / RRNS_A_PURCHASE;
         let live = self.live.get(&purchase).or_else(|| self.past.get(&purchase))?;
@@ -69,7 +69,7 @@ impl Conversation<'_> {
 
 /// A story as it is told.
 struct Teller<'a> {
-    live: &'a Live,
+    live: &'a LivePurchase,
     card: Option<&'a Card>,
     merchant: &'static Merchant,
     terms: Terms,
@@ -84,7 +84,7 @@ struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    fn new(live: &'a Live, card: Option<&'a Card>) -> Self {
+    fn new(live: &'a LivePurchase, card: Option<&'a Card>) -> Self {
         Self {
             live,
             card,
@@ -205,7 +205,7 @@ impl<'a> Teller<'a> {
     fn opening(&mut self) -> Result<StepFile, String> {
         let plan = &self.live.plan;
         let card = self.card.ok_or("nobody issued its card")?;
-        if plan.credentials.zip == Given::Wrong && card.zip.is_some() {
+        if plan.credentials.zip == CredentialChoice::Wrong && card.zip.is_some() {
             return Err("cards of scenarios have no ZIP code that could be wrong".to_owned());
         }
         let amount = self.money(plan.price.amount_minor);
@@ -250,11 +250,11 @@ impl<'a> Teller<'a> {
         let billing_minor = plan.price.billing_minor;
         let accepted = Outcome::Accepted { amount_minor: billing_minor };
         if self.is_overtaken() {
-            step.expect = Some(Expected::of_code(1000));
+            step.expect = Some(ExpectedAnswer::of_code(1000));
             return Ok(Outcome::Refused);
         }
         if let Some(code) = own_refusal(plan, self.merchant, step) {
-            step.expect = Some(Expected::of_code(code));
+            step.expect = Some(ExpectedAnswer::of_code(code));
             return Ok(Outcome::Refused);
         }
         let heard = self.live.verdict.map_or((accepted, 0), |heard| (heard.outcome, heard.code));
@@ -265,7 +265,7 @@ impl<'a> Teller<'a> {
             }
             (Outcome::Refused, code) => {
                 self.cause(code, plan.partial)?;
-                step.expect = Some(Expected::of_code(code));
+                step.expect = Some(ExpectedAnswer::of_code(code));
             }
             (Outcome::NotTaken | Outcome::RefusedPerhapsRecorded, code) => {
                 return Err(format!("the switch refused it: {code}"));
@@ -360,11 +360,11 @@ impl<'a> Teller<'a> {
         match (self.purchase.state, heard) {
             // Nothing is there yet, and the switch has to remember that.
             (State::Absent, _) if is_reversal => {
-                step.expect = Some(Expected::of_reason("not_found"));
+                step.expect = Some(ExpectedAnswer::of_reason("not_found"));
                 Ok(accepted)
             }
             (State::Declined, _) if is_reversal => {
-                step.expect = Some(Expected::of_code(1000));
+                step.expect = Some(ExpectedAnswer::of_code(1000));
                 Ok(accepted)
             }
             (_, None | Some(Verdict { outcome: Outcome::Accepted { .. }, code: 0 })) => {
@@ -376,7 +376,7 @@ impl<'a> Teller<'a> {
                 let held_minor = self.purchase.held_minor + message.held_minor;
                 let below = Money::of_account(signed(held_minor) - 1);
                 self.terms.amount.get_or_insert(below);
-                step.expect = Some(Expected::of_code(1502));
+                step.expect = Some(ExpectedAnswer::of_code(1502));
                 Ok(Outcome::Refused)
             }
             (_, Some(Verdict { outcome: Outcome::Accepted { .. }, code })) => Err(format!(
@@ -425,9 +425,9 @@ impl Departure {
 fn wrong_credentials(plan: &Plan, card: &Card) -> Vec<Credential> {
     let given = plan.credentials;
     let all = [
-        (Credential::Expiry, given.expiry == Given::Wrong),
-        (Credential::Pin, given.pin == Given::Wrong && card.pin.is_some()),
-        (Credential::Cvv, given.cvv == Given::Wrong && card.cvv.is_some()),
+        (Credential::Expiry, given.expiry == CredentialChoice::Wrong),
+        (Credential::Pin, given.pin == CredentialChoice::Wrong && card.pin.is_some()),
+        (Credential::Cvv, given.cvv == CredentialChoice::Wrong && card.cvv.is_some()),
     ];
     all.into_iter().filter(|(_, is_wrong)| *is_wrong).map(|(credential, _)| credential).collect()
 }

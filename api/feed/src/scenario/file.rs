@@ -111,7 +111,7 @@ pub(crate) struct StepFile {
     pub(crate) to: Option<Terms>,
 
     // Expectations.
-    pub(crate) expect: Option<Expected>,
+    pub(crate) expect: Option<ExpectedAnswer>,
     pub(crate) approved: Option<Money>,
     pub(crate) balance: Option<Money>,
     pub(crate) daily_balance: Option<Money>,
@@ -164,12 +164,12 @@ pub(crate) struct Presentment {
 
 /// The answer that is expected: a response code, a reason, or both, as `1000 reversed_before`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedAnswer {
     pub(crate) code: Option<u16>,
     pub(crate) reason: Option<String>,
 }
 
-impl Expected {
+impl ExpectedAnswer {
     /// The default expectation: success.
     pub(crate) const APPROVED: Self = Self { code: Some(0), reason: None };
 
@@ -196,7 +196,7 @@ impl Expected {
     }
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.code, &self.reason) {
             (Some(code), Some(reason)) => write!(f, "{code} {reason}"),
@@ -313,7 +313,7 @@ as_text! {
     Span: "a span of time such as \"90m\" or \"8d\"",
     TimeOfDay: "a time of day such as \"17:00\"",
     Presentment: "a presentment number such as \"1/2\"",
-    Expected: "a response code, a reason, or both as \"1000 reversed_before\"",
+    ExpectedAnswer: "a response code, a reason, or both as \"1000 reversed_before\"",
 }
 
 #[cfg(test)]
@@ -343,10 +343,10 @@ mod tests {
     #[test]
     fn an_expectation_is_a_code_a_reason_or_both() {
         for text in ["0", "1502", "not_found", "1000 reversed_before"] {
-            assert_eq!(Expected::parse(text).unwrap().to_string(), text);
+            assert_eq!(ExpectedAnswer::parse(text).unwrap().to_string(), text);
         }
         for text in ["", "Not found", "1000 Late", "99999", "1000 a b"] {
-            assert_eq!(Expected::parse(text), None, "{text}");
+            assert_eq!(ExpectedAnswer::parse(text), None, "{text}");
         }
     }
 }

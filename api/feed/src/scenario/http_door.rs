@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::act::Act;
-use super::asked::{Answered, Asked, Known};
 use super::file::{Credential, Naming, Presentment};
 use super::iso_door::WRONG_PIN;
 use super::money::Money;
+use super::step_request::{StepAnswer, StepRequest, TransactionIds};
 use super::switch_api::{HttpAnswer, SwitchApi};
 use crate::FeedError;
 use crate::merchants::catalogue;
@@ -14,7 +14,10 @@ use crate::message::{Identity, acquirer, given, given_expiry, transmission_time}
 
 /// Sends what is asked and waits for the answer. Its key makes the same message a repeat.
 /// Errors: a broken connection.
-pub(super) fn ask(api: &mut SwitchApi<'_>, asked: &Asked<'_>) -> Result<Answered, FeedError> {
+pub(super) fn ask(
+    api: &mut SwitchApi<'_>,
+    asked: &StepRequest<'_>,
+) -> Result<StepAnswer, FeedError> {
     let Identity { rrn, stan, .. } = asked.identity;
     let key = format!("{rrn:012}-{stan}");
     let answer = api.ask((place(asked.act), &key), &body(asked))?;
@@ -32,7 +35,7 @@ const fn place(act: Act) -> &'static str {
     }
 }
 
-fn body(asked: &Asked<'_>) -> Value {
+fn body(asked: &StepRequest<'_>) -> Value {
     let (act, details) = (asked.act, asked.details);
     let decimal = |money: Money| json!(money.decimal());
     let mut body = Map::new();
@@ -77,7 +80,7 @@ fn body(asked: &Asked<'_>) -> Value {
 }
 
 /// The reference number of the message, and its names for the transaction that it is about.
-fn naming(asked: &Asked<'_>) -> Vec<(&'static str, String)> {
+fn naming(asked: &StepRequest<'_>) -> Vec<(&'static str, String)> {
     let rrn = |rrn: u64| ("rrn", format!("{rrn:012}"));
     let own = rrn(asked.identity.rrn);
     let Some(original) = &asked.original else { return vec![own] };
@@ -129,7 +132,7 @@ fn merchant(slot: u16) -> Value {
 }
 
 /// The content of an answer; an error of the door has its status and its code.
-pub(super) fn answered(answer: &HttpAnswer) -> Answered {
+pub(super) fn answered(answer: &HttpAnswer) -> StepAnswer {
     let HttpAnswer { status, body } = answer;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let code = body["response_code"].as_u64().and_then(|code| u16::try_from(code).ok());
@@ -140,12 +143,12 @@ pub(super) fn answered(answer: &HttpAnswer) -> Answered {
         .filter(|_| code != 0);
     let money = |value: &Value| Money::parse_any(&value.to_string());
     let authorization_id = body["authorization_id"].as_str();
-    Answered {
+    StepAnswer {
         code,
         reason,
         approved: money(&body["approved_amount"]).filter(|_| code == 0),
         balance: money(&body["allowance_balance"]),
-        known: Known {
+        known: TransactionIds {
             authorization_id: authorization_id.and_then(|id| id.as_bytes().try_into().ok()),
             transaction_id: text(&body["transaction_id"]),
         },

@@ -11,10 +11,10 @@ use cardswitch_iso8583::{
 
 use super::ScenarioOptions;
 use super::act::Act;
-use super::asked::{Answered, Asked, Known, Original};
 use super::file::{Credential, Naming};
 use super::money::Money;
 use super::script::Details;
+use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 use crate::FeedError;
 use crate::client::Connection;
 use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
@@ -22,7 +22,7 @@ use crate::message::{
     acquirer, available, finish, given, given_expiry, repeat_of, transmission_time, with_identity,
     with_merchant,
 };
-use crate::traffic::Given;
+use crate::traffic::CredentialChoice;
 
 /// A PIN that no card of a scenario has: none is set.
 pub(super) const WRONG_PIN: &str = "0000";
@@ -43,7 +43,7 @@ impl IsoDoor {
 
     /// Sends what is asked and waits for the answer; `None` when none comes in time.
     /// Errors: a broken connection.
-    pub(super) fn ask(&mut self, asked: &Asked<'_>) -> Result<Option<Answered>, FeedError> {
+    pub(super) fn ask(&mut self, asked: &StepRequest<'_>) -> Result<Option<StepAnswer>, FeedError> {
         let broken = |source| FeedError::Connection { source };
         self.connection.send(&encode(asked)).map_err(broken)?;
         let deadline = Instant::now() + self.answer_timeout;
@@ -63,7 +63,7 @@ impl IsoDoor {
     }
 }
 
-fn encode(asked: &Asked<'_>) -> Vec<u8> {
+fn encode(asked: &StepRequest<'_>) -> Vec<u8> {
     let (act, details) = (asked.act, asked.details);
     let mti = mti(act, details);
     let mti = if asked.is_repeat { repeat_of(mti) } else { mti };
@@ -99,7 +99,7 @@ const fn processing_code(act: Act) -> &'static [u8] {
     }
 }
 
-fn with_amounts(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
+fn with_amounts(builder: MessageBuilder, asked: &StepRequest<'_>) -> MessageBuilder {
     let numeric = |money: Money| u64::from(money.currency.numeric());
     let Some(amount) = asked.act.amount() else {
         return match asked.act {
@@ -115,7 +115,7 @@ fn with_amounts(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
 
 /// Adds the cardholder's credentials: expiry and CVV wherever a card is used, the PIN only to be
 /// wrong.
-fn with_credentials(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
+fn with_credentials(builder: MessageBuilder, asked: &StepRequest<'_>) -> MessageBuilder {
     if !asked.act.is_card_use() {
         return builder;
     }
@@ -131,7 +131,7 @@ fn with_credentials(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilde
 /// Names the transaction that the message is about as the step says. By itself a message names it by
 /// the authorization id, else by the message that opened it; one that has not come yet by its
 /// reference number, which is known before.
-fn with_original(builder: MessageBuilder, asked: &Asked<'_>) -> MessageBuilder {
+fn with_original(builder: MessageBuilder, asked: &StepRequest<'_>) -> MessageBuilder {
     let replacement =
         asked.details.keep.and_then(|keep| replacement_amounts(keep.minor.unsigned_abs()));
     let builder = builder.set_optional(95, replacement.as_ref().map(|amounts| amounts.as_slice()));
@@ -163,7 +163,7 @@ fn original_data(original: &Original, merchant: u16) -> Option<[u8; 42]> {
     .to_content()
 }
 
-fn private_use(asked: &Asked<'_>) -> PrivateUseWriter {
+fn private_use(asked: &StepRequest<'_>) -> PrivateUseWriter {
     let mut writer = PrivateUseWriter::new();
     let cvv = given(asked.card.cvv.as_deref(), asked.details.given(Credential::Cvv));
     if let Some(cvv) = cvv.filter(|_| asked.act.is_card_use()) {
@@ -178,7 +178,7 @@ fn private_use(asked: &Asked<'_>) -> PrivateUseWriter {
     writer
 }
 
-fn answered(message: &Message<'_>, asked: &Asked<'_>) -> Answered {
+fn answered(message: &Message<'_>, asked: &StepRequest<'_>) -> StepAnswer {
     // DE44 has the exact code; a message refused before the engine has none.
     let detail = message.get_text(44).unwrap_or_default();
     let (first, rest) = detail.split_once(' ').unwrap_or((detail, ""));
@@ -193,18 +193,22 @@ fn answered(message: &Message<'_>, asked: &Asked<'_>) -> Answered {
     // The authorization id in an answer to a message that named an earlier transaction is that
     // one's, echoed.
     let authorization_id = message.get_array(38).filter(|_| asked.original.is_none());
-    Answered {
+    StepAnswer {
         code,
         reason: Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
         approved: approved.filter(|_| code == 0).map(|minor| money(minor, currency)),
         balance: available(message).map(|minor| money(minor, ACCOUNT_CURRENCY)),
-        known: Known { authorization_id, transaction_id: None },
+        known: TransactionIds { authorization_id, transaction_id: None },
     }
 }
 
 impl Details {
     /// The way a message gives a credential that a scenario may get wrong.
-    pub(super) fn given(&self, credential: Credential) -> Given {
-        if self.wrong.contains(&credential) { Given::Wrong } else { Given::Right }
+    pub(super) fn given(&self, credential: Credential) -> CredentialChoice {
+        if self.wrong.contains(&credential) {
+            CredentialChoice::Wrong
+        } else {
+            CredentialChoice::Right
+        }
     }
 }

@@ -3,10 +3,10 @@
 use std::fmt::Display;
 
 use super::Mismatch;
-use super::asked::Answered;
-use super::file::Expected;
+use super::file::ExpectedAnswer;
 use super::money::Money;
-use super::script::{OfAccount, OfCard, OfTransaction};
+use super::script::{AccountExpectations, CardExpectations, TransactionExpectations};
+use super::step_request::StepAnswer;
 use super::switch_api::{AccountView, CardView, ScenarioTransaction};
 
 /// The text for an absent value.
@@ -20,26 +20,26 @@ pub(super) struct Judge {
 
 impl Judge {
     /// Compares an answer; the expectation is a code, a reason, or both.
-    pub(super) fn answer(&mut self, expected: &Expected, found: Option<&Answered>) {
+    pub(super) fn answer(&mut self, expected: &ExpectedAnswer, found: Option<&StepAnswer>) {
         let is_as_expected = found.is_some_and(|found| {
             expected.code.is_none_or(|code| code == found.code)
                 && expected.reason.as_ref().is_none_or(|r| Some(r) == found.reason.as_ref())
         });
         if !is_as_expected {
-            let found = found.map_or_else(|| "no answer".to_owned(), Answered::to_string);
+            let found = found.map_or_else(|| "no answer".to_owned(), StepAnswer::to_string);
             self.mismatches.push(Mismatch { key: "expect", expected: expected.to_string(), found });
         }
     }
 
     /// Compares the answer to a message sent again with the first one: but for the balance, which
     /// others may have changed.
-    pub(super) fn first_answer(&mut self, first: Option<&Answered>, found: Option<&Answered>) {
-        let told = |answered: Option<&Answered>| {
-            answered.map(|answered| Answered { balance: None, ..answered.clone() })
+    pub(super) fn first_answer(&mut self, first: Option<&StepAnswer>, found: Option<&StepAnswer>) {
+        let told = |answered: Option<&StepAnswer>| {
+            answered.map(|answered| StepAnswer { balance: None, ..answered.clone() })
         };
         let (first, found) = (told(first), told(found));
         if first != found {
-            let text = |answered: Option<Answered>| {
+            let text = |answered: Option<StepAnswer>| {
                 answered.map_or_else(|| "no answer".to_owned(), |answered| answered.to_string())
             };
             let expected = format!("the first answer again, {}", text(first));
@@ -58,14 +58,19 @@ impl Judge {
     }
 
     /// Compares a card and its allowance.
-    pub(super) fn card(&mut self, expected: &OfCard, found: &CardView) {
+    pub(super) fn card(&mut self, expected: &CardExpectations, found: &CardView) {
         self.compare("balance", expected.balance, Some(found.balance));
         self.compare("daily_balance", expected.daily_balance, found.daily_balance);
         self.compare("card_state", expected.card_state.clone(), Some(found.state.clone()));
     }
 
     /// Compares how far the account has moved from where it counts from.
-    pub(super) fn account(&mut self, expected: &OfAccount, first: &AccountView, now: &AccountView) {
+    pub(super) fn account(
+        &mut self,
+        expected: &AccountExpectations,
+        first: &AccountView,
+        now: &AccountView,
+    ) {
         let moved = |first: Money, now: Money| Some(Money::of_account(now.minor - first.minor));
         self.compare("ledger", expected.ledger, moved(first.ledger, now.ledger));
         self.compare("available", expected.available, moved(first.available, now.available));
@@ -78,7 +83,7 @@ impl Judge {
     /// Compares a transaction.
     pub(super) fn transaction(
         &mut self,
-        expected: &OfTransaction,
+        expected: &TransactionExpectations,
         found: Option<&ScenarioTransaction>,
     ) {
         let state = found.map(|found| found.state.clone());
@@ -104,19 +109,19 @@ impl Judge {
 
 #[cfg(test)]
 mod tests {
-    use super::super::asked::Known;
+    use super::super::step_request::TransactionIds;
     use super::*;
 
-    fn answered(code: u16, reason: Option<&str>) -> Answered {
-        let known = Known { authorization_id: None, transaction_id: None };
+    fn answered(code: u16, reason: Option<&str>) -> StepAnswer {
+        let known = TransactionIds { authorization_id: None, transaction_id: None };
         let reason = reason.map(str::to_owned);
-        Answered { code, reason, approved: None, balance: None, known }
+        StepAnswer { code, reason, approved: None, balance: None, known }
     }
 
     #[test]
     fn answers_are_compared_as_far_as_they_are_expected() {
-        let code = |code| Expected { code: Some(code), reason: None };
-        let reason = |code, reason: &str| Expected { code, reason: Some(reason.to_owned()) };
+        let code = |code| ExpectedAnswer { code: Some(code), reason: None };
+        let reason = |code, reason: &str| ExpectedAnswer { code, reason: Some(reason.to_owned()) };
         let late = answered(1000, Some("reversed_before"));
         for (expected, found, is_right) in [
             (code(1000), Some(&late), true),
@@ -141,7 +146,10 @@ mod tests {
             available_credit: Money::of_account(available + 7),
             pending_credits: Money::of_account(0),
         };
-        let expected = OfAccount { ledger: Some(Money::of_account(-5)), ..OfAccount::default() };
+        let expected = AccountExpectations {
+            ledger: Some(Money::of_account(-5)),
+            ..AccountExpectations::default()
+        };
         let mut judge = Judge::default();
         judge.account(&expected, &view(100, 90), &view(95, 0));
         assert_eq!(judge.mismatches, []);

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::act::Act;
 use super::file::{
-    AccountSetup, Credential, Expected, Naming, Presentment, ScenarioFile, StepFile, Terms,
+    AccountSetup, Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, StepFile, Terms,
     TimeOfDay,
 };
 use super::money::Money;
@@ -35,7 +35,7 @@ pub(super) struct Step {
     /// The name of its message, which a step without one has by its number.
     pub(super) name: Option<String>,
     /// The message that it sends again.
-    pub(super) again: Option<Again>,
+    pub(super) again: Option<RepeatedStep>,
     /// The transaction it opens, by `as` or its number.
     pub(super) opens: Option<String>,
     /// The earlier transaction it is about.
@@ -46,7 +46,7 @@ pub(super) struct Step {
 
 /// A message that is sent again.
 #[derive(Debug)]
-pub(super) struct Again {
+pub(super) struct RepeatedStep {
     /// The place of the step that sent it first.
     pub(super) place: usize,
     /// That step, as the file names it.
@@ -74,16 +74,16 @@ pub(super) struct Details {
 #[derive(Debug)]
 pub(super) struct Expectations {
     /// None where the first answer to the message is expected again.
-    pub(super) answer: Option<Expected>,
+    pub(super) answer: Option<ExpectedAnswer>,
     pub(super) approved: Option<Money>,
-    pub(super) card: OfCard,
-    pub(super) account: OfAccount,
-    pub(super) transaction: OfTransaction,
+    pub(super) card: CardExpectations,
+    pub(super) account: AccountExpectations,
+    pub(super) transaction: TransactionExpectations,
 }
 
 /// Expectations of the card and its allowance.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct OfCard {
+pub(super) struct CardExpectations {
     pub(super) balance: Option<Money>,
     pub(super) daily_balance: Option<Money>,
     pub(super) card_state: Option<String>,
@@ -92,7 +92,7 @@ pub(super) struct OfCard {
 /// Expectations of the account: the change of each balance since the scenario began, or its value
 /// if the scenario set it up.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct OfAccount {
+pub(super) struct AccountExpectations {
     pub(super) ledger: Option<Money>,
     pub(super) available: Option<Money>,
     pub(super) available_credit: Option<Money>,
@@ -101,7 +101,7 @@ pub(super) struct OfAccount {
 
 /// Expectations of the transaction that the step opens or is about.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct OfTransaction {
+pub(super) struct TransactionExpectations {
     pub(super) state: Option<String>,
     pub(super) amount: Option<Money>,
     pub(super) held: Option<Money>,
@@ -169,7 +169,7 @@ fn read_step(
     cards: &BTreeMap<String, Terms>,
 ) -> Result<Step, String> {
     let file = step.into_inner();
-    let Spoken { act, card, of } = spoken(&file)?;
+    let StepVerb { act, card, of } = spoken(&file)?;
     check_options(act, &file)?;
     check_amounts(act, &file)?;
     let of = of.or_else(|| file.of.clone());
@@ -180,7 +180,8 @@ fn read_step(
     let opens = act.opens(of.is_some());
     let opens = opens.then(|| file.name.clone().unwrap_or_else(|| number.to_string()));
     let expected = expectations(&file, act);
-    if expected.transaction != OfTransaction::default() && opens.is_none() && of.is_none() {
+    if expected.transaction != TransactionExpectations::default() && opens.is_none() && of.is_none()
+    {
         return Err("`state`, `amount`, `held` and `posted` need `of` here".to_owned());
     }
     check_merchant(&file, of.as_deref(), act)?;
@@ -201,7 +202,7 @@ fn read_step(
 }
 
 /// The only act of a step, and the card or transaction that its verb names.
-struct Spoken {
+struct StepVerb {
     act: Act,
     card: Option<String>,
     of: Option<String>,
@@ -209,9 +210,9 @@ struct Spoken {
 
 /// Finds the one verb of a step.
 /// Errors: none, or more than one.
-fn spoken(file: &StepFile) -> Result<Spoken, String> {
-    type OfAmount = fn(Money) -> Act;
-    let amounts: [(Option<Money>, OfAmount); 8] = [
+fn spoken(file: &StepFile) -> Result<StepVerb, String> {
+    type AmountAct = fn(Money) -> Act;
+    let amounts: [(Option<Money>, AmountAct); 8] = [
         (file.authorize, Act::Authorize),
         (file.purchase, Act::Purchase),
         (file.cash, Act::Cash),
@@ -236,13 +237,13 @@ fn spoken(file: &StepFile) -> Result<Spoken, String> {
         (&file.look, Act::Look),
         (&file.again, Act::Again),
     ];
-    let plain = |act| Spoken { act, card: None, of: None };
+    let plain = |act| StepVerb { act, card: None, of: None };
     let with_amount = amounts.into_iter().filter_map(|(amount, act)| amount.map(act)).map(plain);
     let with_card = of_cards.into_iter().filter_map(|(name, act)| {
-        name.as_ref().map(|name| Spoken { act, card: Some(name.clone()), of: None })
+        name.as_ref().map(|name| StepVerb { act, card: Some(name.clone()), of: None })
     });
     let with_transaction = of_transactions.into_iter().filter_map(|(name, act)| {
-        name.as_ref().map(|name| Spoken { act, card: None, of: Some(name.clone()) })
+        name.as_ref().map(|name| StepVerb { act, card: None, of: Some(name.clone()) })
     });
     let with_time = file.advance.map(Act::Advance).map(plain);
     let mut found = with_amount.chain(with_card).chain(with_transaction).chain(with_time);
@@ -369,22 +370,22 @@ fn details(file: StepFile) -> Details {
 }
 
 fn expectations(file: &StepFile, act: Act) -> Expectations {
-    let by_default = (act != Act::Again).then_some(Expected::APPROVED);
+    let by_default = (act != Act::Again).then_some(ExpectedAnswer::APPROVED);
     Expectations {
         answer: file.expect.clone().or(by_default),
         approved: file.approved,
-        card: OfCard {
+        card: CardExpectations {
             balance: file.balance,
             daily_balance: file.daily_balance,
             card_state: file.card_state.clone(),
         },
-        account: OfAccount {
+        account: AccountExpectations {
             ledger: file.ledger,
             available: file.available,
             available_credit: file.available_credit,
             pending_credits: file.pending_credits,
         },
-        transaction: OfTransaction {
+        transaction: TransactionExpectations {
             state: file.state.clone(),
             amount: file.amount,
             held: file.held,
@@ -417,7 +418,7 @@ fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
         }
         step.card.clone_from(&first.card);
         step.of = first.subject().map(str::to_owned);
-        step.again = Some(Again { place, name });
+        step.again = Some(RepeatedStep { place, name });
     }
     Ok(())
 }

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::act::Act;
-use super::asked::{Answered, Asked, Known, Original};
 use super::file::AccountSetup;
 use super::http_door;
 use super::iso_door::IsoDoor;
 use super::judge::Judge;
 use super::money::Money;
-use super::script::{OfAccount, OfCard, OfTransaction, Script, Step};
+use super::script::{AccountExpectations, CardExpectations, Script, Step, TransactionExpectations};
+use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 use super::switch_api::{AccountView, ScenarioTransaction, SwitchApi};
 use super::{Door, ScenarioOptions, StepOutcome};
 use crate::FeedError;
@@ -48,7 +48,7 @@ pub(super) struct Stage<'a> {
     /// The amount taken out of the account for that.
     taken_out: Option<Money>,
     /// The transactions opened so far, by name.
-    opened: BTreeMap<String, Opened>,
+    opened: BTreeMap<String, StepTransaction>,
     /// The messages sent so far, by the place of their step.
     sent: BTreeMap<usize, PastMessage>,
     first_rrn: u64,
@@ -95,13 +95,13 @@ struct PastMessage {
     identity: Identity,
     original: Option<Original>,
     /// The first answer to it.
-    answered: Option<Answered>,
+    answered: Option<StepAnswer>,
 }
 
 /// A transaction that a step has opened.
-struct Opened {
+struct StepTransaction {
     sent_us: u64,
-    known: Known,
+    known: TransactionIds,
 }
 
 impl<'a> Stage<'a> {
@@ -160,19 +160,19 @@ impl<'a> Stage<'a> {
             && let Some(answered) = &answered
         {
             let known = answered.known.clone();
-            self.opened.insert(name.clone(), Opened { sent_us, known });
+            self.opened.insert(name.clone(), StepTransaction { sent_us, known });
         }
         let mismatches = self.judge(step, answered.as_ref())?;
         Ok(StepOutcome {
             line: step.line,
             step: step.to_string(),
-            answer: answered.as_ref().map_or_else(String::new, Answered::to_string),
+            answer: answered.as_ref().map_or_else(String::new, StepAnswer::to_string),
             mismatches,
         })
     }
 
     /// Does what the step says; the answer where there is one.
-    fn act(&mut self, place: usize, step: &Step) -> Result<Option<Answered>, FeedError> {
+    fn act(&mut self, place: usize, step: &Step) -> Result<Option<StepAnswer>, FeedError> {
         match step.act {
             Act::Advance(span) => {
                 self.now_us = self.api.set_clock(span.after_us(self.now_us) + BEYOND_US)?;
@@ -197,7 +197,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn move_money(&mut self, step: &Step) -> Result<Answered, FeedError> {
+    fn move_money(&mut self, step: &Step) -> Result<StepAnswer, FeedError> {
         let transfer = step.of.as_deref().and_then(|name| self.opened.get(name));
         let id = transfer.and_then(|opened| opened.known.transaction_id.as_deref());
         let id = id.unwrap_or_default();
@@ -212,14 +212,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Sends the message of a step, or an earlier one once more as it was then.
-    fn ask(&mut self, place: usize, step: &Step) -> Result<Option<Answered>, FeedError> {
+    fn ask(&mut self, place: usize, step: &Step) -> Result<Option<StepAnswer>, FeedError> {
         let first = step.again.as_ref().map(|again| again.place);
         let sender = &self.script.steps[first.unwrap_or(place)];
         let (identity, original) = match first.and_then(|first| self.sent.get(&first)) {
             Some(sent) => (sent.identity, sent.original.clone()),
             None => (self.identity(place), step.of.as_deref().and_then(|name| self.original(name))),
         };
-        let asked = Asked {
+        let asked = StepRequest {
             act: sender.act,
             details: &sender.details,
             is_repeat: step.details.repeat,
@@ -265,7 +265,7 @@ impl<'a> Stage<'a> {
     fn judge(
         &mut self,
         step: &Step,
-        answered: Option<&Answered>,
+        answered: Option<&StepAnswer>,
     ) -> Result<Vec<super::Mismatch>, FeedError> {
         let (mut judge, expected) = (Judge::default(), &step.expected);
         if let Some(again) = &step.again {
@@ -283,14 +283,14 @@ impl<'a> Stage<'a> {
             let told = answered.and_then(|answered| answered.balance);
             judge.told_balance(expected.card.balance, told);
         }
-        if expected.card != OfCard::default() {
+        if expected.card != CardExpectations::default() {
             judge.card(&expected.card, &self.api.card(&self.cards[&step.card])?);
         }
-        if expected.account != OfAccount::default() {
+        if expected.account != AccountExpectations::default() {
             let (_, now) = self.api.account()?;
             judge.account(&expected.account, &self.first, &now);
         }
-        if expected.transaction != OfTransaction::default() {
+        if expected.transaction != TransactionExpectations::default() {
             let found = self.transaction(step)?;
             judge.transaction(&expected.transaction, found.as_ref());
         }

@@ -15,12 +15,12 @@ const CALLERS_MAX: usize = 10_000;
 
 /// Callers by the digests of their tokens.
 #[derive(Default)]
-pub struct Callers(RwLock<CallersAsOf>);
+pub struct Callers(RwLock<CallerCache>);
 
 cardswitch_engine::opaque!(Callers);
 
 #[derive(Default)]
-struct CallersAsOf {
+struct CallerCache {
     as_of: RecordSeq,
     callers: HashMap<[u8; 32], Caller>,
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cardswitch_edge::actor::{acting, note_at_hand};
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
+use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{SignInProof, User, UserCommand};
 use cardswitch_engine::domain::ids::UserId;

@@ -18,7 +18,7 @@ use cardswitch_edge::lasting_access::LastingAccess;
 /// Access ended before the body did.
 #[derive(Debug, thiserror::Error)]
 #[error("access ended before the body did")]
-pub(crate) struct AccessEnded;
+pub(crate) struct AccessEndError;
 
 /// See the head of this file.
 pub struct LastingBody {
@@ -52,7 +52,7 @@ impl HttpBody for LastingBody {
         };
         if std::mem::take(&mut body.has_waited) && !body.access.is_open() {
             body.has_ended.store(true, Ordering::Release);
-            return Poll::Ready(Some(Err(axum::Error::new(AccessEnded))));
+            return Poll::Ready(Some(Err(axum::Error::new(AccessEndError))));
         }
         Poll::Ready(frame)
     }

@@ -14,12 +14,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded::Windows;
+use cardswitch_edge::bounded_table::Windows;
 use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 
-use super::throttle::{TooMany, too_many};
+use super::throttle::{TooManyTries, too_many};
 
 /// The window in which tries are counted.
 const WINDOW: Duration = Duration::from_secs(15 * 60);
@@ -28,14 +28,14 @@ const WINDOWS_MAX: usize = 40_000;
 
 /// The kind of a try at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tried {
+pub enum GuessKind {
     /// An answer to its passphrase.
     Answer,
     /// A look at its card number.
     Look,
 }
 
-impl Tried {
+impl GuessKind {
     const fn per_address_max(self) -> u32 {
         match self {
             Self::Answer => 10,
@@ -52,7 +52,7 @@ impl Tried {
 }
 
 /// The counted tries: those of one address at a link, or those of all.
-type Key = (Tried, SharedLinkId, Option<IpAddr>);
+type Key = (GuessKind, SharedLinkId, Option<IpAddr>);
 
 /// Remembers tries at shared links.
 #[derive(Debug)]
@@ -80,20 +80,20 @@ impl LinkGuesses {
     /// Errors: too many from this address, or at this link.
     pub fn begin(
         &self,
-        tried: Tried,
+        tried: GuessKind,
         link: SharedLinkId,
         address: IpAddr,
-    ) -> Result<Guess<'_>, TooMany> {
+    ) -> Result<Guess<'_>, TooManyTries> {
         self.begin_at(tried, link, address, Instant::now())
     }
 
     fn begin_at(
         &self,
-        tried: Tried,
+        tried: GuessKind,
         link: SharedLinkId,
         address: IpAddr,
         now: Instant,
-    ) -> Result<Guess<'_>, TooMany> {
+    ) -> Result<Guess<'_>, TooManyTries> {
         let keys = [(tried, link, Some(network_of(address))), (tried, link, None)];
         let bounds = [(keys[0], tried.per_address_max()), (keys[1], tried.per_link_max())];
         self.windows.lock().take(bounds, now).map_err(too_many)?;
@@ -136,21 +136,21 @@ mod tests {
     #[test]
     fn an_address_is_refused_until_the_window_is_over_and_others_are_not() {
         let (guesses, start) = (LinkGuesses::default(), Instant::now());
-        let begin = |link, last, now| guesses.begin_at(Tried::Answer, link, address(last), now);
-        for _ in 0..Tried::Answer.per_address_max() {
+        let begin = |link, last, now| guesses.begin_at(GuessKind::Answer, link, address(last), now);
+        for _ in 0..GuessKind::Answer.per_address_max() {
             begin(LINK, 1, start).unwrap().counts();
         }
         let half = start + WINDOW / 2;
-        assert_eq!(begin(LINK, 1, half).unwrap_err(), TooMany { retry_after_s: 451 });
+        assert_eq!(begin(LINK, 1, half).unwrap_err(), TooManyTries { retry_after_s: 451 });
         assert!(begin(LINK, 2, half).is_ok() && begin(OTHER, 1, half).is_ok());
-        assert!(guesses.begin_at(Tried::Look, LINK, address(1), half).is_ok());
+        assert!(guesses.begin_at(GuessKind::Look, LINK, address(1), half).is_ok());
         assert!(begin(LINK, 1, start + WINDOW).is_ok());
     }
 
     #[test]
     fn a_link_is_not_guessed_from_many_addresses_either() {
         let (guesses, start) = (LinkGuesses::default(), Instant::now());
-        let begin = |last, now| guesses.begin_at(Tried::Answer, LINK, address(last), now);
+        let begin = |last, now| guesses.begin_at(GuessKind::Answer, LINK, address(last), now);
         let taken = (0..=u8::MAX).filter(|last| {
             let begun = begin(*last, start);
             begun.is_ok_and(|guess| {
@@ -158,7 +158,7 @@ mod tests {
                 true
             })
         });
-        assert_eq!(taken.count(), usize::try_from(Tried::Answer.per_link_max()).unwrap());
+        assert_eq!(taken.count(), usize::try_from(GuessKind::Answer.per_link_max()).unwrap());
         assert!(begin(7, start + WINDOW - Duration::from_secs(1)).is_err());
         assert!(begin(7, start + WINDOW).is_ok(), "nobody is locked out for ever");
     }
@@ -166,9 +166,9 @@ mod tests {
     #[test]
     fn tries_under_way_count_and_right_ones_are_given_back() {
         let guesses = LinkGuesses::default();
-        let begin = || guesses.begin(Tried::Answer, LINK, address(1));
+        let begin = || guesses.begin(GuessKind::Answer, LINK, address(1));
         let mut under_way: Vec<_> =
-            (0..Tried::Answer.per_address_max()).map(|_| begin().unwrap()).collect();
+            (0..GuessKind::Answer.per_address_max()).map(|_| begin().unwrap()).collect();
         assert!(begin().is_err(), "they need not have failed yet");
         under_way.pop();
         assert!(begin().is_ok());
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn a_link_without_guesses_left_gets_none_by_requests_elsewhere() {
         let (guesses, now) = (LinkGuesses::default(), Instant::now());
-        let begin = |link, at| guesses.begin_at(Tried::Answer, link, at, now);
-        for last in 0..Tried::Answer.per_link_max() {
+        let begin = |link, at| guesses.begin_at(GuessKind::Answer, link, at, now);
+        for last in 0..GuessKind::Answer.per_link_max() {
             begin(LINK, address(u8::try_from(last).unwrap())).unwrap().counts();
         }
         for number in 0..45_000_u32 {

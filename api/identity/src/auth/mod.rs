@@ -29,7 +29,7 @@ use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::needed::Needed;
+use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
@@ -107,7 +107,7 @@ pub async fn answer_to(
 
 /// The mark of a request that the switch makes itself to answer another one, which counted already.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted;
+pub(crate) struct InternalRequest;
 
 /// The caller of a request, if its token has the scope.
 /// Errors: the answer to a caller without access, or to an operation that is not served.
@@ -115,7 +115,7 @@ pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Resp
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
-    if parts.extensions.get::<Counted>().is_none() {
+    if parts.extensions.get::<InternalRequest>().is_none() {
         check_rate(&caller, state).map_err(refused)?;
     }
     match needed.scopes() {
@@ -138,7 +138,7 @@ pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     })
 }
 
-fn needed_for(parts: &Parts, state: &AppState) -> Option<Needed> {
+fn needed_for(parts: &Parts, state: &AppState) -> Option<RequiredAccess> {
     state.access.needed(parts.method.as_str(), matched_path(parts)?)
 }
 

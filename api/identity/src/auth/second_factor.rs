@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
 pub use self::answering::{answer, normal_answer, uses_step};
-use super::throttle::{Source, TooMany};
+use super::throttle::{Source, TooManyTries};
 
 /// How long a conversation lasts. Units: microseconds.
 pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;
@@ -111,9 +111,9 @@ pub struct PendingToken {
 
 /// The outcome of an answer.
 #[derive(Debug)]
-pub enum Answered {
+pub enum AnswerOutcome {
     /// All questions are answered: the token or session can be made.
-    Done(Finishing),
+    Done(AnsweredConversation),
     /// Another question follows.
     Next(Challenge),
     /// The answer was wrong; another may be given.
@@ -125,7 +125,7 @@ pub enum Answered {
 /// A conversation whose questions are all answered. It stays until `finish`, so that the last
 /// answer can be given again where something came between.
 #[derive(Debug)]
-pub struct Finishing {
+pub struct AnsweredConversation {
     /// The user, by the password that it began with.
     pub proven: ProvenPassword,
     /// The purpose of the conversation.
@@ -212,7 +212,7 @@ impl SecondFactors {
         user: &User,
         (purpose, source): (Purpose, Source),
         now: Timestamp,
-    ) -> Result<Option<Challenge>, TooMany> {
+    ) -> Result<Option<Challenge>, TooManyTries> {
         let mut conversations = self.conversations.lock();
         conversations.retain(|_, known| now < known.expires_at);
         let own = || conversations.iter().filter(|(_, known)| known.proven.user == user.id);
@@ -235,7 +235,7 @@ impl SecondFactors {
         } else if (own().count() >= PER_USER_MAX && !conversation.is_of_known_device())
             || conversations.len() >= CONVERSATIONS_MAX
         {
-            return Err(TooMany { retry_after_s: FULL_RETRY_AFTER_S });
+            return Err(TooManyTries { retry_after_s: FULL_RETRY_AFTER_S });
         }
         conversations.insert(digest, conversation);
         Ok(Some(challenge))
@@ -283,7 +283,7 @@ impl SecondFactors {
     }
 
     /// Removes the conversation: its token or session has been made.
-    pub fn finish(&self, finishing: Finishing) {
+    pub fn finish(&self, finishing: AnsweredConversation) {
         self.conversations.lock().remove(&finishing.digest);
     }
 
@@ -310,21 +310,21 @@ impl SecondFactors {
     }
 
     /// Takes note of a wrong answer, whose try was taken.
-    fn wrong(&self, digest: &[u8; 32]) -> Answered {
+    fn wrong(&self, digest: &[u8; 32]) -> AnswerOutcome {
         let mut conversations = self.conversations.lock();
         match conversations.get(digest) {
-            Some(known) if known.wrong < WRONG_MAX => Answered::Wrong,
+            Some(known) if known.wrong < WRONG_MAX => AnswerOutcome::Wrong,
             _ => {
                 conversations.remove(digest);
-                Answered::Ended
+                AnswerOutcome::Ended
             }
         }
     }
 
     /// Takes note of the right answer to the question that waits.
-    fn right(&self, digest: &[u8; 32]) -> Answered {
+    fn right(&self, digest: &[u8; 32]) -> AnswerOutcome {
         let mut conversations = self.conversations.lock();
-        let Some(known) = conversations.get_mut(digest) else { return Answered::Ended };
+        let Some(known) = conversations.get_mut(digest) else { return AnswerOutcome::Ended };
         known.wrong = known.wrong.saturating_sub(1);
         if known.questions.len() > 1 {
             known.questions.remove(0);
@@ -336,14 +336,20 @@ impl SecondFactors {
     }
 
     /// The state of the conversation, as the reply to an answer that is not verified.
-    fn stands(&self, digest: &[u8; 32]) -> Answered {
+    fn stands(&self, digest: &[u8; 32]) -> AnswerOutcome {
         let conversations = self.conversations.lock();
-        let Some(known) = conversations.get(digest) else { return Answered::Ended };
+        let Some(known) = conversations.get(digest) else { return AnswerOutcome::Ended };
         if !known.is_finishing {
-            return known.challenge().map_or(Answered::Ended, Answered::Next);
+            return known.challenge().map_or(AnswerOutcome::Ended, AnswerOutcome::Next);
         }
         let (proven, purpose, digest) = (known.proven.clone(), known.purpose.clone(), *digest);
-        Answered::Done(Finishing { proven, purpose, digest, _turn: None, _making: None })
+        AnswerOutcome::Done(AnsweredConversation {
+            proven,
+            purpose,
+            digest,
+            _turn: None,
+            _making: None,
+        })
     }
 }
 
@@ -405,7 +411,7 @@ mod tests {
             while let Some(challenge) = factors.question(&KEY, NOW) {
                 asked.push(challenge.factor.name());
                 factors.take_try(&KEY, NOW).unwrap();
-                if let Answered::Done(finishing) = factors.right(&KEY) {
+                if let AnswerOutcome::Done(finishing) = factors.right(&KEY) {
                     factors.finish(finishing);
                 }
             }
@@ -418,11 +424,11 @@ mod tests {
         let factors = begun(false, true);
         factors.take_try(&KEY, NOW).unwrap();
         // The outcome is lost.
-        assert!(matches!(factors.right(&KEY), Answered::Done(_)));
+        assert!(matches!(factors.right(&KEY), AnswerOutcome::Done(_)));
         assert!(factors.question(&KEY, NOW).is_some());
-        let Answered::Done(finishing) = factors.stands(&KEY) else { panic!() };
+        let AnswerOutcome::Done(finishing) = factors.stands(&KEY) else { panic!() };
         factors.finish(finishing);
-        assert!(matches!(factors.stands(&KEY), Answered::Ended));
+        assert!(matches!(factors.stands(&KEY), AnswerOutcome::Ended));
         assert_eq!(factors.question(&KEY, NOW), None);
     }
 
@@ -431,7 +437,7 @@ mod tests {
         let factors = begun(false, true);
         factors.take_try(&KEY, NOW).unwrap();
         assert_eq!(factors.take_where(|known, _| *known == KEY).len(), 1);
-        assert!(matches!(factors.right(&KEY), Answered::Ended));
+        assert!(matches!(factors.right(&KEY), AnswerOutcome::Ended));
     }
 
     #[test]
@@ -439,7 +445,7 @@ mod tests {
         let factors = begun(true, false);
         for place in 1..=5 {
             factors.take_try(&KEY, NOW).unwrap();
-            let is_wrong = matches!(factors.wrong(&KEY), Answered::Wrong);
+            let is_wrong = matches!(factors.wrong(&KEY), AnswerOutcome::Wrong);
             assert_eq!(is_wrong, place < 5, "{place}");
         }
         assert!(factors.take_try(&KEY, NOW).is_none());
@@ -458,15 +464,15 @@ mod tests {
         let factors = begun(true, true);
         for _ in 0..3 {
             factors.take_try(&KEY, NOW).unwrap();
-            assert!(matches!(factors.wrong(&KEY), Answered::Wrong));
+            assert!(matches!(factors.wrong(&KEY), AnswerOutcome::Wrong));
         }
         factors.take_try(&KEY, NOW).unwrap();
         factors.right(&KEY);
         factors.take_try(&KEY, NOW).unwrap();
         let answered = factors.wrong(&KEY);
-        assert!(matches!(answered, Answered::Wrong), "wrong ones of both questions count");
+        assert!(matches!(answered, AnswerOutcome::Wrong), "wrong ones of both questions count");
         factors.take_try(&KEY, NOW).unwrap();
-        assert!(matches!(factors.wrong(&KEY), Answered::Ended));
+        assert!(matches!(factors.wrong(&KEY), AnswerOutcome::Ended));
     }
 
     #[test]

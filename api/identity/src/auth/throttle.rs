@@ -16,7 +16,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use cardswitch_edge::bounded::TooMany;
+pub use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::{SharedLinkId, UserId};
@@ -64,7 +64,7 @@ impl Account<'_> {
 
 /// The treatment of a try whose source had too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beyond {
+pub enum ExcessPolicy {
     /// The try is refused: programs come back by themselves.
     Refused,
     /// The try waits, as far as there is room: people would have to type again.
@@ -108,8 +108,8 @@ impl Throttle {
         &self,
         account: Option<Account<'_>>,
         source: Option<Source>,
-    ) -> Result<Attempt<'_>, TooMany> {
-        self.admit_or(Beyond::Refused, account, source).await
+    ) -> Result<Attempt<'_>, TooManyTries> {
+        self.admit_or(ExcessPolicy::Refused, account, source).await
     }
 
     /// Lets a try of a person on a page begin, after the waits that its account and its source are
@@ -119,19 +119,19 @@ impl Throttle {
         &self,
         account: Option<Account<'_>>,
         source: Source,
-    ) -> Result<Attempt<'_>, TooMany> {
-        self.admit_or(Beyond::Waits, account, Some(source)).await
+    ) -> Result<Attempt<'_>, TooManyTries> {
+        self.admit_or(ExcessPolicy::Waits, account, Some(source)).await
     }
 
     /// Errors: too many from this source, or at this account.
     pub async fn admit_or(
         &self,
-        beyond: Beyond,
+        excess: ExcessPolicy,
         account: Option<Account<'_>>,
         source: Option<Source>,
-    ) -> Result<Attempt<'_>, TooMany> {
+    ) -> Result<Attempt<'_>, TooManyTries> {
         let (source, now) = (source.map(Source::counted), Instant::now());
-        let counted = source.map(|source| self.sources.begin(source, beyond, now)).transpose()?;
+        let counted = source.map(|source| self.sources.begin(source, excess, now)).transpose()?;
         let mut attempt = Attempt {
             throttle: self,
             budget: None,
@@ -195,7 +195,7 @@ impl Drop for Attempt<'_> {
     }
 }
 
-pub(super) fn too_many(wait: Duration) -> TooMany {
+pub(super) fn too_many(wait: Duration) -> TooManyTries {
     let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
-    TooMany { retry_after_s: seconds.saturating_add(1) }
+    TooManyTries { retry_after_s: seconds.saturating_add(1) }
 }

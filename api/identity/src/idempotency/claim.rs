@@ -10,13 +10,13 @@ use axum::extract::Request;
 use axum::http::Method;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::domain::audit::AuditNote;
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use parking_lot::Mutex;
 
-use super::shown::shown_at;
+use super::answer_source::shown_at;
 
 tokio::task_local! {
     /// The claim of the request that this task answers.

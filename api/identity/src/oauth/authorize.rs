@@ -50,7 +50,7 @@ pub struct AuthorizationRequest {
 
 /// The outcome of checking a request, before a member is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Checked {
+pub enum RequestCheck {
     /// A member is to be asked.
     Ask(Box<AuthorizationRequest>),
     /// The request is refused by a page, since no address is safe.
@@ -114,7 +114,7 @@ impl Refusal {
 
 /// Judges a request by the query of its address.
 /// Errors: the tables cannot be read.
-pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
+pub fn check(state: &AppState, query: &str) -> Result<RequestCheck, ApiError> {
     let asked = QueryParameters::parse(query);
     let id = asked.text("client_id").and_then(|text| parse_id(&text)).map(AppId);
     let app = match id {
@@ -128,7 +128,7 @@ pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
 struct QueryParameters(Vec<(String, String)>);
 
 /// The error code that an app gets at its address, and its description.
-type Flawed = (&'static str, &'static str);
+type RedirectError = (&'static str, &'static str);
 
 impl QueryParameters {
     fn parse(query: &str) -> Self {
@@ -145,21 +145,21 @@ impl QueryParameters {
         found.map(|(_, text)| text.clone()).filter(|text| !text.is_empty())
     }
 
-    fn check(&self, app: Option<App>, issuer: &str) -> Checked {
+    fn check(&self, app: Option<App>, issuer: &str) -> RequestCheck {
         if self.is_repeated("client_id") || self.is_repeated("redirect_uri") {
-            return Checked::Page(PageFault::Repeated);
+            return RequestCheck::Page(PageFault::Repeated);
         }
         let Some(app) = app.filter(|app| !app.is_deleted) else {
-            return Checked::Page(PageFault::UnknownApp);
+            return RequestCheck::Page(PageFault::UnknownApp);
         };
         let asked_redirect_uri = self.text("redirect_uri");
         let redirect_uri = match find_redirect(&app, asked_redirect_uri.as_deref()) {
             Ok(redirect_uri) => redirect_uri,
-            Err(fault) => return Checked::Page(fault),
+            Err(fault) => return RequestCheck::Page(fault),
         };
         let state = self.state();
         match self.check_rest(&app) {
-            Ok((scope, code_challenge)) => Checked::Ask(Box::new(AuthorizationRequest {
+            Ok((scope, code_challenge)) => RequestCheck::Ask(Box::new(AuthorizationRequest {
                 app,
                 redirect_uri,
                 asked_redirect_uri,
@@ -170,7 +170,7 @@ impl QueryParameters {
             })),
             Err((error, description)) => {
                 let told = [("error", error), ("error_description", description)];
-                Checked::Redirect(answer_at(&redirect_uri, &told, issuer, state.as_deref()))
+                RequestCheck::Redirect(answer_at(&redirect_uri, &told, issuer, state.as_deref()))
             }
         }
     }
@@ -182,7 +182,7 @@ impl QueryParameters {
     }
 
     /// Checks the rules whose faults the app's address may get.
-    fn check_rest(&self, app: &App) -> Result<(AccessScope, Option<String>), Flawed> {
+    fn check_rest(&self, app: &App) -> Result<(AccessScope, Option<String>), RedirectError> {
         let once = ["response_type", "scope", "state", "code_challenge", "code_challenge_method"];
         if once.iter().any(|name| self.is_repeated(name)) {
             return Err(("invalid_request", "A parameter came more than once"));
@@ -203,7 +203,7 @@ impl QueryParameters {
     }
 
     /// The challenge that the app will have to prove.
-    fn challenge(&self) -> Result<Option<String>, Flawed> {
+    fn challenge(&self) -> Result<Option<String>, RedirectError> {
         let challenge = self.text("code_challenge");
         match (&challenge, self.text("code_challenge_method").as_deref()) {
             (None, None) => Ok(None),

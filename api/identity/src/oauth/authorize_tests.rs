@@ -33,13 +33,13 @@ fn app() -> App {
     }
 }
 
-fn checked(query: &str) -> Checked {
+fn checked(query: &str) -> RequestCheck {
     QueryParameters::parse(query).check(Some(app()), ISSUER)
 }
 
 fn asked(query: &str) -> AuthorizationRequest {
     match checked(query) {
-        Checked::Ask(request) => *request,
+        RequestCheck::Ask(request) => *request,
         other => panic!("{query}: {other:?}"),
     }
 }
@@ -108,7 +108,7 @@ fn nobody_is_sent_to_a_look_alike() {
         let mut query = form_urlencoded::Serializer::new(String::from("response_type=code"));
         query.append_pair("redirect_uri", uri);
         let told = checked(&query.finish());
-        assert_eq!(told, Checked::Page(PageFault::RedirectNotApproved), "{uri:?}");
+        assert_eq!(told, RequestCheck::Page(PageFault::RedirectNotApproved), "{uri:?}");
     }
 }
 
@@ -121,14 +121,14 @@ fn what_leads_nowhere_safe_is_a_page() {
         (format!("{good}&redirect_uri=https://evil.example"), PageFault::Repeated),
     ];
     for (query, fault) in rows {
-        assert_eq!(checked(&format!("response_type=code&{query}")), Checked::Page(fault));
+        assert_eq!(checked(&format!("response_type=code&{query}")), RequestCheck::Page(fault));
     }
     let page = |app| QueryParameters::parse("response_type=token&scope=none").check(app, ISSUER);
-    assert_eq!(page(None), Checked::Page(PageFault::UnknownApp));
+    assert_eq!(page(None), RequestCheck::Page(PageFault::UnknownApp));
     let deleted = App { is_deleted: true, ..app() };
-    assert_eq!(page(Some(deleted)), Checked::Page(PageFault::UnknownApp));
+    assert_eq!(page(Some(deleted)), RequestCheck::Page(PageFault::UnknownApp));
     let nowhere = App { redirect_urls: Vec::new(), ..app() };
-    assert_eq!(page(Some(nowhere)), Checked::Page(PageFault::NoRedirectUrls));
+    assert_eq!(page(Some(nowhere)), RequestCheck::Page(PageFault::NoRedirectUrls));
 }
 
 #[test]
@@ -161,11 +161,11 @@ fn other_faults_are_told_at_the_apps_address() {
         (&format!("response_type=code&state={long}"), "invalid_request"),
     ];
     for (query, error) in rows {
-        let Checked::Redirect(address) = checked(query) else { panic!("{query}") };
+        let RequestCheck::Redirect(address) = checked(query) else { panic!("{query}") };
         let expected = format!("{REDIRECT}?error={error}&error_description=");
         assert!(address.starts_with(&expected), "{query}: {address}");
         assert!(!address.contains("state=") && address.contains(ISS), "{address}");
-        let Checked::Redirect(echoed) = checked(&format!("{query}&state=x%0d%0ay")) else {
+        let RequestCheck::Redirect(echoed) = checked(&format!("{query}&state=x%0d%0ay")) else {
             panic!("{query}")
         };
         let is_once = !query.contains("state=");
@@ -237,7 +237,7 @@ fn member(role: MemberRole) -> Member {
 
 /// A scope, the memberships of the user who is asked for it, and the number of those that may give
 /// it.
-type Asking<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, Refusal>);
+type ConsentCase<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, Refusal>);
 
 #[test]
 fn only_administrators_and_accountants_of_approved_companies_grant() {
@@ -245,7 +245,7 @@ fn only_administrators_and_accountants_of_approved_companies_grant() {
     use MemberRole::{Accountant, Administrator, Member as Plain, Reviewer};
     let read = AccessScope::default();
     let admin = AccessScope { admin: true, ..read };
-    let rows: [Asking<'_>; 12] = [
+    let rows: [ConsentCase<'_>; 12] = [
         (read, &[], Err(Refusal::NoAccount)),
         (read, &[(Closed, Administrator)], Err(Refusal::NoAccount)),
         (read, &[(Pending, Administrator)], Err(Refusal::PendingApproval)),

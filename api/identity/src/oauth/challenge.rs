@@ -26,8 +26,8 @@ use super::parameters::Parameters;
 use super::password_grant;
 use super::reply::{ChallengeBody, TokenBody, reply};
 use crate::auth::find_caller;
-use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
-use crate::auth::throttle::{Beyond, Source};
+use crate::auth::second_factor::{self, AnswerOutcome, PendingToken, Purpose};
+use crate::auth::throttle::{ExcessPolicy, Source};
 use crate::state::AppState;
 
 /// An answer to a question.
@@ -120,21 +120,21 @@ async fn answer(
     };
     // The app has proven itself, and only it gives out the text of a token that waits.
     let source = Source::App(pending.app);
-    match second_factor::answer(state, &digest, given, source, Beyond::Refused).await? {
-        Answered::Done(finishing) => {
+    match second_factor::answer(state, &digest, given, source, ExcessPolicy::Refused).await? {
+        AnswerOutcome::Done(finishing) => {
             finish(state, &finishing.proven, digest, &pending).await?;
             state.second_factors.finish(finishing);
             let body = TokenBody::new(token, AccessScope::default());
             Ok((StatusCode::OK, AnsweredBody::Token(body)))
         }
-        Answered::Next(challenge) => {
+        AnswerOutcome::Next(challenge) => {
             let body = ChallengeBody::new(&challenge, state);
             let status = StatusCode::NON_AUTHORITATIVE_INFORMATION;
             Ok((status, AnsweredBody::Challenge(body)))
         }
-        Answered::Wrong => Err(ApiError::wrong_answer()),
+        AnswerOutcome::Wrong => Err(ApiError::wrong_answer()),
         // Perhaps the same answer came twice, and the first one has ended it well.
-        Answered::Ended => granted(state, headers, token),
+        AnswerOutcome::Ended => granted(state, headers, token),
     }
 }
 

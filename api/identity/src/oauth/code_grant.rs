@@ -30,7 +30,7 @@ use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
 
 /// A code with its company and member.
-struct Known {
+struct GrantedCode {
     ticket: Ticket,
     code: AuthorizationCode,
     company: Company,
@@ -46,20 +46,20 @@ pub(super) async fn give(
     let digest = token_digest(parameters.required("code")?);
     let redirect_uri = parameters.text("redirect_uri")?;
     let verifier = parameters.text("code_verifier")?;
-    let known = find(state, &digest)?.filter(|known| known.code.app == app.slot);
-    let known = known.ok_or_else(no_good)?;
-    if known.ticket.state == TicketState::Used {
+    let grant = find(state, &digest)?.filter(|grant| grant.code.app == app.slot);
+    let grant = grant.ok_or_else(no_good)?;
+    if grant.ticket.state == TicketState::Used {
         take_back(state, app, digest).await?;
         return Err(no_good());
     }
-    let is_right = is_allowed(&known, app)
-        && is_redirect(&known.code, redirect_uri, app)
-        && pkce::is_proven(known.code.code_challenge.as_deref(), verifier)
-        && known.ticket.is_open(state.now());
+    let is_right = is_allowed(&grant, app)
+        && is_redirect(&grant.code, redirect_uri, app)
+        && pkce::is_proven(grant.code.code_challenge.as_deref(), verifier)
+        && grant.ticket.is_open(state.now());
     if !is_right {
         return Err(no_good());
     }
-    exchange(state, &known, app).await
+    exchange(state, &grant, app).await
 }
 
 fn no_good() -> ApiError {
@@ -68,23 +68,28 @@ fn no_good() -> ApiError {
     )
 }
 
-fn find(state: &AppState, digest: &[u8; 32]) -> Result<Option<Known>, ApiError> {
+fn find(state: &AppState, digest: &[u8; 32]) -> Result<Option<GrantedCode>, ApiError> {
     let found = state.switch.read_at_once(|snapshot| {
         let Some(ticket) = snapshot.ticket(digest)? else { return Ok(None) };
         let Some(code) = ticket.code().cloned() else { return Ok(None) };
         let company = snapshot.company(code.company)?;
         let member = snapshot.member(code.member)?;
-        Ok(company.zip(member).map(|(company, member)| Known { ticket, code, company, member }))
+        Ok(company.zip(member).map(|(company, member)| GrantedCode {
+            ticket,
+            code,
+            company,
+            member,
+        }))
     });
     Ok(found?)
 }
 
 /// Whether the company, the member and the app still have the rights that the code needs.
-fn is_allowed(known: &Known, app: &App) -> bool {
-    known.company.state == CompanyState::Active
-        && known.member.state == MemberState::Active
-        && scope::may_give(known.member.role, known.code.scope)
-        && scope::check_approved(known.code.scope, app.approved).is_ok()
+fn is_allowed(grant: &GrantedCode, app: &App) -> bool {
+    grant.company.state == CompanyState::Active
+        && grant.member.state == MemberState::Active
+        && scope::may_give(grant.member.role, grant.code.scope)
+        && scope::check_approved(grant.code.scope, app.approved).is_ok()
 }
 
 /// Whether the app names the address that the code went to.
@@ -97,27 +102,27 @@ fn is_redirect(code: &AuthorizationCode, named: Option<&str>, app: &App) -> bool
 
 async fn exchange(
     state: &AppState,
-    known: &Known,
+    grant: &GrantedCode,
     app: &App,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     let secret = DrawnSecret::draw_token(&state.switch)?;
-    let digest = known.ticket.digest;
+    let digest = grant.ticket.digest;
     let exchange = CodeExchange {
         digest,
         token: NewAccessToken {
             id: AccessTokenId(state.switch.random().id(state.now())?),
             digest: secret.digest,
-            company: known.company.id,
-            scope: known.code.scope,
+            company: grant.company.id,
+            scope: grant.code.scope,
         },
         label: LineText::spaced(&app.name),
     };
-    act_as(Actor::Token { id: exchange.token.id, member: Some(known.member.id) });
+    act_as(Actor::Token { id: exchange.token.id, member: Some(grant.member.id) });
     match state
         .carry_out(AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(exchange))))
         .await
     {
-        Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, known.code.scope))),
+        Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, grant.code.scope))),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {
             // Another exchange was quicker.
             take_back(state, app, digest).await?;

@@ -46,10 +46,11 @@ pub(crate) struct Revocation {
 
 /// Nothing to say.
 #[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct Revoked {}
+#[schema(as = Revoked)]
+pub(crate) struct RevocationReply {}
 
 /// The target of a revocation.
-enum Named {
+enum RevocationTarget {
     Token([u8; 32]),
     Company(CompanyId),
 }
@@ -69,14 +70,14 @@ enum Named {
             (Revocation = "application/x-www-form-urlencoded"),
         ),
     ),
-    responses((status = 200, body = Revoked)),
+    responses((status = 200, body = RevocationReply)),
 )]
 pub async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
         revoke(&state, &app, &parameters).await?;
-        Ok((StatusCode::OK, Revoked {}))
+        Ok((StatusCode::OK, RevocationReply {}))
     };
     reply(answered.await)
 }
@@ -85,7 +86,7 @@ async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<
     act_as(Actor::App { id: app.id });
     let waiting = &state.second_factors;
     let command = match parse(parameters)? {
-        Named::Token(digest) => {
+        RevocationTarget::Token(digest) => {
             let is_it = |known: &[u8; 32], purpose: &Purpose| {
                 *known == digest && is_pending(purpose, app, None)
             };
@@ -96,7 +97,7 @@ async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<
                 AdminCommand::AccessToken(AccessTokenCommand::Revoke(company, token))
             })
         }
-        Named::Company(company) => {
+        RevocationTarget::Company(company) => {
             waiting.end_where(|_, purpose| is_pending(purpose, app, Some(company))).await;
             Some(AdminCommand::App(AppCommand::RevokeTokens(app.id, company)))
         }
@@ -117,16 +118,16 @@ pub const fn is_nothing(rejection: Rejection) -> bool {
     )
 }
 
-fn parse(parameters: &Parameters) -> Result<Named, ApiError> {
+fn parse(parameters: &Parameters) -> Result<RevocationTarget, ApiError> {
     let token = parameters.text("access_token")?;
     let token = token.map_or_else(|| parameters.text("token"), |token| Ok(Some(token)))?;
     match (token, parameters.text("company_id")?) {
-        (Some(token), None) => Ok(Named::Token(token_digest(token))),
+        (Some(token), None) => Ok(RevocationTarget::Token(token_digest(token))),
         (None, Some(company)) => {
             let flaw = || Flaw::new("not_an_id", "must be a UUID");
             let company = parse_id(company);
             company
-                .map(|company| Named::Company(CompanyId(company)))
+                .map(|company| RevocationTarget::Company(CompanyId(company)))
                 .ok_or_else(|| ApiError::invalid_field("company_id", flaw()))
         }
         (Some(_), Some(_)) => {

@@ -290,12 +290,12 @@ fn known_currency(
 }
 
 /// A value of an answer.
-trait Written {
+trait AnswerValue {
     /// Appends it as JSON.
     fn write(&self, json: &mut String);
 }
 
-impl<T: Written> Written for Option<T> {
+impl<T: AnswerValue> AnswerValue for Option<T> {
     fn write(&self, json: &mut String) {
         match self {
             Some(value) => value.write(json),
@@ -304,7 +304,7 @@ impl<T: Written> Written for Option<T> {
     }
 }
 
-impl Written for Uuid {
+impl AnswerValue for Uuid {
     fn write(&self, json: &mut String) {
         json.push('"');
         json.push_str(self.hyphenated().encode_lower(&mut Self::encode_buffer()));
@@ -312,26 +312,26 @@ impl Written for Uuid {
     }
 }
 
-impl Written for u16 {
+impl AnswerValue for u16 {
     fn write(&self, json: &mut String) {
         write_number(json, u64::from(*self), 1);
     }
 }
 
-impl Written for bool {
+impl AnswerValue for bool {
     fn write(&self, json: &mut String) {
         json.push_str(if *self { "true" } else { "false" });
     }
 }
 
-impl Written for Amount {
+impl AnswerValue for Amount {
     fn write(&self, json: &mut String) {
         self.append_to(json);
     }
 }
 
 /// INVARIANT: words are ASCII letters, digits and underscores, which JSON has as they are.
-impl Written for &str {
+impl AnswerValue for &str {
     fn write(&self, json: &mut String) {
         debug_assert!(self.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
         json.push('"');
@@ -340,13 +340,13 @@ impl Written for &str {
     }
 }
 
-impl Written for AuthorizationId {
+impl AnswerValue for AuthorizationId {
     fn write(&self, json: &mut String) {
         str::from_utf8(&self.0).ok().write(json);
     }
 }
 
-impl Written for RuleSet {
+impl AnswerValue for RuleSet {
     fn write(&self, json: &mut String) {
         json.push('[');
         for (place, rule) in self.iter().enumerate() {

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::shard::authorization_id_of;
-use cardswitch_engine::store::query::{CardRow, Listed, TransactionRow};
+use cardswitch_engine::store::query::{CardRow, ListPage, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};
@@ -21,8 +21,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::access::NetworkAccess;
-use super::named::open_pan;
 use super::state::DoorState;
+use super::subject::open_pan;
 use crate::marks::render_authorization_id;
 
 /// A card with its secrets.
@@ -145,7 +145,7 @@ pub(super) async fn list_transactions(
             Ok(currency.map(|currency| (listed, currency)))
         })
         .await?;
-    let (Listed { count, rows }, currency) = found.ok_or_else(ApiError::not_found)?;
+    let (ListPage { count, rows }, currency) = found.ok_or_else(ApiError::not_found)?;
     let results = rows.iter().map(|row| NetworkTransactionBody::new(row, currency)).collect();
     Ok(Json(TransactionsBody { count, results }))
 }

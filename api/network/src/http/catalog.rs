@@ -17,7 +17,7 @@ use super::state::DoorState;
     description = "What card networks ask over ISO 8583, as JSON; and what only a simulation \
             needs. Approvals and declines alike are answers with status 200.",
 ))]
-struct About;
+struct NetworkDocument;
 
 static OPERATIONS: LazyLock<Vec<Operation<DoorState>>> = LazyLock::new(|| {
     let operations = operations! {
@@ -52,5 +52,5 @@ pub fn network_routes() -> Router<DoorState> {
 
 /// The document of `/network/v1`, before it is finished.
 pub fn document() -> utoipa::openapi::OpenApi {
-    document_of(About::openapi(), &OPERATIONS)
+    document_of(NetworkDocument::openapi(), &OPERATIONS)
 }

@@ -17,7 +17,7 @@ use cardswitch_engine::domain::money::Minor;
 use tokio::sync::broadcast;
 use tokio::time::{sleep, timeout};
 
-use super::requests::Planned;
+use super::requests::PlannedCommand;
 use crate::limits;
 
 /// The faults of all answers of the door.
@@ -29,7 +29,7 @@ pub struct HttpFaults {
 }
 
 /// A request whose answer may meet a fault.
-pub(super) struct Befallen<'a> {
+pub(super) struct FaultyRequest<'a> {
     faults: &'a HttpFaults,
     last_four: Option<[u8; 4]>,
     amount: Option<Minor>,
@@ -44,17 +44,17 @@ impl HttpFaults {
         Self { plan, reversed: broadcast::Sender::new(limits::REVERSALS_UNHEARD_MAX) }
     }
 
-    pub(super) fn of(&self, planned: &Planned) -> Befallen<'_> {
+    pub(super) fn of(&self, planned: &PlannedCommand) -> FaultyRequest<'_> {
         let amount = match &planned.command.command {
             Command::Network(request) => amount_of(&request.command),
             _ => None,
         };
         let (last_four, reversed) = (planned.last_four, self.reversed.subscribe());
-        Befallen { faults: self, last_four, amount, reversed }
+        FaultyRequest { faults: self, last_four, amount, reversed }
     }
 }
 
-impl Befallen<'_> {
+impl FaultyRequest<'_> {
     /// Holds the answer as its fault has it. Returns the answer that the client gets in its place,
     /// if any.
     pub(super) async fn meet(mut self, reply: &Reply) -> Option<Result<Response, ApiError>> {

@@ -16,7 +16,9 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier, PresentedCredentials, Shown};
+use cardswitch_engine::domain::credential::{
+    PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
+};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -27,13 +29,15 @@ use cardswitch_wire::body::{budget, flag, limit};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 
-use super::given::{CardTexts, ForeignGiven, Given, MerchantGiven, read_billing, read_merchant};
-use super::named::Named;
+use super::shared_fields::{
+    CardTexts, ForeignGiven, MerchantGiven, SharedFields, read_billing, read_merchant,
+};
 use super::state::DoorState;
+use super::subject::RequestSubject;
 use super::transfers::plan_transfer;
 use super::values::{CardUse, Steering, card_use, presentment_count};
 use crate::marks::Marks;
-use crate::presented::cvv_pair;
+use crate::presented_card::cvv_pair;
 
 /// An operation of this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +85,7 @@ pub(super) struct Repetition<'a> {
 
 /// A request as it came in.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct IncomingRequest<'a> {
     pub(super) operation: Operation,
     /// The body the fields are of.
     pub(super) body: &'a [u8],
@@ -90,7 +94,7 @@ pub(super) struct Asked<'a> {
 
 /// A command, and what its answer needs.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedCommand {
     pub(super) command: TimedCommand,
     pub(super) currency: CurrencyCode,
     /// Of the card, where it is known.
@@ -102,26 +106,29 @@ pub(super) struct Planned {
 pub(super) fn plan_request(
     state: &DoorState,
     view: &View<'_>,
-    asked: &Asked<'_>,
+    asked: &IncomingRequest<'_>,
     fields: &mut Fields<'_>,
-) -> Result<Planned, ApiError> {
+) -> Result<PlannedCommand, ApiError> {
     if asked.operation == Operation::Transfer {
         return plan_transfer(state, view, asked, fields);
     }
-    let given = Given::read(asked.operation, fields);
-    let supplied_at = given.trace.supplied_at;
-    let named = Named::find(state, view, &given)?;
+    let shared = SharedFields::read(asked.operation, fields);
+    let supplied_at = shared.trace.supplied_at;
+    let subject = RequestSubject::find(state, view, &shared)?;
     let secrets = Some(&*state.secrets);
-    let command = Reader { secrets, named: &named, given, fields }.command(asked.operation);
+    let command = Reader { secrets, subject: &subject, shared, fields }.command(asked.operation);
     fields.refuse_unread();
-    let last_four = named.last_four();
-    Ok(Planned { last_four, ..planned(state, asked, command, supplied_at, named.currency) })
+    let last_four = subject.last_four();
+    Ok(PlannedCommand {
+        last_four,
+        ..planned(state, asked, command, supplied_at, subject.currency)
+    })
 }
 
 /// Asks for the fields of an operation, as `plan_request` does.
 fn ask(operation: Operation, fields: &mut Fields<'_>) {
-    let (given, named) = (Given::read(operation, fields), &Named::default());
-    Reader { secrets: None, named, given, fields }.command(operation);
+    let (shared, subject) = (SharedFields::read(operation, fields), &RequestSubject::default());
+    Reader { secrets: None, subject, shared, fields }.command(operation);
 }
 
 bodies! {
@@ -141,18 +148,18 @@ bodies! {
 
 pub(super) fn planned(
     state: &DoorState,
-    asked: &Asked<'_>,
+    asked: &IncomingRequest<'_>,
     command: NetworkCommand,
     supplied_at: Option<Timestamp>,
     currency: CurrencyCode,
-) -> Planned {
+) -> PlannedCommand {
     let fingerprint = fingerprint_of(&state.secrets, asked);
     let command = Command::Network(Box::new(NetworkRequest { command, fingerprint }));
-    Planned { command: TimedCommand { command, supplied_at }, currency, last_four: None }
+    PlannedCommand { command: TimedCommand { command, supplied_at }, currency, last_four: None }
 }
 
 /// The identity of a request that its client marked; without a mark none is a repeat.
-fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
+fn fingerprint_of(secrets: &Secrets, asked: &IncomingRequest<'_>) -> Option<Fingerprint> {
     let Repetition { key, place } = asked.repetition?;
     let mut id = secrets.message_hasher(HashPurpose::Idempotency);
     let mut content = secrets.message_hasher(HashPurpose::Content);
@@ -171,8 +178,8 @@ const ABOVE_ZERO: &str = "must be above zero";
 struct Reader<'a, 'b, 'c> {
     /// None where the fields are only asked for.
     secrets: Option<&'a Secrets>,
-    named: &'a Named,
-    given: Given<'c>,
+    subject: &'a RequestSubject,
+    shared: SharedFields<'c>,
     fields: &'b mut Fields<'c>,
 }
 
@@ -201,7 +208,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
                 // An inquiry has no use for the rest, but a wrong value is a mistake all the same.
                 self.billing();
                 self.merchant(SELLER_ABOUT);
-                let card = self.named.card();
+                let card = self.subject.card();
                 return NetworkCommand::InquireBalance(InquireBalance { card, credentials });
             }
             Some(CardUse::Authorize(kind)) => Some(kind),
@@ -237,7 +244,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let amounts = self.amounts(amount);
         let credentials = self.credentials();
         let mcc = self.merchant(SELLER_ABOUT).mcc;
-        let card = self.named.card;
+        let card = self.subject.card;
         let otherwise = None;
         NetworkCommand::Increment(Increment {
             card,
@@ -265,7 +272,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
     fn reversal(&mut self) -> NetworkCommand {
         let original = self.original();
         self.require_original(&original);
-        let own = self.named.currency;
+        let own = self.subject.currency;
         let about = "Amount to return; all if this and `remaining` are absent.";
         let given_back = self.fields.may("amount", about, limit(own, ABOVE_ZERO));
         let remaining = self.fields.may("remaining", "Amount that stays.", budget(own));
@@ -280,7 +287,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
             (None, None) => ReversalAmount::Full,
         };
         let kind = ReversalKind::Request;
-        NetworkCommand::Reverse(Reverse { card: self.named.card, original, amount, kind })
+        NetworkCommand::Reverse(Reverse { card: self.subject.card, original, amount, kind })
     }
 
     fn presentment(&mut self) -> NetworkCommand {
@@ -299,7 +306,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let amounts = self.amounts(amount.unwrap_or_default());
         let facts = self.facts(amounts, SELLER_ABOUT);
         NetworkCommand::Present(Present {
-            facts: Some(facts).filter(|_| is_told && self.named.card.is_some()),
+            facts: Some(facts).filter(|_| is_told && self.subject.card.is_some()),
             amounts: Some(amounts).filter(|_| is_told),
             original,
             number: self.presentment_number(),
@@ -316,7 +323,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let amounts = self.amounts(amount);
         let about = "Merchant; by default that of the named purchase.";
         let mut facts = self.facts(amounts, about);
-        if let Some((_, row)) = &self.named.transaction
+        if let Some((_, row)) = &self.subject.transaction
             && !self.fields.has("merchant")
             && let Some(merchant) = &row.record.merchant
         {
@@ -335,7 +342,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
     /// A card must be named, or a transaction that has one.
     fn require_card(&mut self) {
         let is_at_fault = self.fields.has("card_number") || self.fields.has("card_id");
-        if self.named.card.is_none() && !is_at_fault {
+        if self.subject.card.is_none() && !is_at_fault {
             let message = "is required, or `card_id` instead";
             self.fields.fault("card_number", Flaw::new("required", message));
         }
@@ -359,20 +366,20 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
 
     fn facts(&mut self, amounts: MessageAmounts, merchant_about: &str) -> PurchaseFacts {
         PurchaseFacts {
-            card: self.named.card(),
+            card: self.subject.card(),
             amounts,
             merchant: self.merchant(merchant_about),
-            trace: self.given.trace.marks().trace(self.keys()),
+            trace: self.shared.trace.marks().trace(self.keys()),
         }
     }
 
     /// The currency of `amount`.
     fn currency(&self) -> CurrencyCode {
-        self.given.currency.unwrap_or(self.named.currency)
+        self.shared.currency.unwrap_or(self.subject.currency)
     }
 
     fn amounts(&mut self, amount: Minor) -> MessageAmounts {
-        let (own, currency) = (self.named.currency, self.given.currency);
+        let (own, currency) = (self.subject.currency, self.shared.currency);
         let is_foreign = currency.is_some_and(|currency| currency != own);
         // A billing amount has no use unless the currency is foreign, but a wrong one is a mistake
         // all the same.
@@ -386,20 +393,20 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
     }
 
     fn billing(&mut self) -> Option<Minor> {
-        let own = self.named.currency;
+        let own = self.subject.currency;
         self.fields.including::<ForeignGiven, _>(|fields| read_billing(fields, own))
     }
 
     /// The secrets and the card's hash, of which the keys of its messages are made.
     fn keys(&self) -> Option<(&'a Secrets, PanHash)> {
-        self.secrets.zip(self.named.hash)
+        self.secrets.zip(self.subject.hash)
     }
 
     /// The credentials of the body, in the forms that the shard compares.
     fn credentials(&self) -> PresentedCredentials {
-        let CardTexts { expiry, cvv, pin, zip, .. } = &self.given.card;
+        let CardTexts { expiry, cvv, pin, zip, .. } = &self.shared.card;
         let secret = self.secrets.filter(|_| cvv.is_some() || pin.is_some());
-        let pan = secret.and_then(|secrets| self.named.pan(secrets));
+        let pan = secret.and_then(|secrets| self.subject.pan(secrets));
         // A PIN of a card whose number is not known is nobody's, not one that is left out.
         let verifier = |(pin, secrets): (&Cow<'_, str>, &Secrets)| match &pan {
             Some(pan) => secrets.pin_verifier(pan, pin.as_bytes()),
@@ -410,16 +417,16 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         };
         let zip = zip.as_ref().map(|zip| PackedZip::pack(zip)).filter(|zip| !zip.is_absent());
         PresentedCredentials {
-            expiry: expiry.map(Shown::new),
-            cvv: cvv.as_ref().zip(secret).map(pair).map(Shown::new),
-            pin: pin.as_ref().zip(secret).map(verifier).map(Shown::new),
-            zip: zip.map(Shown::new),
+            expiry: expiry.map(PresentedValue::new),
+            cvv: cvv.as_ref().zip(secret).map(pair).map(PresentedValue::new),
+            pin: pin.as_ref().zip(secret).map(verifier).map(PresentedValue::new),
+            zip: zip.map(PresentedValue::new),
         }
     }
 
     fn merchant(&mut self, about: &str) -> Merchant {
-        let steering = self.given.steering;
-        let acquirer = self.given.trace.acquirer.as_deref().unwrap_or_default();
+        let steering = self.shared.steering;
+        let acquirer = self.shared.trace.acquirer.as_deref().unwrap_or_default();
         let read = |fields: &mut Fields<'_>| read_merchant(fields, acquirer, steering);
         let merchant = self.fields.patch_object::<MerchantGiven, _>("merchant", about, read);
         merchant.flatten().unwrap_or_default()
@@ -427,16 +434,16 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
 
     /// The earlier purchase that the body is about.
     fn original(&self) -> OriginalRef {
-        let original = &self.given.original;
+        let original = &self.shared.original;
         let marks = Marks {
             stan: original.stan.as_deref(),
             transmission_time: original.transmission_time.as_deref(),
             terminal: None,
-            ..self.given.trace.marks()
+            ..self.shared.trace.marks()
         };
         let keys = self.keys();
         OriginalRef {
-            transaction: self.named.transaction.as_ref().map(|(id, _)| *id),
+            transaction: self.subject.transaction.as_ref().map(|(id, _)| *id),
             authorization_id: original.authorization_id,
             original_key: keys.and_then(|(secrets, hash)| marks.original_key(secrets, hash)),
             retrieval_key: keys.and_then(|(secrets, hash)| marks.retrieval_key(secrets, hash)),

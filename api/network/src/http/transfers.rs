@@ -22,11 +22,11 @@ use uuid::Uuid;
 
 use super::access::{EmptyBody, NetworkAccess};
 use super::answers::{TransferAnswer, render_reply};
-use super::given::TIME_ABOUT;
 use super::json_response;
-use super::named::CURRENCY_DEFAULT;
-use super::requests::{Asked, Operation, Planned, Repetition, planned};
+use super::requests::{IncomingRequest, Operation, PlannedCommand, Repetition, planned};
+use super::shared_fields::TIME_ABOUT;
 use super::state::DoorState;
+use super::subject::CURRENCY_DEFAULT;
 
 /// The longest text of a bank account's fields.
 const TEXT_CHARS_MAX: usize = 64;
@@ -36,9 +36,9 @@ const TEXT_CHARS_MAX: usize = 64;
 pub(super) fn plan_transfer(
     state: &DoorState,
     view: &View<'_>,
-    asked: &Asked<'_>,
+    asked: &IncomingRequest<'_>,
     fields: &mut Fields<'_>,
-) -> Result<Planned, ApiError> {
+) -> Result<PlannedCommand, ApiError> {
     // An amount can only be read in its currency; of an account that is not there, in any.
     let currency_of = |account| {
         let known = view.snapshot()?.account_by_any_company(account)?;
@@ -62,7 +62,7 @@ fn read_transfer(
 ) -> Result<(Transfer, Option<Timestamp>, CurrencyCode), ApiError> {
     let account = AccountId(fields.must("account_id", "The account.", id()));
     let currency = currency_of(account)?;
-    let amount = rule(part::<words::AmountGiven>, |value| {
+    let amount = rule(part::<words::RequestAmount>, |value| {
         let amount = parse_json_amount(value, currency)?;
         let flaw = || Flaw::new("zero", "must not be zero");
         Some(amount).filter(|amount| !amount.is_zero()).ok_or_else(flaw)
@@ -132,7 +132,7 @@ async fn conclude(
     let repetition = idempotency_key(&headers)?.map(|key| Repetition { key, place: 0 });
     // The path is what is asked: it stands for the body that there is not.
     let body = [id.as_bytes().as_slice(), &[conclusion as u8]].concat();
-    let asked = Asked { operation: Operation::Transfer, body: &body, repetition };
+    let asked = IncomingRequest { operation: Operation::Transfer, body: &body, repetition };
     let command = NetworkCommand::ConcludeTransfer(ConcludeTransfer {
         transaction: TransactionId(id),
         conclusion,

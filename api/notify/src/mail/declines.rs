@@ -20,15 +20,15 @@ use uuid::Uuid;
 
 use super::MailDesk;
 use super::cursor::{Cursor, TransactionPlace};
+use super::decline_cause::cause;
 use super::letter::{DeclinedPurchase, Letter};
 use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
-use super::often::{Notice, NoticeHistory};
+use super::notice_history::{Notice, NoticeHistory};
 use super::outbox::MailError;
-use super::why::why;
 
 /// Sends letters about declines until the switch stops.
 pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
-    let mut following = match Following::open(&desk) {
+    let mut following = match NoticeProgress::open(&desk) {
         Ok(following) => following,
         Err(error) => return tracing::error!(%error, "nobody is told of declines"),
     };
@@ -77,13 +77,13 @@ impl From<StoreError> for FollowError {
 }
 
 /// The place among the transactions, and the cardholders notified so far.
-struct Following {
+struct NoticeProgress {
     cursor: Cursor,
     done: TransactionSeq,
     told: NoticeHistory,
 }
 
-impl Following {
+impl NoticeProgress {
     /// Resumes at the place of the cursor; without a cursor, at the end of the transactions.
     fn open(desk: &MailDesk) -> Result<Self, FollowError> {
         let queue = desk.outbox.queue();
@@ -223,7 +223,7 @@ fn purchase<'a>(
     });
     let at = DateTime::from_timestamp_micros(record.authorized_at.0).unwrap_or_default();
     DeclinedPurchase {
-        why: why(record),
+        cause: cause(record),
         last_four: render_last_four(card.profile.last_four),
         card: &card.profile.texts.description,
         merchant: merchant.map(|merchant| merchant.name.as_str()).unwrap_or_default(),

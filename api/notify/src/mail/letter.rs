@@ -210,7 +210,7 @@ impl Letter {
     /// Informs a cardholder that a purchase with the card was declined.
     #[must_use]
     pub fn decline(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
-        let DeclinedPurchase { why: (cause, help), last_four, link, .. } = purchase;
+        let DeclinedPurchase { cause: (cause, help), last_four, link, .. } = purchase;
         let blocks = vec![
             words(format!("A purchase with the card ending in {last_four} was declined.")),
             words(format!("{cause} {help}")),
@@ -241,7 +241,7 @@ impl Letter {
     /// Warns a cardholder that somebody else may be using the card.
     #[must_use]
     pub fn alert(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
-        let DeclinedPurchase { why: (cause, _), last_four, link, .. } = purchase;
+        let DeclinedPurchase { cause: (cause, _), last_four, link, .. } = purchase;
         let blocks = vec![
             words(format!(
                 "Someone may be trying out the card ending in {last_four}. Purchases were \
@@ -269,7 +269,7 @@ const CARDHOLDER: &str = "You received this email because the card is assigned t
 #[derive(Clone, Debug)]
 pub struct DeclinedPurchase<'a> {
     /// The cause, and the remedy.
-    pub why: (String, &'static str),
+    pub cause: (String, &'static str),
     /// The last four digits of the card.
     pub last_four: String,
     /// The card's description.

@@ -10,8 +10,8 @@
 //! | `sealed_queue` | the letters that wait; `cardswitch_dispatch::mail` has their order |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
-//! | `declines`, `cursor`, `why` | letters to cardholders about declines, and their words |
-//! | `often` | the number of those letters |
+//! | `declines`, `cursor`, `decline_cause` | letters to cardholders about declines, and their words |
+//! | `notice_history` | the number of those letters |
 //! | `settings` | the mail server and the sender |
 //! | `limits` | the bounds of mail |
 //!
@@ -21,18 +21,18 @@
 //! twice, under the same Message-ID.
 
 mod cursor;
+mod decline_cause;
 mod declines;
 pub mod letter;
 mod limits;
 mod message;
 pub mod news;
-mod often;
+mod notice_history;
 pub mod outbox;
 mod sealed_queue;
 mod sender;
 pub mod settings;
 mod smtp;
-mod why;
 
 use std::sync::Arc;
 

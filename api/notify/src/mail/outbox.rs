@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cardswitch_dispatch::mail::queue::QueueError;
-use cardswitch_edge::bounded::Windows;
+use cardswitch_edge::bounded_table::Windows;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};

@@ -77,7 +77,7 @@ pub const fn event_name(kind: EventKind) -> &'static str {
 
 /// The content of a message.
 #[derive(Clone, Debug)]
-pub struct Composed {
+pub struct MessageContent {
     /// The array of events.
     pub body: Bytes,
     /// The place of each event among those of its transaction.
@@ -90,7 +90,7 @@ pub fn compose(
     snapshot: &Snapshot,
     events: &[Event],
     may_tell: impl Fn(CompanySlot) -> bool,
-) -> Result<Option<Composed>, StoreError> {
+) -> Result<Option<MessageContent>, StoreError> {
     let mut names = BTreeMap::new();
     let (mut bodies, mut sequence) = (Vec::with_capacity(events.len()), Vec::new());
     for event in events {
@@ -104,13 +104,13 @@ pub fn compose(
     if bodies.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Composed { body: render(&bodies), sequence: sequence.join(",") }))
+    Ok(Some(MessageContent { body: render(&bodies), sequence: sequence.join(",") }))
 }
 
 /// The message of an example.
 #[must_use]
-pub fn example(company: CompanyId) -> Composed {
-    Composed { body: render(&[EventBody::example(company)]), sequence: "0".to_owned() }
+pub fn example(company: CompanyId) -> MessageContent {
+    MessageContent { body: render(&[EventBody::example(company)]), sequence: "0".to_owned() }
 }
 
 fn render(bodies: &[EventBody]) -> Bytes {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_dispatch::deliveries::Deliveries;
-use cardswitch_dispatch::dispatcher::{Dispatcher, Done, Figures, Now, Order, Progress, Request};
+use cardswitch_dispatch::dispatcher::{
+    Dispatcher, EndedRequest, Figures, Order, Progress, Request, StepContext,
+};
 use cardswitch_edge::actor::note_at_hand;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Stopwatch;
@@ -49,14 +51,14 @@ pub(super) struct Driver {
     dispatcher: Dispatcher,
     tools: DriverTools,
     since: Instant,
-    ended: mpsc::UnboundedSender<Done>,
-    ends: mpsc::UnboundedReceiver<Done>,
+    ended: mpsc::UnboundedSender<EndedRequest>,
+    ends: mpsc::UnboundedReceiver<EndedRequest>,
 }
 
 /// Says that a request has ended when it is dropped, so that this is said, too, where its task panicked.
 struct Ending {
-    ended: mpsc::UnboundedSender<Done>,
-    done: Option<Done>,
+    ended: mpsc::UnboundedSender<EndedRequest>,
+    done: Option<EndedRequest>,
 }
 
 impl Drop for Ending {
@@ -148,7 +150,7 @@ impl Driver {
         self.dispatcher.obey(order, now(&self.tools, self.since));
     }
 
-    fn end(&mut self, done: Done) {
+    fn end(&mut self, done: EndedRequest) {
         self.dispatcher.end(done, now(&self.tools, self.since));
     }
 
@@ -225,9 +227,9 @@ impl Driver {
 }
 
 /// The present, for the dispatcher.
-fn now(tools: &DriverTools, since: Instant) -> Now<'_> {
+fn now(tools: &DriverTools, since: Instant) -> StepContext<'_> {
     let engine = tools.switch.engine();
-    Now { tables: engine.store(), time: engine.clock().now(), uptime: since.elapsed() }
+    StepContext { tables: engine.store(), time: engine.clock().now(), uptime: since.elapsed() }
 }
 
 /// Reports an endpoint as gone. Returns whether the engine knows, and has turned it off unless somebody
@@ -269,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn done() -> Done {
+    fn done() -> EndedRequest {
         let endpoint = WebhookEndpoint {
             slot: WebhookEndpointSlot(0),
             id: WebhookEndpointId(Uuid::from_u128(1)),
@@ -299,7 +301,7 @@ mod tests {
         };
         let (id, tried) = (endpoint.id, Arc::new(endpoint));
         let report = RequestReport::NOT_SENT;
-        Done { id, attempt, report, tried, asked: None, was_failing: false }
+        EndedRequest { id, attempt, report, tried, asked: None, was_failing: false }
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cardswitch_dispatch::content::{Addressed, Content};
+use cardswitch_dispatch::content::{Content, EndpointEvents};
 use cardswitch_dispatch::deliveries::{AttemptResult, Bodies, Failure};
 use cardswitch_dispatch::dispatcher::RequestReport;
 use cardswitch_edge::switch::Switch;
@@ -16,7 +16,7 @@ use cardswitch_secrets::webhook_signature::{
 };
 use uuid::Uuid;
 
-use super::composing::{Composed, compose, example};
+use super::composing::{MessageContent, compose, example};
 use super::sender::{Delivery, Sender};
 
 /// A request to an endpoint.
@@ -87,7 +87,7 @@ impl Job {
     fn make(&self, snapshot: &Snapshot) -> Result<Option<Delivery>, StoreError> {
         let addressed = self.content.address(snapshot, &self.endpoint)?;
         let Some(addressed) = addressed else { return Ok(None) };
-        let Some(Composed { body, sequence }) = self.compose(snapshot, &addressed)? else {
+        let Some(MessageContent { body, sequence }) = self.compose(snapshot, &addressed)? else {
             return Ok(None);
         };
         let id = message_text(self.message);
@@ -102,8 +102,8 @@ impl Job {
     fn compose(
         &self,
         snapshot: &Snapshot,
-        Addressed { companies, events, .. }: &Addressed,
-    ) -> Result<Option<Composed>, StoreError> {
+        EndpointEvents { companies, events, .. }: &EndpointEvents,
+    ) -> Result<Option<MessageContent>, StoreError> {
         if matches!(self.content, Content::Example) {
             let company = snapshot.company(self.endpoint.company)?;
             return Ok(company.map(|company| example(company.id)));

@@ -31,7 +31,7 @@ pub use cardswitch_dispatch::dispatcher::Figures;
 pub use cardswitch_dispatch::{content, deliveries, lane};
 
 use cardswitch_dispatch::dispatcher::{Dispatcher, ORDERS_MAX, Order, Places, ReplyTo, Tools};
-use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::fault_plan::FaultPlan;
@@ -53,7 +53,7 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::addresses::Reach;
-use self::deliveries::{Attempt, Deliveries, DeliveriesElsewhere, DeliveriesError};
+use self::deliveries::{Attempt, Deliveries, DeliveriesError, RemoteDeliveries};
 use self::driver::{Driver, DriverTools};
 use self::lane::Health;
 use self::sender::Sender;
@@ -66,10 +66,10 @@ const RELOAD_WAIT: Duration = Duration::from_secs(1);
 
 /// The dispatcher has stopped, or has more to do than it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAtWork;
+pub struct DispatcherRefusal;
 
-impl From<NotAtWork> for ApiError {
-    fn from(NotAtWork: NotAtWork) -> Self {
+impl From<DispatcherRefusal> for ApiError {
+    fn from(DispatcherRefusal: DispatcherRefusal) -> Self {
         Self::overloaded()
     }
 }
@@ -95,7 +95,7 @@ pub struct Equipment<'a> {
     /// The data directory.
     pub data: &'a Path,
     /// The other place where the state of deliveries is kept.
-    pub elsewhere: Option<Box<dyn DeliveriesElsewhere>>,
+    pub elsewhere: Option<Box<dyn RemoteDeliveries>>,
     /// How far webhooks may go.
     pub reach: Reach,
     /// The faults of webhooks, for receivers under test.
@@ -175,13 +175,13 @@ impl Webhooks {
 
     /// Takes a place among the answers that wait for events.
     /// Errors: none is free.
-    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooManyTries> {
         self.streams.take(company)
     }
 
     /// Takes a place for a page that is answered only when there is an event.
     /// Errors: none is free.
-    pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooMany> {
+    pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooManyTries> {
         self.streams.take_for_page(company)
     }
 
@@ -221,12 +221,15 @@ impl Webhooks {
         &self,
         id: WebhookEndpointId,
         after: EventNumber,
-    ) -> Result<bool, NotAtWork> {
+    ) -> Result<bool, DispatcherRefusal> {
         self.ask(|reply| Order::Recover(id, after, reply)).await
     }
 
     /// Sends an example and waits for its outcome; none where there is no such endpoint.
-    pub async fn send_example(&self, id: WebhookEndpointId) -> Result<Option<Attempt>, NotAtWork> {
+    pub async fn send_example(
+        &self,
+        id: WebhookEndpointId,
+    ) -> Result<Option<Attempt>, DispatcherRefusal> {
         self.ask(|reply| Order::Example(id, reply)).await
     }
 
@@ -236,12 +239,12 @@ impl Webhooks {
         &self,
         id: WebhookEndpointId,
         attempt: Uuid,
-    ) -> Result<Option<Attempt>, NotAtWork> {
+    ) -> Result<Option<Attempt>, DispatcherRefusal> {
         self.ask(|reply| Order::Resend(id, attempt, reply)).await
     }
 
     /// The latest attempts, the newest first.
-    pub async fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, NotAtWork> {
+    pub async fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, DispatcherRefusal> {
         self.ask(|reply| Order::Attempts(id, reply)).await
     }
 
@@ -249,19 +252,19 @@ impl Webhooks {
     pub async fn health(
         &self,
         ids: Vec<WebhookEndpointId>,
-    ) -> Result<Vec<Option<Health>>, NotAtWork> {
+    ) -> Result<Vec<Option<Health>>, DispatcherRefusal> {
         self.ask(|reply| Order::Health(ids, reply)).await
     }
 
     async fn ask<T: Send + 'static>(
         &self,
         order: impl FnOnce(ReplyTo<T>) -> Order,
-    ) -> Result<T, NotAtWork> {
+    ) -> Result<T, DispatcherRefusal> {
         let (reply, answer) = oneshot::channel();
         // The caller may have hung up.
         let reply = Box::new(|value| drop(reply.send(value)));
-        self.orders.try_send(order(reply)).map_err(|_| NotAtWork)?;
-        answer.await.map_err(|_| NotAtWork)
+        self.orders.try_send(order(reply)).map_err(|_| DispatcherRefusal)?;
+        answer.await.map_err(|_| DispatcherRefusal)
     }
 }
 

@@ -10,7 +10,7 @@ use cardswitch_engine::domain::ids::CompanySlot;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::bounded_table::TooManyTries;
 
 /// The bound of one company.
 const STREAMS_OF_COMPANY_MAX: usize = 20;
@@ -50,20 +50,23 @@ impl Streams {
     pub(super) fn take_for_page(
         self: &Arc<Self>,
         company: CompanySlot,
-    ) -> Result<PagePlace, TooMany> {
+    ) -> Result<PagePlace, TooManyTries> {
         let of_pages = Arc::clone(&self.pages).try_acquire_owned();
-        let of_pages = of_pages.map_err(|_| TooMany { retry_after_s: RETRY_AFTER_S })?;
+        let of_pages = of_pages.map_err(|_| TooManyTries { retry_after_s: RETRY_AFTER_S })?;
         Ok(PagePlace { _place: self.take(company)?, _of_pages: of_pages })
     }
 
     /// Takes a place.
     /// Errors: none is free.
-    pub(super) fn take(self: &Arc<Self>, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+    pub(super) fn take(
+        self: &Arc<Self>,
+        company: CompanySlot,
+    ) -> Result<StreamPlace, TooManyTries> {
         let mut open = self.open.lock();
         let all: usize = open.values().sum();
         let of_company = open.get(&company).copied().unwrap_or(0);
         if all >= self.max || of_company >= STREAMS_OF_COMPANY_MAX {
-            return Err(TooMany { retry_after_s: RETRY_AFTER_S });
+            return Err(TooManyTries { retry_after_s: RETRY_AFTER_S });
         }
         open.insert(company, of_company + 1);
         Ok(StreamPlace { streams: Arc::clone(self), company })

@@ -19,12 +19,12 @@ const EVENTS_READ_MAX: usize = 1_000;
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    known: Mutex<Known>,
+    known: Mutex<EventRun>,
 }
 
 /// Some events in a row.
 #[derive(Debug, Default)]
-struct Known {
+struct EventRun {
     /// The event before the first of them.
     after: EventNumber,
     events: VecDeque<Event>,
@@ -49,7 +49,7 @@ impl Tail {
     }
 }
 
-impl Known {
+impl EventRun {
     /// The last event that is known.
     fn upto(&self) -> EventNumber {
         EventNumber(self.after.0 + self.events.len() as u64)
@@ -114,7 +114,7 @@ mod tests {
     fn pages_are_those_of_the_log_as_far_as_it_is_kept() {
         let events = [(11, 1), (12, 2), (13, 1), (14, 1), (15, 2)];
         let events = events.map(|(number, company)| event(number, company)).into();
-        let known = Known { after: EventNumber(10), events };
+        let known = EventRun { after: EventNumber(10), events };
         assert_eq!(known.upto(), EventNumber(15));
         let rows = [
             (9, 9, None),

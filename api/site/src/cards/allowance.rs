@@ -15,7 +15,7 @@ use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 
-use super::allowing::Allowing;
+use super::allowance_proposal::AllowanceProposal;
 use super::card_fields::CardFields;
 use super::card_form::CardForm;
 use super::face::Face;
@@ -24,7 +24,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, CardManager};
+use crate::rights::{ActingMember, CardManager};
 use crate::transactions::find;
 
 #[derive(Template)]
@@ -35,7 +35,7 @@ struct AllowanceContent {
     face: Face,
     form: CardForm,
     may_reset: bool,
-    allowing: Option<Allowing>,
+    allowing: Option<AllowanceProposal>,
 }
 
 /// The query of `GET /cards/{id}/allowance`.
@@ -47,7 +47,7 @@ pub(super) struct AllowanceQuery {
 
 /// The values that the form shows instead of the stored ones.
 #[derive(Debug, Default)]
-struct Shown {
+struct FormValues {
     typed: Option<CardFields>,
     faults: Faults,
     purchase: Option<TransactionRow>,
@@ -66,15 +66,15 @@ pub(super) async fn show(
         None => None,
     };
     let purchase = purchase.filter(|row| row.record.card == Some(card.profile.slot));
-    allowance_page(&state, &acting, &card, Shown { purchase, ..Shown::default() }).await
+    allowance_page(&state, &acting, &card, FormValues { purchase, ..FormValues::default() }).await
 }
 
 /// The form, with the values typed, else those that let the purchase pass, else the stored ones.
 async fn allowance_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     card: &CardRow,
-    shown: Shown,
+    shown: FormValues,
 ) -> Result<Response, ApiError> {
     let (csrf, status) = (acting.session.csrf(state), shown.faults.status());
     let content = read_view(state, acting, |view| {
@@ -82,8 +82,8 @@ async fn allowance_page(
         let seen = known.seen_allowance().to_string();
         let may_reset = card.record.terms.interval == Interval::None;
         let face = Face::new(card, view.company, view.now);
-        let Shown { typed, faults, purchase } = shown;
-        let allowing = purchase.map(|row| Allowing::new(card, &row.record, view));
+        let FormValues { typed, faults, purchase } = shown;
+        let allowing = purchase.map(|row| AllowanceProposal::new(card, &row.record, view));
         let least = allowing.as_ref().map(|room| CardFields::of_terms(&room.terms, view.company));
         let form = CardForm::new(typed.or(least).unwrap_or(known), faults, view)?;
         Ok(AllowanceContent { csrf, seen, face, form, may_reset, allowing })
@@ -102,7 +102,7 @@ pub(super) async fn save(
     let card = get_card(&state, &acting, CardId(id)).await?;
     let known = CardFields::of_terms(&card.record.terms, &acting.company);
     if let Err(faults) = known.seen_allowance().check(typed.typed.of("seen")) {
-        let shown = Shown { faults, ..Shown::default() };
+        let shown = FormValues { faults, ..FormValues::default() };
         return allowance_page(&state, &acting, &card, shown).await;
     }
     let company = &acting.company;
@@ -111,7 +111,7 @@ pub(super) async fn save(
         Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?.below("allowance");
-            let shown = Shown { typed: Some(typed), faults, purchase: None };
+            let shown = FormValues { typed: Some(typed), faults, purchase: None };
             allowance_page(&state, &acting, &card, shown).await
         }
     }

@@ -22,8 +22,8 @@ use uuid::Uuid;
 
 use super::list::holder;
 use crate::dimension_choices::{ids_of, put_dimensions};
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::TypedFields;
-use crate::seen::Seen;
 use crate::words::{field_amount, field_time, parse_field_time, typed_amount};
 
 /// The kind of a field of an allowance.
@@ -94,17 +94,17 @@ impl CardFields {
     }
 
     /// The values of the card itself that a form shows.
-    pub(super) fn seen_profile(&self) -> Seen {
+    pub(super) fn seen_profile(&self) -> FormSnapshot {
         let texts = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_changeable);
         let names = texts.map(|(name, _)| name).chain(["holder"]).chain(DIMENSION_FIELDS);
-        names.fold(Seen::default(), |seen, name| seen.field(name, self.typed.of(name)))
+        names.fold(FormSnapshot::default(), |seen, name| seen.field(name, self.typed.of(name)))
     }
 
     /// The values of the allowance that a form shows.
-    pub(super) fn seen_allowance(&self) -> Seen {
-        let seen = ALLOWANCE
-            .into_iter()
-            .fold(Seen::default(), |seen, (name, words, _)| seen.field(words, self.typed.of(name)));
+    pub(super) fn seen_allowance(&self) -> FormSnapshot {
+        let seen = ALLOWANCE.into_iter().fold(FormSnapshot::default(), |seen, (name, words, _)| {
+            seen.field(words, self.typed.of(name))
+        });
         seen.field("merchants", format!("{} {}", self.scope.join(","), self.typed.of("codes")))
     }
 

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
+use cardswitch_engine::store::query::{CardRow, ListPage, Page, TransactionFilter, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
@@ -29,7 +29,7 @@ use super::purchases::Purchase;
 use crate::assets::COPY;
 use crate::dimensions::kind_words;
 use crate::frame;
-use crate::rights::{Acting, Right};
+use crate::rights::{ActingMember, Right};
 use crate::transactions::decision::Teller;
 use crate::words::{Moment, PageReader, moment, money, person, zone_words};
 
@@ -87,7 +87,7 @@ pub(super) struct CardNotes {
 /// GET /cards/{id}.
 pub(super) async fn show_card(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     Query(query): Query<CardQuery>,
 ) -> Result<Response, ApiError> {
@@ -99,7 +99,7 @@ pub(super) async fn show_card(
 /// Errors: there is no such card, or it is not the visitor's to see.
 pub(super) async fn card_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     id: CardId,
     notes: CardNotes,
 ) -> Result<Response, ApiError> {
@@ -115,7 +115,11 @@ pub(super) async fn card_page(
     Ok(frame::page_with_scripts(state, &title, &acting.session, &[&*COPY], content))
 }
 
-fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardContent, StoreError> {
+fn content(
+    card: &CardRow,
+    acting: &ActingMember,
+    view: &View<'_>,
+) -> Result<CardContent, StoreError> {
     let (company, profile) = (view.company, &card.profile);
     let listed = purchases(card, acting, view)?;
     let teller = Teller::of(acting, view);
@@ -147,9 +151,9 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
 /// purchases of a former holder stay hidden.
 fn purchases(
     card: &CardRow,
-    acting: &Acting,
+    acting: &ActingMember,
     view: &View<'_>,
-) -> Result<Listed<TransactionRow>, StoreError> {
+) -> Result<ListPage<TransactionRow>, StoreError> {
     let (card, page) = (card.profile.slot, Page::first(PURCHASES));
     let Some(own) = acting.limited_to() else {
         return view.snapshot.list_card_transactions(card, &page);
@@ -161,7 +165,7 @@ fn purchases(
 
 /// Whether the visitor may see the number of a card: a virtual one that is not closed, shown to its
 /// holder and to administrators.
-pub(super) fn may_see_number(acting: &Acting, card: &CardRow) -> bool {
+pub(super) fn may_see_number(acting: &ActingMember, card: &CardRow) -> bool {
     let is_holder = card.profile.assigned_to == Some(acting.member.slot);
     card.profile.is_virtual && is_open(card) && (is_holder || acting.may(Right::ManageCards))
 }

@@ -20,7 +20,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, CardManager};
+use crate::rights::{ActingMember, CardManager};
 
 #[derive(Template)]
 #[template(path = "cards/edit.html")]
@@ -44,7 +44,7 @@ pub(super) async fn show(
 /// The form, with the values `typed`, else the stored ones.
 async fn edit_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     card: &CardRow,
     typed: Option<CardFields>,
     faults: Faults,

@@ -25,7 +25,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, CardManager};
+use crate::rights::{ActingMember, CardManager};
 
 /// How many passphrase fields the form has room for.
 const PASSPHRASE_ROWS: usize = 3;
@@ -137,7 +137,7 @@ pub(super) async fn ask_for_link(
 
 fn link_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     card: &CardRow,
     fields: &LinkFields,
     faults: &Faults,

@@ -8,7 +8,7 @@ use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
+use cardswitch_engine::store::query::{CardFilter, CardRow, ListPage, Page};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::card_texts::CARD_TEXTS;
 use cardswitch_v1::routes::cards::ListCardsRequest;
@@ -18,7 +18,7 @@ use super::face::Face;
 use crate::choices::{Choice, choices};
 use crate::frame;
 use crate::pager::{ListForm, ORDERS, Pager};
-use crate::rights::{Acting, Right};
+use crate::rights::{ActingMember, Right};
 use crate::search::last_four_of;
 use crate::words::person;
 
@@ -92,7 +92,7 @@ struct CardLine {
 /// GET /cards.
 pub(super) async fn list_cards(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     list_page(&state, &acting, &query, "").await
@@ -101,7 +101,7 @@ pub(super) async fn list_cards(
 /// The list; `alert` is said first, where it is not blank.
 pub(super) async fn list_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     query: &ListForm,
     alert: &str,
 ) -> Result<Response, ApiError> {
@@ -115,7 +115,7 @@ pub(super) async fn list_page(
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
         Ok((found, offered))
     });
-    let (Listed { rows, count }, offered) = read.await?;
+    let (ListPage { rows, count }, offered) = read.await?;
     let content = CardListContent {
         csrf: acting.session.csrf(state),
         alert,
@@ -136,16 +136,16 @@ pub(super) async fn list_page(
 
 fn find_cards(
     view: &View<'_>,
-    acting: &Acting,
+    acting: &ActingMember,
     query: &ListForm,
     request: ListCardsRequest,
-) -> Result<Listed<CardRow>, StoreError> {
+) -> Result<ListPage<CardRow>, StoreError> {
     let (company, page) = (view.company.slot, &query.page());
-    let Some(mut filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+    let Some(mut filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
     let own = acting.limited_to();
     if own.is_none() && !query.of("holder").is_empty() {
         let Some(member) = view.snapshot.member_by_email(company, query.of("holder"))? else {
-            return Ok(Listed::EMPTY);
+            return Ok(ListPage::EMPTY);
         };
         filter.assigned_to = Some(member.slot);
     }

@@ -9,13 +9,13 @@
 //! | `purchases` | transactions with the decision on each in words |
 //! | `card_fields`, `card_form` | the fields typed of a card and its allowance, and their form |
 //! | `new_card`, `edit`, `allowance` | making a card, changing it, its budget and its limits |
-//! | `allowing` | the least change of limits for a purchase that was declined |
+//! | `allowance_proposal` | the least change of limits for a purchase that was declined |
 //! | `state` | suspending, activating and closing it |
 //! | `number`, `secret` | number, expiry and CVV, after the password; guests see them, too |
 //! | `links` | sharing it |
 
 mod allowance;
-mod allowing;
+mod allowance_proposal;
 mod card_fields;
 mod card_form;
 mod card_page;
@@ -37,7 +37,7 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::read_view;
 
-use super::rights::Acting;
+use super::rights::ActingMember;
 
 /// Cards.
 pub(super) fn card_routes() -> Router<AppState> {
@@ -57,7 +57,11 @@ pub(super) fn card_routes() -> Router<AppState> {
 
 /// A card that the visitor may see.
 /// Errors: there is none with this id, or it is another's.
-async fn get_card(state: &AppState, acting: &Acting, id: CardId) -> Result<CardRow, ApiError> {
+async fn get_card(
+    state: &AppState,
+    acting: &ActingMember,
+    id: CardId,
+) -> Result<CardRow, ApiError> {
     let card = read_view(state, acting, |view| view.find_card(id)).await?;
     let card = card.ok_or_else(ApiError::not_found)?;
     acting.check_owner(card.profile.assigned_to)?;

@@ -16,7 +16,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, CardManager};
+use crate::rights::{ActingMember, CardManager};
 
 #[derive(Template)]
 #[template(path = "cards/new.html")]
@@ -38,7 +38,7 @@ pub(super) async fn ask_for_card(
 
 async fn new_card_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     fields: CardFields,
     faults: Faults,
 ) -> Result<Response, ApiError> {
@@ -61,7 +61,11 @@ pub(super) async fn make_card(
     }
 }
 
-async fn make(state: &AppState, acting: &Acting, fields: &CardFields) -> Result<CardId, ApiError> {
+async fn make(
+    state: &AppState,
+    acting: &ActingMember,
+    fields: &CardFields,
+) -> Result<CardId, ApiError> {
     let holder =
         read_view(state, acting, |view| holder_id(fields.typed.of("holder"), None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);

@@ -28,7 +28,7 @@ use crate::faults::with_status;
 use crate::forms::{SiteForm, refusal_where_changed};
 use crate::frame;
 use crate::password::{WRONG_PASSWORD, is_password_of};
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 
 #[derive(Template)]
 #[template(path = "cards/number_ask.html")]
@@ -55,14 +55,19 @@ pub(super) struct NumberForm {
 /// GET /cards/{id}/number.
 pub(super) async fn ask(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
     Ok(refusal(&acting, &card).unwrap_or_else(|| ask_page(&state, &acting, &card, "")))
 }
 
-fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static str) -> Response {
+fn ask_page(
+    state: &AppState,
+    acting: &ActingMember,
+    card: &CardRow,
+    error: &'static str,
+) -> Response {
     let content = CardPasswordContent {
         csrf: acting.session.csrf(state),
         email: acting.session.user.email.clone(),
@@ -73,7 +78,7 @@ fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static s
 }
 
 /// The page for a visitor who may not see the number.
-fn refusal(acting: &Acting, card: &CardRow) -> Option<Response> {
+fn refusal(acting: &ActingMember, card: &CardRow) -> Option<Response> {
     if may_see_number(acting, card) {
         return None;
     }
@@ -91,7 +96,7 @@ fn refusal(acting: &Acting, card: &CardRow) -> Option<Response> {
 pub(super) async fn show(
     State(state): State<AppState>,
     client: Client,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<NumberForm>,
 ) -> Result<Response, ApiError> {

@@ -1,7 +1,7 @@
 //! Transactions as lists show them, with the outcome of each in words: the rules that failed, and
 //! the changes that would have approved it.
 
-use cardswitch_engine::decision::{DecidedBy, Explanation, explain};
+use cardswitch_engine::decision::{DecisionMaker, Explanation, explain};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::store::query::TransactionRow;
@@ -63,21 +63,21 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
     let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
     match explanation.decided_by {
         _ if progress.state == TransactionState::Declined => decline_words(record),
-        DecidedBy::Rules if is_partial => {
+        DecisionMaker::Rules if is_partial => {
             format!(
                 "Partially approved (of {} requested)",
                 money(record.requested, company.currency)
             )
         }
-        DecidedBy::Rules if record.kind == TransactionKind::Verification => {
+        DecisionMaker::Rules if record.kind == TransactionKind::Verification => {
             "Card verification ($0)".to_owned()
         }
-        DecidedBy::Rules if progress.state == TransactionState::Canceled => {
+        DecisionMaker::Rules if progress.state == TransactionState::Canceled => {
             "Approved, then fully reversed".to_owned()
         }
-        DecidedBy::Rules => "Approved".to_owned(),
-        DecidedBy::Network => network_words(record.kind, progress.state).to_owned(),
-        DecidedBy::Transfer => "Bank transfer".to_owned(),
+        DecisionMaker::Rules => "Approved".to_owned(),
+        DecisionMaker::Network => network_words(record.kind, progress.state).to_owned(),
+        DecisionMaker::Transfer => "Bank transfer".to_owned(),
     }
 }
 

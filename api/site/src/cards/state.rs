@@ -25,7 +25,7 @@ use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::pager::{ListForm, ROWS};
-use crate::rights::{Acting, CardManager};
+use crate::rights::{ActingMember, CardManager};
 use crate::words::money;
 
 /// The form of `POST /cards/{id}/state`.
@@ -64,7 +64,7 @@ pub(super) async fn change(
 
 async fn set_state(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     card: CardId,
     to: &str,
 ) -> Result<(), ApiError> {
@@ -125,7 +125,7 @@ pub(super) async fn ask_to_close(
 
 async fn close_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     id: CardId,
     alert: &'static str,
 ) -> Result<Response, ApiError> {

@@ -4,7 +4,7 @@ use cardswitch_engine::limits;
 use serde_json::{Map, Value, json};
 
 use super::tree::{Branch, Tree};
-use crate::dimension_choices::{Asked, DimensionChoice, choice_among};
+use crate::dimension_choices::{DimensionChoice, DimensionField, choice_among};
 use crate::forms::TypedFields;
 
 /// The fields of one, with the names of `/v1`; `parent` is an id, a name or a code.
@@ -32,7 +32,7 @@ pub(super) fn parent_choices(
     let offered: Vec<_> =
         offered.map(|(_, branch)| branch).filter(|branch| has_room(branch)).collect();
     let none = "None (top level)";
-    let asked = Asked { name: "parent", label: "Parent", none, chosen };
+    let asked = DimensionField { name: "parent", label: "Parent", none, chosen };
     choice_among(asked, &offered, tree.count)
 }
 

@@ -13,14 +13,14 @@ use cardswitch_wire::fields::parse_id;
 
 use super::form::{body_of, parent_choices};
 use super::tree::{Branch, tree};
-use super::{KindTab, KindWords, OfKind, kind_words, tabs};
+use super::{KindTab, KindWords, PathDimensionKind, kind_words, tabs};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::pager::{Pager, Part};
-use crate::rights::{Acting, DimensionManager};
+use crate::rights::{ActingMember, DimensionManager};
 use crate::words::grouped;
 
 #[derive(Template)]
@@ -50,7 +50,7 @@ struct DimensionLine {
 pub(super) async fn list_dimensions(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
     let blank = (&TypedFields::default(), &Faults::default());
@@ -59,7 +59,7 @@ pub(super) async fn list_dimensions(
 
 async fn list_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     (kind, part): (DimensionKind, Part),
     (fields, faults): (&TypedFields, &Faults),
 ) -> Result<Response, ApiError> {
@@ -103,7 +103,7 @@ impl DimensionLine {
 pub(super) async fn make_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
     let mut body = body_of(&sent);

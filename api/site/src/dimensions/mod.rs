@@ -19,7 +19,7 @@ use axum::routing::{get, post};
 use cardswitch_engine::domain::card::DimensionKind;
 
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::dimensions::OfKind;
+use cardswitch_v1::routes::dimensions::PathDimensionKind;
 
 /// The pages of the four kinds, which one template serves.
 pub(super) fn dimension_routes() -> Router<AppState> {

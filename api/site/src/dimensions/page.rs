@@ -19,14 +19,14 @@ use cardswitch_wire::fields::parse_id;
 
 use super::form::{FIELDS, body_of, parent_choices};
 use super::tree::{Branch, Tree, below_and_itself, tree};
-use super::{KindWords, OfKind, kind_words};
+use super::{KindWords, PathDimensionKind, kind_words};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, DimensionManager};
-use crate::seen::Seen;
+use crate::rights::{ActingMember, DimensionManager};
 
 #[derive(Template)]
 #[template(path = "dimensions/page.html")]
@@ -36,17 +36,17 @@ struct PageContent<'a> {
     id: String,
     name: &'a str,
     path: &'a str,
-    seen: Seen,
+    seen: FormSnapshot,
     parents: DimensionChoice,
     fields: &'a TypedFields,
     faults: &'a Faults,
-    carried: Carried,
+    carried: DeletionImpact,
     delete_alert: &'a str,
 }
 
 /// The counts of objects that a deletion would touch.
 #[derive(Clone, Copy, Debug)]
-struct Carried {
+struct DeletionImpact {
     transactions: u64,
     cards: u64,
     children: usize,
@@ -56,7 +56,7 @@ struct Carried {
 struct DimensionOfKind {
     tree: Tree,
     place: usize,
-    carried: Carried,
+    carried: DeletionImpact,
 }
 
 impl DimensionOfKind {
@@ -76,16 +76,18 @@ impl DimensionOfKind {
         above.map(|above| above.dimension.id.0.to_string()).unwrap_or_default()
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> FormSnapshot {
         let fields = self.fields();
-        FIELDS.into_iter().fold(Seen::default(), |seen, name| seen.field(name, fields.of(name)))
+        FIELDS
+            .into_iter()
+            .fold(FormSnapshot::default(), |seen, name| seen.field(name, fields.of(name)))
     }
 }
 
 /// Errors: the company has none of this kind with this id.
 async fn find(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     kind: DimensionKind,
     id: DimensionId,
 ) -> Result<DimensionOfKind, ApiError> {
@@ -100,7 +102,11 @@ async fn find(
     found.await?.ok_or_else(ApiError::not_found)
 }
 
-fn carried(view: &View<'_>, branches: &[Branch], place: usize) -> Result<Carried, StoreError> {
+fn carried(
+    view: &View<'_>,
+    branches: &[Branch],
+    place: usize,
+) -> Result<DeletionImpact, StoreError> {
     let dimension = &branches[place].dimension;
     let is_named = |kind| (kind == dimension.kind).then_some(dimension.id);
     let dimensions: Dimensions = DimensionKind::ALL.map(is_named);
@@ -108,7 +114,7 @@ fn carried(view: &View<'_>, branches: &[Branch], place: usize) -> Result<Carried
     let transactions = TransactionFilter { dimensions, ..TransactionFilter::default() };
     let cards = CardFilter { dimensions, ..CardFilter::default() };
     let is_child = |branch: &&Branch| branch.dimension.parent == Some(dimension.slot);
-    Ok(Carried {
+    Ok(DeletionImpact {
         transactions: view.snapshot.list_transactions(company, &transactions, &none)?.count,
         cards: view.snapshot.list_cards(company, &cards, &none)?.count,
         children: branches.iter().filter(is_child).count(),
@@ -135,7 +141,7 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BehindKind {
 pub(super) async fn show_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     BehindKind(id): BehindKind,
 ) -> Result<Response, ApiError> {
     let found = find(&state, &acting, kind, id).await?;
@@ -157,7 +163,7 @@ impl DimensionForm {
 
 fn dimension_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     found: &DimensionOfKind,
     shown: &DimensionForm,
 ) -> Response {
@@ -186,7 +192,7 @@ fn dimension_page(
 pub(super) async fn change_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     BehindKind(id): BehindKind,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
@@ -210,7 +216,7 @@ pub(super) async fn change_dimension(
 pub(super) async fn delete_dimension(
     State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     BehindKind(id): BehindKind,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::limits::{DIMENSION_LEVELS_MAX, PAGE_LEN_MAX};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, Page};
+use cardswitch_engine::store::query::{ListPage, Page};
 
 use cardswitch_v1::routes::view::View;
 
@@ -46,7 +46,7 @@ pub(crate) fn tree(
     kind: DimensionKind,
     wanted: Option<DimensionId>,
 ) -> Result<Tree, StoreError> {
-    let Listed { count, rows: mut all } = read(view, kind, BRANCHES_MAX)?;
+    let ListPage { count, rows: mut all } = read(view, kind, BRANCHES_MAX)?;
     let mut next = wanted.map(|id| view.find_dimension(kind, id)).transpose()?.flatten();
     for _ in 0..DIMENSION_LEVELS_MAX {
         let Some(dimension) = next else { break };
@@ -63,7 +63,7 @@ pub(crate) fn tree(
 /// Errors: the tables cannot be read.
 /// Cost: reads every one of the kind.
 pub(crate) fn whole_tree(view: &View<'_>, kind: DimensionKind) -> Result<Tree, StoreError> {
-    let Listed { count, rows } = read(view, kind, usize::MAX)?;
+    let ListPage { count, rows } = read(view, kind, usize::MAX)?;
     Ok(Tree { branches: grow(rows), count })
 }
 
@@ -71,7 +71,7 @@ fn read(
     view: &View<'_>,
     kind: DimensionKind,
     count_max: usize,
-) -> Result<Listed<Dimension>, StoreError> {
+) -> Result<ListPage<Dimension>, StoreError> {
     let (company, mut page) = (view.company.slot, Page::first(PAGE_LEN_MAX));
     let mut rows = Vec::new();
     loop {
@@ -79,7 +79,7 @@ fn read(
         let is_last = listed.rows.len() < page.limit;
         rows.extend(listed.rows);
         if is_last || rows.len() >= count_max {
-            return Ok(Listed { count: listed.count, rows });
+            return Ok(ListPage { count: listed.count, rows });
         }
         page.offset = rows.len();
     }

@@ -14,8 +14,8 @@ use super::role_words;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, ids_of, put_dimensions};
 use crate::faults::Faults;
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::TypedFields;
-use crate::seen::Seen;
 
 /// The kinds of dimensions that members can have. Source: spec "Member".
 const KINDS: [DimensionKind; 3] =
@@ -101,11 +101,11 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
 }
 
 /// The values that a member's form shows, compared where two people edit it at once.
-pub(super) fn seen(member: &Member) -> Seen {
+pub(super) fn seen(member: &Member) -> FormSnapshot {
     let typed = MemberForm::of(member).typed;
     let seen = FIELDS
         .into_iter()
-        .fold(Seen::default(), |seen, (name, words)| seen.field(words, typed.of(name)));
+        .fold(FormSnapshot::default(), |seen, (name, words)| seen.field(words, typed.of(name)));
     // Members have no category.
     let dimensions = DIMENSION_FIELDS.into_iter().zip(ids_of(&member.dimensions)).skip(1);
     let seen = dimensions.fold(seen, |seen, (name, id)| seen.field(name, id));

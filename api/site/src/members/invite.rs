@@ -15,7 +15,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, MemberManager};
+use crate::rights::{ActingMember, MemberManager};
 
 #[derive(Template)]
 #[template(path = "members/new.html")]
@@ -38,7 +38,7 @@ pub(super) async fn show(
 
 async fn new_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     form: &MemberForm,
     faults: &Faults,
 ) -> Result<Response, ApiError> {

@@ -24,7 +24,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, MemberManager};
+use crate::rights::{ActingMember, MemberManager};
 use crate::words::person;
 
 /// The way of leaving.
@@ -78,7 +78,7 @@ pub(super) async fn ask_to_delete(
 
 async fn ask(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     id: MemberId,
     way: Way,
 ) -> Result<Response, ApiError> {
@@ -100,7 +100,7 @@ fn is_open(member: &Member, way: Way) -> bool {
 
 async fn read_effects(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     member: &Member,
 ) -> Result<Effects, ApiError> {
     read_view(state, acting, |view| effects_of(view, member)).await
@@ -108,7 +108,7 @@ async fn read_effects(
 
 fn leave_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     member: &Member,
     (way, effects, faults): (Way, Effects, &Faults),
 ) -> Response {
@@ -152,7 +152,7 @@ pub(super) async fn delete(
 
 async fn leave(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     (id, way): (MemberId, Way),
     form: &LeaveForm,
 ) -> Result<Response, ApiError> {
@@ -183,7 +183,11 @@ async fn leave(
     }
 }
 
-async fn deactivated(state: &AppState, acting: &Acting, id: MemberId) -> Result<(), ApiError> {
+async fn deactivated(
+    state: &AppState,
+    acting: &ActingMember,
+    id: MemberId,
+) -> Result<(), ApiError> {
     let body = FormBody::of(json!({"is_active": false}));
     change_member(state, acting.into(), id, body.fields()?).await
 }

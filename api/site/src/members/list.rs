@@ -6,7 +6,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
+use cardswitch_engine::store::query::ListPage;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 
@@ -80,7 +80,7 @@ pub(super) async fn list_members(
     Ok(frame::page(&state, "Members", Some(&acting.session), content))
 }
 
-fn find(view: &View<'_>, query: &ListForm) -> Result<Listed<MemberLine>, StoreError> {
+fn find(view: &View<'_>, query: &ListForm) -> Result<ListPage<MemberLine>, StoreError> {
     let accepts = |member: &Member| accepts(query, member);
     let listed = view.snapshot.list_members(view.company.slot, &query.part().page(), accepts)?;
     listed.load(|member| row(view, &member))

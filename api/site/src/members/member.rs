@@ -20,11 +20,11 @@ use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::{Faults, with_status};
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, MemberManager, MemberReader, Right};
-use crate::seen::Seen;
+use crate::rights::{ActingMember, MemberManager, MemberReader, Right};
 use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
 
 /// How many cards the page shows.
@@ -35,7 +35,7 @@ const CARDS_SHOWN: usize = 20;
 struct MemberContent<'a> {
     csrf: String,
     id: String,
-    seen: Seen,
+    seen: FormSnapshot,
     facts: MemberFacts,
     is_self: bool,
     is_active: bool,
@@ -85,7 +85,7 @@ pub(super) async fn show(
 /// Errors: the tables cannot be read.
 pub(super) async fn member_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     member: &Member,
     (form, faults): (Option<MemberForm>, Faults),
 ) -> Result<Response, ApiError> {

@@ -27,7 +27,7 @@ use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::read_view;
 
-use super::rights::Acting;
+use super::rights::ActingMember;
 use super::words::Badge;
 
 /// The pages of members.
@@ -44,7 +44,11 @@ pub(super) fn member_routes() -> Router<AppState> {
 
 /// A member of the company, one that was deleted too.
 /// Errors: there is none with this id; the tables cannot be read.
-async fn get_member(state: &AppState, acting: &Acting, id: MemberId) -> Result<Member, ApiError> {
+async fn get_member(
+    state: &AppState,
+    acting: &ActingMember,
+    id: MemberId,
+) -> Result<Member, ApiError> {
     let found = read_view(state, acting, |view| view.find_member(id)).await?;
     found.ok_or_else(ApiError::not_found)
 }

@@ -17,7 +17,7 @@ use cardswitch_engine::store::query::{Page, QuarterFigures, TransactionFilter, T
 use cardswitch_engine::store::{Snapshot, StoreError};
 use chrono_tz::Tz;
 
-use super::recent::{Recent, Slices};
+use super::recent_decisions::{RecentDecisions, Slices};
 
 /// How many days are shown, today among them.
 pub(super) const DAYS: i32 = 30;
@@ -58,12 +58,12 @@ pub(super) struct Figures {
     /// The newest transactions, each with its card.
     pub(super) newest: Vec<(TransactionRow, Option<CardProfile>)>,
     /// The last minutes.
-    pub(super) recent: Recent,
+    pub(super) recent: RecentDecisions,
 }
 
 /// Figures that were read before and do not change any more.
 #[derive(Debug, Default)]
-pub(super) struct Past {
+pub(super) struct FigureCache {
     days: Option<(BusinessDate, DailyOutcomes)>,
     slices: Slices,
 }
@@ -74,7 +74,7 @@ impl Figures {
         snapshot: &Snapshot,
         company: &Company,
         now: Timestamp,
-        past: &mut Past,
+        past: &mut FigureCache,
     ) -> Result<Self, StoreError> {
         let (zone, today) = (company.zone, date_at(company.zone, now));
         let start = |date| start_of_date(zone, date);
@@ -102,7 +102,7 @@ impl Figures {
             days,
             accounts: accounts.into_iter().map(|row| (row.account, row.balances)).collect(),
             newest: newest.rows.into_iter().map(with_card).collect::<Result<_, StoreError>>()?,
-            recent: Recent::read(snapshot, company.slot, now, &mut past.slices)?,
+            recent: RecentDecisions::read(snapshot, company.slot, now, &mut past.slices)?,
         })
     }
 
@@ -183,7 +183,7 @@ mod tests {
             days,
             accounts: Vec::new(),
             newest: Vec::new(),
-            recent: Recent::default(),
+            recent: RecentDecisions::default(),
         };
         assert_eq!(figures.approved_on(eighth), Tally { count: 6, sum: Minor(200) });
         assert_eq!(figures.declined_on(eighth).count, 5);

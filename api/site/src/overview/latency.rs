@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::meters::{BOUNDED_BUCKETS, Histogram, HistogramNow, Meters};
+use cardswitch_engine::meters::{BOUNDED_BUCKETS, Histogram, HistogramSnapshot, Meters};
 
 /// How far back the figures reach.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ const WINDOW: Duration = Duration::from_secs(60);
 const PACE: Duration = Duration::from_secs(1);
 
 /// The stages of a command, the durable one last.
-type Stages = [HistogramNow; 3];
+type Stages = [HistogramSnapshot; 3];
 
 /// Samples of the last minute, the oldest first.
 #[derive(Debug, Default)]
@@ -47,7 +47,8 @@ impl LatencySamples {
     }
 }
 
-const NOTHING: HistogramNow = HistogramNow { buckets: [0; BOUNDED_BUCKETS + 1], sum_ns: 0 };
+const NOTHING: HistogramSnapshot =
+    HistogramSnapshot { buckets: [0; BOUNDED_BUCKETS + 1], sum_ns: 0 };
 
 fn latency(before: &Stages, now: &Stages) -> Option<Latency> {
     let more = |stage: usize| {
@@ -60,7 +61,7 @@ fn latency(before: &Stages, now: &Stages) -> Option<Latency> {
 }
 
 /// The bound below which so many of a hundred are.
-fn bound_of(before: &HistogramNow, now: &HistogramNow, percent: u64) -> u64 {
+fn bound_of(before: &HistogramSnapshot, now: &HistogramSnapshot, percent: u64) -> u64 {
     let buckets = now.buckets.iter().zip(before.buckets);
     let counts: Vec<_> = buckets.map(|(now, before)| now.saturating_sub(before)).collect();
     let wanted = (counts.iter().sum::<u64>() * percent).div_ceil(100);

@@ -17,9 +17,9 @@ use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::figures::{Figures, Past};
+use super::figure_words::OverviewFigures;
+use super::figures::{FigureCache, Figures};
 use super::latency::{Latency, LatencySamples};
-use super::shown::OverviewFigures;
 
 /// How many streams a user may have: tabs beyond are whole without.
 const STREAMS_PER_USER_MAX: usize = 6;
@@ -27,11 +27,11 @@ const STREAMS_PER_USER_MAX: usize = 6;
 const PACE: Duration = Duration::from_secs(1);
 
 /// The last message of a feed, ready to be sent.
-pub(super) type Told = Arc<str>;
+pub(super) type FeedMessage = Arc<str>;
 
 /// The overviews that are being watched.
 pub struct LiveOverviews {
-    watched: Mutex<Watched>,
+    watched: Mutex<OverviewFeeds>,
     streams_max: usize,
     latency: Mutex<LatencySamples>,
     cluster: Option<ClusterLine>,
@@ -58,8 +58,8 @@ impl std::fmt::Debug for LiveOverviews {
 }
 
 #[derive(Debug, Default)]
-struct Watched {
-    feeds: HashMap<CompanySlot, watch::Sender<Told>>,
+struct OverviewFeeds {
+    feeds: HashMap<CompanySlot, watch::Sender<FeedMessage>>,
     streams: HashMap<UserId, usize>,
     count: usize,
     is_closed: bool,
@@ -130,11 +130,11 @@ impl LiveOverviews {
         self: &Arc<Self>,
         state: &AppState,
         company: &Company,
-    ) -> Result<watch::Receiver<Told>, ApiError> {
+    ) -> Result<watch::Receiver<FeedMessage>, ApiError> {
         if let Some(feed) = self.watched.lock().feeds.get(&company.slot) {
             return Ok(feed.subscribe());
         }
-        let mut feed = Feed { company: company.clone(), past: Past::default() };
+        let mut feed = Feed { company: company.clone(), past: FigureCache::default() };
         let (seen, first) = feed.tell(state, self.switch_figures(state))?;
         let (sender, receiver) = watch::channel(first);
         let mut watched = self.watched.lock();
@@ -152,7 +152,7 @@ impl LiveOverviews {
     }
 
     /// Sends the watchers of a company a new message. Returns whether there still are any.
-    fn tell(&self, company: CompanySlot, told: Told) -> bool {
+    fn tell(&self, company: CompanySlot, told: FeedMessage) -> bool {
         let mut watched = self.watched.lock();
         let Some(feed) = watched.feeds.get(&company) else { return false };
         if feed.receiver_count() == 0 {
@@ -171,7 +171,7 @@ impl LiveOverviews {
 /// The figures of one company.
 struct Feed {
     company: Company,
-    past: Past,
+    past: FigureCache,
 }
 
 impl Feed {
@@ -206,7 +206,7 @@ impl Feed {
         &mut self,
         state: &AppState,
         switch: SwitchFigures,
-    ) -> Result<(EventNumber, Told), ApiError> {
+    ) -> Result<(EventNumber, FeedMessage), ApiError> {
         let (now, past) = (state.now(), &mut self.past);
         let company = &self.company;
         let read = |snapshot: &Snapshot| -> Result<_, StoreError> {

@@ -5,18 +5,18 @@
 //! |---|---|
 //! | `page` | GET /overview |
 //! | `figures` | the figures, out of quarter hours |
-//! | `recent` | the decisions of the last minutes |
+//! | `recent_decisions` | the decisions of the last minutes |
 //! | `latency` | how long the switch takes |
-//! | `shown` | the figures in words, for the page and for the stream after it |
+//! | `figure_words` | the figures in words, for the page and for the stream after it |
 //! | `live` | one computation a company and second, for all watchers |
 //! | `stream` | GET /overview/live, an event stream |
 
+mod figure_words;
 mod figures;
 mod latency;
 mod live;
 mod page;
-mod recent;
-mod shown;
+mod recent_decisions;
 mod stream;
 
 use axum::Router;

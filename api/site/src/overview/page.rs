@@ -14,17 +14,17 @@ use cardswitch_engine::store::query::{Page, RequisitionFilter, TransactionFilter
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 
-use super::figures::{Figures, Past};
+use super::figure_words::OverviewFigures;
+use super::figures::{FigureCache, Figures};
 use super::live::{LiveOverviews, SwitchFigures};
-use super::shown::OverviewFigures;
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::cards::face::Face;
 use crate::cards::list::open_cards_of;
 use crate::cards::purchases::Purchase;
 use crate::frame;
 use crate::next::ACCOUNT_PATH;
-use crate::rights::{Acting, Right};
-use crate::session::SignedIn;
+use crate::rights::{ActingMember, Right};
+use crate::session::RequiredSession;
 use crate::transactions::decision::Teller;
 use crate::words::zone_words;
 
@@ -40,7 +40,7 @@ struct OverviewContent<'a> {
     zone: String,
     currency: String,
     shown: OverviewFigures,
-    own: Own,
+    own: VisitorOverview,
 }
 
 #[derive(Template)]
@@ -48,11 +48,11 @@ struct OverviewContent<'a> {
 struct OwnContent<'a> {
     company: &'a str,
     purchases: Vec<Purchase>,
-    own: Own,
+    own: VisitorOverview,
 }
 
 /// The visitor's own cards, and the number of requisitions that wait.
-struct Own {
+struct VisitorOverview {
     cards: Vec<Face>,
     card_count: u64,
     /// Other members' pending requisitions for a reviewer; else the visitor's own.
@@ -64,12 +64,12 @@ struct Own {
 pub(super) async fn show(
     State(state): State<AppState>,
     Extension(overviews): Extension<Arc<LiveOverviews>>,
-    SignedIn(session): SignedIn,
+    RequiredSession(session): RequiredSession,
 ) -> Result<Response, ApiError> {
     let Some((company, member)) = session.current.clone() else {
         return Ok(Redirect::to(ACCOUNT_PATH).into_response());
     };
-    let acting = Acting { session, company, member };
+    let acting = ActingMember { session, company, member };
     if acting.may(Right::SeeCompany) {
         company_page(&state, &acting, overviews.switch_figures(&state)).await
     } else {
@@ -79,12 +79,12 @@ pub(super) async fn show(
 
 async fn company_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     switch: SwitchFigures,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
     let read = read_view(state, acting, |view| {
-        let figures = Figures::read(view.snapshot, company, view.now, &mut Past::default())?;
+        let figures = Figures::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
@@ -101,7 +101,7 @@ async fn company_page(
     Ok(frame::page_with_scripts(state, "Overview", &acting.session, &extras, content))
 }
 
-async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiError> {
+async fn own_page(state: &AppState, acting: &ActingMember) -> Result<Response, ApiError> {
     let read = read_view(state, acting, |view| {
         let company = view.company;
         let filter =
@@ -117,7 +117,7 @@ async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiErro
     Ok(frame::page(state, "Overview", Some(&acting.session), content))
 }
 
-fn own(acting: &Acting, view: &View<'_>) -> Result<Own, StoreError> {
+fn own(acting: &ActingMember, view: &View<'_>) -> Result<VisitorOverview, StoreError> {
     let (company, member) = (view.company, acting.member.slot);
     let cards = open_cards_of(member);
     let cards = view.snapshot.list_cards(company.slot, &cards, &Page::first(CARDS))?;
@@ -128,7 +128,7 @@ fn own(acting: &Acting, view: &View<'_>) -> Result<Own, StoreError> {
         statuses: vec![RequisitionStatus::Pending],
     };
     let waiting = view.snapshot.list_requisitions(company.slot, &filter, &Page::first(1))?;
-    Ok(Own {
+    Ok(VisitorOverview {
         cards: cards.rows.iter().map(|card| Face::new(card, company, view.now)).collect(),
         card_count: cards.count,
         waiting: waiting.count,

@@ -19,7 +19,7 @@ use cardswitch_identity::state::AppState;
 use futures_util::stream;
 use tokio::sync::watch;
 
-use super::live::{LiveOverviews, Place, Told};
+use super::live::{FeedMessage, LiveOverviews, Place};
 use crate::rights::{CompanyReader, Right};
 
 /// How often something is said where nothing is new.
@@ -50,7 +50,7 @@ pub(super) async fn follow(
 
 /// A reader of a stream, and the place that it takes meanwhile.
 struct Follower {
-    news: watch::Receiver<Told>,
+    news: watch::Receiver<FeedMessage>,
     access: LastingAccess,
     /// Whether the end was sent.
     has_ended: bool,

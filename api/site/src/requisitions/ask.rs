@@ -25,7 +25,7 @@ use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 use crate::words::person;
 
 #[derive(Template)]
@@ -43,7 +43,7 @@ struct NewRequisitionContent<'a> {
 /// GET /requisitions/new.
 pub(super) async fn show(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
 ) -> Result<Response, ApiError> {
     if let Err(error) = check_network(&state, &acting.company) {
         return Ok(error_page(StatusCode::CONFLICT, "No requisitions here", &barrier(error)));
@@ -53,7 +53,7 @@ pub(super) async fn show(
 
 async fn new_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     form: &RequisitionForm,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
@@ -75,7 +75,11 @@ async fn new_page(
 }
 
 /// The members for whom the visitor may ask; none where they may ask for themselves only.
-fn members_for(view: &View<'_>, acting: &Acting, chosen: &str) -> Result<Vec<Choice>, StoreError> {
+fn members_for(
+    view: &View<'_>,
+    acting: &ActingMember,
+    chosen: &str,
+) -> Result<Vec<Choice>, StoreError> {
     if !acting.session.is_administrator() {
         return Ok(Vec::new());
     }
@@ -97,7 +101,7 @@ fn members_for(view: &View<'_>, acting: &Acting, chosen: &str) -> Result<Vec<Cho
 /// POST /requisitions/new.
 pub(super) async fn ask(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     SiteForm(form): SiteForm<RequisitionForm>,
 ) -> Result<Response, ApiError> {
     let mut body = form.body(acting.company.zone, None);

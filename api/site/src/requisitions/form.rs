@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 
 use crate::dimension_choices::{DimensionChoice, ids_of, put_dimensions};
 use crate::faults::Faults;
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::TypedFields;
-use crate::seen::Seen;
 use crate::words::{Moment, day_words, moment, requisition_badge};
 
 /// A form as it was sent: fields with the names of `/v1`; `end_time` is the last day on which it may be bought.
@@ -127,9 +127,9 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
 }
 
 /// The values that a requisition's form shows, compared where two people edit it at once.
-pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
+pub(super) fn seen(requisition: &Requisition, company: &Company) -> FormSnapshot {
     let typed = RequisitionForm::of(requisition, company).typed;
-    let seen = Seen::default()
+    let seen = FormSnapshot::default()
         .field("status", requisition_badge(requisition.status).word)
         .field("amount", typed.of("amount"))
         .field("description", typed.of("description"))

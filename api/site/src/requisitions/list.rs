@@ -7,7 +7,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{check_network, parse_status};
 use cardswitch_v1::routes::view::{View, read_view};
@@ -17,7 +17,7 @@ use super::form::deadline;
 use super::sees_all;
 use crate::frame;
 use crate::pager::{ListForm, Pager, filtered};
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 use crate::words::{Badge, Moment, moment, money, person, requisition_badge};
 
 const PATH: &str = "/requisitions";
@@ -57,7 +57,7 @@ struct RequisitionLine {
 /// GET /requisitions.
 pub(super) async fn list_requisitions(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     let (of, listed) = read_view(&state, &acting, |view| find(view, &acting, &query)).await?;
@@ -80,10 +80,14 @@ pub(super) fn barrier(error: ApiError) -> String {
 }
 
 /// The member whose requisitions are listed, if asked for by member, and the part of the list.
-type RequisitionPage = (Option<String>, Listed<RequisitionLine>);
+type RequisitionPage = (Option<String>, ListPage<RequisitionLine>);
 
-fn find(view: &View<'_>, acting: &Acting, query: &ListForm) -> Result<RequisitionPage, StoreError> {
-    let none = Listed::EMPTY;
+fn find(
+    view: &View<'_>,
+    acting: &ActingMember,
+    query: &ListForm,
+) -> Result<RequisitionPage, StoreError> {
+    let none = ListPage::EMPTY;
     let mut filter = RequisitionFilter {
         statuses: parse_status(query.of("status")).into_iter().collect(),
         ..RequisitionFilter::default()

@@ -23,7 +23,7 @@ use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_identity::state::AppState;
 
-use super::rights::{Acting, Right};
+use super::rights::{ActingMember, Right};
 
 /// The pages of requisitions.
 pub(super) fn requisition_routes() -> Router<AppState> {
@@ -36,24 +36,24 @@ pub(super) fn requisition_routes() -> Router<AppState> {
 }
 
 /// Whether the visitor sees the requisitions of this member.
-fn may_see(acting: &Acting, member: MemberSlot) -> bool {
+fn may_see(acting: &ActingMember, member: MemberSlot) -> bool {
     sees_all(acting) || acting.member.slot == member
 }
 
-fn sees_all(acting: &Acting) -> bool {
+fn sees_all(acting: &ActingMember) -> bool {
     acting.may(Right::ReviewRequisitions) || acting.may(Right::SeeCompany)
 }
 
 /// Whether the visitor may change the requisition, and take it back: its asker and administrators
 /// may.
-fn may_change(acting: &Acting, requisition: &Requisition) -> bool {
+fn may_change(acting: &ActingMember, requisition: &Requisition) -> bool {
     acting.member.slot == requisition.member || acting.session.is_administrator()
 }
 
 /// Whether the visitor may decide about it.
 // CHOICE: reviewers do not decide about their own requests, which would make the review a word only.
 // Administrators do, as a company may have nobody else, and may give themselves cards anyway.
-fn may_review(acting: &Acting, requisition: &Requisition) -> bool {
+fn may_review(acting: &ActingMember, requisition: &Requisition) -> bool {
     let is_own = acting.member.slot == requisition.member;
     acting.may(Right::ReviewRequisitions) && (!is_own || acting.session.is_administrator())
 }

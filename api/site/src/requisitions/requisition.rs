@@ -23,11 +23,11 @@ use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::Faults;
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, Right};
-use crate::seen::Seen;
+use crate::rights::{ActingMember, Right};
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
 /// How many cards of a member are offered to fulfil their requisition.
@@ -38,7 +38,7 @@ const CARDS_OFFERED: usize = 100;
 struct RequisitionContent<'a> {
     csrf: String,
     id: String,
-    seen: Seen,
+    seen: FormSnapshot,
     facts: RequisitionFacts,
     currency: String,
     is_pending: bool,
@@ -101,7 +101,7 @@ pub(super) struct RequisitionForms {
 /// GET /requisitions/{id}.
 pub(super) async fn show(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let requisition = get_requisition(&state, &acting, RequisitionId(id)).await?;
@@ -112,7 +112,7 @@ pub(super) async fn show(
 /// Errors: there is none, or it is another's; the tables cannot be read.
 pub(super) async fn get_requisition(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     id: RequisitionId,
 ) -> Result<Requisition, ApiError> {
     let find = |view: &View<'_>| view.snapshot.own::<Requisition>(view.company.slot, id);
@@ -124,7 +124,7 @@ pub(super) async fn get_requisition(
 /// Errors: the tables cannot be read.
 pub(super) async fn requisition_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     requisition: &Requisition,
     said: RequisitionForms,
 ) -> Result<Response, ApiError> {
@@ -165,7 +165,7 @@ pub(super) async fn requisition_page(
 
 fn facts_of(
     view: &View<'_>,
-    acting: &Acting,
+    acting: &ActingMember,
     requisition: &Requisition,
 ) -> Result<RequisitionFacts, StoreError> {
     let zone = view.company.zone;
@@ -219,7 +219,7 @@ fn cards_of(
 /// POST /requisitions/{id}.
 pub(super) async fn change(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<RequisitionForm>,
 ) -> Result<Response, ApiError> {
@@ -253,7 +253,7 @@ pub(super) async fn change(
 /// The page again, after a change that was refused.
 pub(super) async fn again(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     known: &Requisition,
     (said, status): (RequisitionForms, StatusCode),
 ) -> Result<Response, ApiError> {
@@ -265,7 +265,7 @@ pub(super) async fn again(
 /// Takes it back. POST /requisitions/{id}/cancel.
 pub(super) async fn cancel(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {

@@ -20,10 +20,10 @@ use super::may_review;
 use super::requisition::{RequisitionForms, again, get_requisition};
 use crate::error_page::error_page;
 use crate::faults::Faults;
+use crate::form_snapshot::who_was_quicker;
 use crate::forms::{FormBody, SiteForm};
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, RequisitionReviewer};
-use crate::seen::who_was_quicker;
+use crate::rights::{ActingMember, RequisitionReviewer};
 
 /// The verdict of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -134,7 +134,7 @@ fn undecided(
 /// Has the verdict given on the values that were seen.
 async fn decide(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     known: &Requisition,
     form: &ReviewForm,
 ) -> Result<(), ApiError> {
@@ -146,7 +146,7 @@ async fn decide(
 /// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.
 async fn check_card(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     known: &Requisition,
     card: &str,
 ) -> Result<(), ApiError> {

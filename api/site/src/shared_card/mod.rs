@@ -4,18 +4,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `opened` | the card behind a key; all failures look the same |
+//! | `linked_card` | the card behind a key; all failures look the same |
 //! | `passphrase`, `pass` | the check of answers, and the proof that saves repeating them |
-//! | `shown` | the card in words |
+//! | `card_words` | the card in words |
 //!
 //! INVARIANT: nothing of a card is on a page before its passphrase is known, its number is only on
 //! a page that a form requested, and none of these pages is kept, found by searching or named to
 //! others.
 
-mod opened;
+mod card_words;
+mod linked_card;
 pub mod pass;
 mod passphrase;
-mod shown;
 
 use std::net::IpAddr;
 
@@ -26,25 +26,25 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_identity::auth::link_guesses::GuessKind;
 use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
-use self::opened::{Opened, gone};
-use self::shown::{ask_page, card_page};
+use self::card_words::{ask_page, card_page};
+use self::linked_card::{LinkedCard, gone};
 use super::cards::secret::CardSecret;
 use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
-use super::session::MaybeSignedIn;
+use super::session::OptionalSession;
 
 const WRONG: &str = "Incorrect answers. Check them and try again.";
 const PASSED: &str = "Timed out. Please answer again.";
@@ -65,9 +65,9 @@ async fn keep_to_itself(mut response: Response) -> Response {
 }
 
 /// A visitor's view of a shared card.
-struct Viewing<'a> {
+struct SharedCardView<'a> {
     state: &'a AppState,
-    opened: &'a Opened,
+    opened: &'a LinkedCard,
     csrf: String,
     address: IpAddr,
 }
@@ -95,13 +95,13 @@ struct ViewerForm {
 async fn show(
     State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
+    let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
     let csrf = csrf_of(&state, session.as_ref());
-    let viewing = Viewing { state: &state, opened: &opened, csrf, address };
+    let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     if !opened.is_open_to(&state, &headers) {
         return Ok(ask_page(&viewing, ""));
     }
@@ -113,13 +113,13 @@ async fn show(
 async fn act(
     State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    OptionalSession(session): OptionalSession,
     (Path(key), headers): (Path<String>, HeaderMap),
     SiteForm(form): SiteForm<ViewerForm>,
 ) -> Result<Response, ApiError> {
-    let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
+    let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
     let csrf = csrf_of(&state, session.as_ref());
-    let viewing = Viewing { state: &state, opened: &opened, csrf, address };
+    let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     match form.action {
         Action::Open => viewing.judge(&form.answer).await,
         Action::Show if opened.is_open_to(&state, &headers) => viewing.reveal().await,
@@ -127,12 +127,12 @@ async fn act(
     }
 }
 
-impl Viewing<'_> {
+impl SharedCardView<'_> {
     /// Lets the viewer in whose answers are right.
     /// Errors: too many from this address.
     async fn judge(&self, answers: &[String]) -> Result<Response, ApiError> {
         let (state, link) = (self.state, &self.opened.link);
-        let guess = match state.throttle.links.begin(Tried::Answer, link.id, self.address) {
+        let guess = match state.throttle.links.begin(GuessKind::Answer, link.id, self.address) {
             Ok(guess) => guess,
             Err(refused) => {
                 return Ok(too_many(refused, |text| ask_page(self, text)));
@@ -160,7 +160,7 @@ impl Viewing<'_> {
         if !self.opened.card.profile.is_virtual {
             return Ok(with_status(card_page(self, "", None), StatusCode::CONFLICT));
         }
-        match state.throttle.links.begin(Tried::Look, link.id, self.address) {
+        match state.throttle.links.begin(GuessKind::Look, link.id, self.address) {
             Ok(look) => look.counts(),
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }
@@ -190,7 +190,7 @@ impl Viewing<'_> {
 }
 
 /// The page again, with when to come back.
-fn too_many(refused: TooMany, page: impl FnOnce(&str) -> Response) -> Response {
+fn too_many(refused: TooManyTries, page: impl FnOnce(&str) -> Response) -> Response {
     let minutes = refused.retry_after_s.div_ceil(60);
     let unit = if minutes == 1 { "minute" } else { "minutes" };
     let text = format!("Too many tries. Please come back in {minutes} {unit}.");

@@ -23,7 +23,7 @@ use crate::choices::Choice;
 use crate::faults::Faults;
 use crate::frame;
 use crate::pager::{Pager, Part};
-use crate::rights::{Acting, StatementReader};
+use crate::rights::{ActingMember, StatementReader};
 use crate::words::{day_words, money, zone_words};
 
 /// How many lines of a month are added up for its page; of more the files have the sums.
@@ -110,7 +110,7 @@ pub(super) async fn show_month(
 /// The page of a month, the present one where there is none.
 pub(super) async fn month_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     (asked, part): (Option<Month>, Part),
     (days, faults): (Option<Days>, &Faults),
 ) -> Result<Response, ApiError> {

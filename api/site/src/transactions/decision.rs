@@ -2,7 +2,7 @@
 //! without figures for those who do not see the company's money.
 
 use cardswitch_engine::decision::{
-    DecidedBy, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
+    DecisionMaker, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
     explain_increment,
 };
 use cardswitch_engine::domain::allowance::Scope;
@@ -14,7 +14,7 @@ use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::glossary::{Reader, sentence};
 
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};
 
 /// Whether figures of the account may be shown.
@@ -81,7 +81,7 @@ pub(crate) struct Teller<'a> {
 impl<'a> Teller<'a> {
     /// The words that a visitor may see: one limited to their own things sees nothing of the
     /// account.
-    pub(crate) fn of(acting: &Acting, view: &View<'a>) -> Self {
+    pub(crate) fn of(acting: &ActingMember, view: &View<'a>) -> Self {
         let figures = match acting.limited_to() {
             Some(_) => AccountFigures::Kept,
             None => AccountFigures::Told,
@@ -179,10 +179,10 @@ fn verdict(code: ResponseCode, decline: impl Fn() -> String) -> String {
     }
 }
 
-const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
+const fn decided_by_words(decided_by: DecisionMaker) -> &'static str {
     match decided_by {
-        DecidedBy::Rules => "",
-        DecidedBy::Network => "Decided by the network; card rules weren’t evaluated.",
-        DecidedBy::Transfer => "Card rules don’t apply to bank transfers.",
+        DecisionMaker::Rules => "",
+        DecisionMaker::Network => "Decided by the network; card rules weren’t evaluated.",
+        DecisionMaker::Transfer => "Card rules don’t apply to bank transfers.",
     }
 }

@@ -78,7 +78,7 @@ fn days(asked: &ListForm) -> Result<[Option<BusinessDate>; 2], Faults> {
 }
 
 /// The choices that the form offers.
-pub(super) struct Offered {
+pub(super) struct FilterChoices {
     /// States.
     pub(super) states: Vec<Choice>,
     /// Orders.
@@ -91,7 +91,7 @@ pub(super) struct Offered {
     pub(super) dimensions: Vec<DimensionChoice>,
 }
 
-impl Offered {
+impl FilterChoices {
     /// The choices for a visitor who sees the whole company.
     /// Errors: the tables cannot be read.
     pub(super) fn of_company(view: &View<'_>, asked: &ListForm) -> Result<Self, StoreError> {

@@ -6,16 +6,16 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, Page, TransactionRow};
+use cardswitch_engine::store::query::{ListPage, Page, TransactionRow};
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::{View, read_view};
 
-use super::filter::{Offered, is_detailed, request, with_ids};
+use super::filter::{FilterChoices, is_detailed, request, with_ids};
 use crate::faults::{Faults, with_status};
 use crate::frame;
 use crate::pager::{ListForm, Pager};
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 use crate::words::{
     Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person, title,
     transaction_badge, zone_words,
@@ -30,7 +30,7 @@ struct TransactionListContent<'a> {
     asked: &'a ListForm,
     is_detailed: bool,
     is_filtered: bool,
-    offered: Offered,
+    offered: FilterChoices,
     faults: &'a Faults,
     rows: Vec<TransactionLine>,
     pager: Pager,
@@ -53,7 +53,7 @@ pub(crate) struct TransactionLine {
 /// GET /transactions.
 pub(super) async fn list_transactions(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     Query(asked): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     let own = acting.limited_to();
@@ -67,14 +67,14 @@ pub(super) async fn list_transactions(
     };
     let found = read_view(&state, &acting, |view| {
         let offered = match own {
-            Some(own) => Offered::of_member(view, &asked, own)?,
-            None => Offered::of_company(view, &asked)?,
+            Some(own) => FilterChoices::of_member(view, &asked, own)?,
+            None => FilterChoices::of_company(view, &asked)?,
         };
         let listed = match &request {
             Some(request) => read_rows(view, request, (own, asked.page()))?,
             None => None,
         };
-        Ok((offered, listed.unwrap_or(Listed::EMPTY)))
+        Ok((offered, listed.unwrap_or(ListPage::EMPTY)))
     });
     let (offered, listed) = found.await?;
     let pairs = asked.pairs();
@@ -99,7 +99,7 @@ fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
     (own, page): (Option<MemberSlot>, Page),
-) -> Result<Option<Listed<TransactionLine>>, StoreError> {
+) -> Result<Option<ListPage<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // A visitor limited to their own transactions sees those alone, whatever the filter says.
     filter.member = own.or(filter.member);

@@ -32,7 +32,7 @@ use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
 use cardswitch_v1::routes::view::read_view;
 use uuid::Uuid;
 
-use crate::rights::{Acting, Right};
+use crate::rights::{ActingMember, Right};
 
 /// The list, and the pages of each.
 pub(super) fn transaction_routes() -> Router<AppState> {
@@ -51,7 +51,7 @@ pub(super) fn transaction_routes() -> Router<AppState> {
 /// Errors: there is none with this id, or it is another's, which is the same.
 pub(crate) async fn find(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     id: Uuid,
 ) -> Result<TransactionRow, ApiError> {
     let id = TransactionId(id);
@@ -64,13 +64,17 @@ pub(crate) async fn find(
 
 /// Finds a transaction whose note and receipt the visitor may change.
 /// Errors: as `find`, and where the visitor only sees it.
-async fn find_own(state: &AppState, acting: &Acting, id: Uuid) -> Result<TransactionRow, ApiError> {
+async fn find_own(
+    state: &AppState,
+    acting: &ActingMember,
+    id: Uuid,
+) -> Result<TransactionRow, ApiError> {
     let row = find(state, acting, id).await?;
     if may_note(acting, &row) { Ok(row) } else { Err(ApiError::not_found()) }
 }
 
 /// Whether the visitor may write its note and hand in its receipt: bookkeepers may, and the member
 /// of the transaction.
-fn may_note(acting: &Acting, row: &TransactionRow) -> bool {
+fn may_note(acting: &ActingMember, row: &TransactionRow) -> bool {
     acting.may(Right::TagTransactions) || row.record.member == Some(acting.member.slot)
 }

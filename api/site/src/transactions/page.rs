@@ -29,9 +29,9 @@ use crate::cards::face::is_open;
 use crate::dimension_choices::{DimensionChoice, chosen_of};
 use crate::dimensions::kind_words as dimension_words;
 use crate::faults::Faults;
+use crate::form_snapshot::FormSnapshot;
 use crate::frame;
-use crate::rights::{Acting, Right};
-use crate::seen::Seen;
+use crate::rights::{ActingMember, Right};
 use crate::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
     place, title, transaction_badge, zone_words,
@@ -64,10 +64,10 @@ struct TransactionContent {
     merchant: Option<MerchantWords>,
     bank_account: Option<[String; 3]>,
     foreign: Option<String>,
-    card: Option<Linked>,
-    member: Option<Linked>,
-    requisition: Option<Linked>,
-    refund_of: Option<Linked>,
+    card: Option<ObjectLink>,
+    member: Option<ObjectLink>,
+    requisition: Option<ObjectLink>,
+    refund_of: Option<ObjectLink>,
     flags: Vec<String>,
     allow: Option<String>,
     decision: DecisionWords,
@@ -81,7 +81,7 @@ struct TransactionContent {
 }
 
 /// An object with a page of its own, where the visitor may see that page.
-struct Linked {
+struct ObjectLink {
     words: String,
     path: Option<String>,
 }
@@ -96,7 +96,7 @@ struct MerchantWords {
 /// The tags: choices for visitors who may sort, else the present ones.
 struct Tags {
     may_sort: bool,
-    seen: Seen,
+    seen: FormSnapshot,
     choices: Vec<DimensionChoice>,
     sorted: Vec<(&'static str, Option<String>)>,
     note: String,
@@ -115,7 +115,7 @@ struct ReceiptWords {
 /// GET /transactions/{id}.
 pub(super) async fn show_transaction(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let row = find(&state, &acting, id).await?;
@@ -125,7 +125,7 @@ pub(super) async fn show_transaction(
 /// The page again, after something that could not be taken.
 pub(super) async fn refused_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     row: &TransactionRow,
     (status, said): (StatusCode, TransactionForms),
 ) -> Result<Response, ApiError> {
@@ -136,7 +136,7 @@ pub(super) async fn refused_page(
 
 async fn transaction_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     row: &TransactionRow,
     said: TransactionForms,
 ) -> Result<Response, ApiError> {
@@ -152,7 +152,7 @@ async fn transaction_page(
 /// The sources of a page.
 struct TransactionFacts<'a> {
     view: &'a View<'a>,
-    acting: &'a Acting,
+    acting: &'a ActingMember,
     row: &'a TransactionRow,
 }
 
@@ -220,7 +220,7 @@ impl TransactionFacts<'_> {
         Ok(card.map(|card| path(card.profile.id)))
     }
 
-    fn card(&self) -> Result<Option<Linked>, StoreError> {
+    fn card(&self) -> Result<Option<ObjectLink>, StoreError> {
         let Some(slot) = self.row.record.card else { return Ok(None) };
         let card = self.view.snapshot.card(slot)?;
         Ok(card.map(|card| {
@@ -228,37 +228,37 @@ impl TransactionFacts<'_> {
             let own = self.acting.limited_to();
             let is_there = own.is_none() || card.profile.assigned_to == own;
             let path = is_there.then(|| format!("/cards/{}", card.profile.id.0));
-            Linked { words: card_name(&card.profile), path }
+            ObjectLink { words: card_name(&card.profile), path }
         }))
     }
 
-    fn member(&self) -> Result<Option<Linked>, StoreError> {
+    fn member(&self) -> Result<Option<ObjectLink>, StoreError> {
         let Some(slot) = self.row.record.member else { return Ok(None) };
         let member = self.view.snapshot.member(slot)?;
         Ok(member.map(|member| {
             let is_there = self.acting.may(Right::SeeMembers);
             let path = is_there.then(|| format!("/members/{}", member.id.0));
             let words = person(&member.first_name, &member.last_name, &member.email);
-            Linked { words, path }
+            ObjectLink { words, path }
         }))
     }
 
-    fn requisition(&self) -> Result<Option<Linked>, StoreError> {
+    fn requisition(&self) -> Result<Option<ObjectLink>, StoreError> {
         let Some(slot) = self.row.record.card else { return Ok(None) };
         let requisition = self.view.snapshot.requisition_of_card(slot)?;
         Ok(requisition.map(|requisition| {
             let path = Some(format!("/requisitions/{}", requisition.id.0));
-            Linked { words: requisition.description, path }
+            ObjectLink { words: requisition.description, path }
         }))
     }
 
-    fn refund_of(&self) -> Result<Option<Linked>, StoreError> {
+    fn refund_of(&self) -> Result<Option<ObjectLink>, StoreError> {
         let Some(seq) = self.row.record.refund_of else { return Ok(None) };
         let purchase = self.view.snapshot.transaction(seq)?;
         Ok(purchase.map(|purchase| {
             let path = Some(format!("/transactions/{}", purchase.record.id.0));
             let at = moment(purchase.record.authorized_at, self.view.company.zone).words;
-            Linked { words: format!("{}, {at}", title(&purchase.record)), path }
+            ObjectLink { words: format!("{}, {at}", title(&purchase.record)), path }
         }))
     }
 }
@@ -298,9 +298,9 @@ impl Tags {
 }
 
 /// The values that a transaction's form shows: its note, and its dimensions without deleted ones.
-pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> Seen {
+pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> FormSnapshot {
     let named = DIMENSION_FIELDS.into_iter().zip(dimensions);
-    let seen = Seen::default().field("note", row.note());
+    let seen = FormSnapshot::default().field("note", row.note());
     named.fold(seen, |seen, (name, id)| seen.field(name, id))
 }
 

@@ -20,7 +20,7 @@ use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
 use crate::forms::SiteForm;
 use crate::notice::{Notice, go_on};
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 
 /// The message where somebody else was quicker.
 const CHANGED: &str = "Not saved: someone else changed the receipt while you had this page open. Review it and try again.";
@@ -28,7 +28,7 @@ const CHANGED: &str = "Not saved: someone else changed the receipt while you had
 /// Fetches the file, to be saved. GET /transactions/{id}/receipt.
 pub(super) async fn get_receipt(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let row = find(&state, &acting, id).await?;
@@ -38,7 +38,7 @@ pub(super) async fn get_receipt(
 /// Keeps a file as the receipt. POST /transactions/{id}/receipt.
 pub(super) async fn hand_in_receipt(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     request: Request,
 ) -> Result<Response, ApiError> {
@@ -76,7 +76,7 @@ pub(super) async fn hand_in_receipt(
 
 async fn refused(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     row: &TransactionRow,
     (status, text): (StatusCode, &str),
 ) -> Result<Response, ApiError> {
@@ -98,7 +98,7 @@ pub(super) struct ReceiptForm {
 /// Deletes the receipt, lost or not. POST /transactions/{id}/receipt/delete.
 pub(super) async fn delete_receipt(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptForm>,
 ) -> Result<Response, ApiError> {
@@ -116,7 +116,7 @@ pub(super) async fn delete_receipt(
 /// Notes that there will be no receipt. POST /transactions/{id}/receipt/lost.
 pub(super) async fn lose_receipt(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptForm>,
 ) -> Result<Response, ApiError> {

@@ -35,7 +35,7 @@ pub(super) struct Step {
 }
 
 /// The lines of a transaction.
-struct Posted {
+struct PostedLines {
     lines: Vec<StatementLine>,
     is_whole: bool,
 }
@@ -127,8 +127,8 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
     steps
 }
 
-fn posted_lines(view: &View<'_>, row: &TransactionRow) -> Result<Posted, StoreError> {
-    let none = Posted { lines: Vec::new(), is_whole: true };
+fn posted_lines(view: &View<'_>, row: &TransactionRow) -> Result<PostedLines, StoreError> {
+    let none = PostedLines { lines: Vec::new(), is_whole: true };
     let Some(posted_at) = row.progress.posted_at else { return Ok(none) };
     let account = row.record.account;
     let first =
@@ -146,8 +146,8 @@ fn posted_lines(view: &View<'_>, row: &TransactionRow) -> Result<Posted, StoreEr
         }
         let is_whole = is_last || (-sum == row.progress.posted && !lines.is_empty());
         if is_whole {
-            return Ok(Posted { lines, is_whole });
+            return Ok(PostedLines { lines, is_whole });
         }
     }
-    Ok(Posted { lines, is_whole: false })
+    Ok(PostedLines { lines, is_whole: false })
 }

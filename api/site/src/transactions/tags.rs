@@ -17,7 +17,7 @@ use crate::dimension_choices::{chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
 use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, Right};
+use crate::rights::{ActingMember, Right};
 
 /// The fields of the form; a field that was not sent stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,7 +51,7 @@ impl TagFields {
 /// Sorts a transaction and notes something about it. POST /transactions/{id}.
 pub(super) async fn tag_transaction(
     State(state): State<AppState>,
-    acting: Acting,
+    acting: ActingMember,
     PathId(id): PathId,
     SiteForm(sent): SiteForm<TagFields>,
 ) -> Result<Response, ApiError> {

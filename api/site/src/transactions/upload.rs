@@ -20,7 +20,7 @@ use cardswitch_wire::disposition::name_in_form;
 use crate::csrf;
 use crate::error_page::failure_page;
 use crate::forms::{foreign_form, refusal_where_changed, stale_form};
-use crate::rights::Acting;
+use crate::rights::ActingMember;
 
 /// The fields of the form.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl From<multer::Error> for UploadError {
 /// Reads the form in a request.
 pub(super) async fn read_upload_form(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     request: Request,
 ) -> Result<UploadForm, UploadError> {
     let refused = |page| UploadError::Refused(Box::new(page));

@@ -25,12 +25,12 @@ use uuid::Uuid;
 use super::form::{body_of, seen_of, shown_of};
 use super::list::told_of;
 use super::{endpoint_badge, get_endpoint};
-use crate::apps::ShownOnce;
+use crate::apps::SecretPage;
 use crate::faults::{Faults, with_status};
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::{Notice, go_on};
-use crate::rights::{Acting, WebhookManager};
+use crate::rights::{ActingMember, WebhookManager};
 use crate::words::{Badge, Moment, field_time, moment, moment_to_second, parse_field_time};
 
 /// How many attempts a page shows.
@@ -122,7 +122,7 @@ pub(super) async fn show(
 
 async fn endpoint_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     endpoint: &WebhookEndpoint,
     said: EndpointNotes<'_>,
 ) -> Result<Response, ApiError> {
@@ -265,7 +265,7 @@ pub(super) async fn rotate(
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let secret = webhook_endpoints::rotate_secret(&state, acting.company.id, endpoint.id).await?;
-    let shown = ShownOnce {
+    let shown = SecretPage {
         heading: "The new signing secret",
         text: "For 24 hours each webhook is signed with both, so that you have time to change it.",
         shown: vec![("Signing secret", secret.text())],

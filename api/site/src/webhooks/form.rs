@@ -4,8 +4,8 @@
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use serde_json::{Map, Value, json};
 
+use crate::form_snapshot::FormSnapshot;
 use crate::forms::TypedFields;
-use crate::seen::Seen;
 
 /// The fields of an endpoint's form, as the endpoint is.
 pub(super) fn shown_of(endpoint: &WebhookEndpoint) -> TypedFields {
@@ -14,8 +14,8 @@ pub(super) fn shown_of(endpoint: &WebhookEndpoint) -> TypedFields {
 }
 
 /// The values that an endpoint's form shows, compared where two people edit it at once.
-pub(super) fn seen_of(endpoint: &WebhookEndpoint) -> Seen {
-    Seen::default()
+pub(super) fn seen_of(endpoint: &WebhookEndpoint) -> FormSnapshot {
+    FormSnapshot::default()
         .field("the address", &endpoint.url)
         .field("the description", &endpoint.description)
 }

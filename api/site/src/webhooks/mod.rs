@@ -22,7 +22,7 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::lane::Health;
 
-use super::rights::Acting;
+use super::rights::ActingMember;
 use super::words::Badge;
 
 /// The pages below /webhooks.
@@ -43,7 +43,7 @@ pub(super) fn webhook_routes() -> Router<AppState> {
 /// Errors: there is none with this id; the tables cannot be read.
 async fn get_endpoint(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpoint, ApiError> {
     cardswitch_identity::webhook_endpoints::get_endpoint(state, &acting.company, id).await

@@ -11,12 +11,12 @@ use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
 
 use super::form::body_of;
-use crate::apps::ShownOnce;
+use crate::apps::SecretPage;
 use crate::choices::Choice;
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::rights::{Acting, WebhookManager};
+use crate::rights::{ActingMember, WebhookManager};
 
 /// How many apps can be chosen from.
 const APPS_MAX: usize = 100;
@@ -42,7 +42,7 @@ pub(super) async fn show(
 
 async fn new_page(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
@@ -85,7 +85,7 @@ pub(super) async fn create(
     };
     match made {
         Ok((id, secret)) => {
-            let shown = ShownOnce {
+            let shown = SecretPage {
                 heading: "Endpoint added",
                 text: "Events are sent to it from now on, signed with this secret.",
                 shown: vec![("Signing secret", secret.text())],
@@ -99,7 +99,7 @@ pub(super) async fn create(
 
 async fn is_app_known(
     state: &AppState,
-    acting: &Acting,
+    acting: &ActingMember,
     app: Option<AppId>,
 ) -> Result<bool, ApiError> {
     match app {

@@ -68,7 +68,7 @@ impl Reader for PageReader {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::decision::{Change, Compared, Quantity, Remedy};
+    use cardswitch_engine::decision::{Change, ComparedValues, Quantity, Remedy};
     use cardswitch_engine::domain::allowance::Scope;
     use cardswitch_engine::domain::merchant::Mcc;
 
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn findings_are_sentences_with_money_days_and_merchants_as_pages_write_them() {
-        let against = |input, limit| Compared { input, threshold: Some(limit), usage: None };
+        let against = |input, limit| ComparedValues { input, threshold: Some(limit), usage: None };
         let amount = |minor| Quantity::Amount(Minor(minor));
         let date = |day| Quantity::Date(BusinessDate(day));
         let scope = Quantity::Scope(Scope::new(&[3, 5_812]).unwrap());
-        let suspended = |reason| Compared {
+        let suspended = |reason| ComparedValues {
             input: Quantity::Card(CardState::Suspended, reason),
             threshold: None,
             usage: None,

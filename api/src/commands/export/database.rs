@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Config, Error, Statement, Transaction};
 use uuid::Uuid;
 
 use super::super::Failure;
-use super::super::listen::Ended;
+use super::super::listen::StreamEnd;
 use super::database_tls::SystemTls;
 use super::feed::ExportedPages;
 use super::rows::{PageRows, columns};
@@ -51,7 +51,7 @@ pub(super) struct Database {
 impl Database {
     /// Connects, makes what is missing, and reads how far the company's events are written.
     /// Errors: nobody is there, or the database refuses.
-    pub(super) async fn open(to: &Config, company: Uuid) -> Result<Self, Ended> {
+    pub(super) async fn open(to: &Config, company: Uuid) -> Result<Self, StreamEnd> {
         let (client, connection) = to.connect(SystemTls).await.map_err(ended)?;
         // Its own error shows in what it fails.
         tokio::spawn(async move { drop(connection.await) });
@@ -79,7 +79,7 @@ impl Database {
 
     /// Writes pages and the place behind them. Returns how many transactions it has written.
     /// Errors: the connection broke; another export has written since.
-    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<u64, Ended> {
+    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<u64, StreamEnd> {
         let written = match self.write_rows(&pages.rows, pages).await {
             // The place was put back by hand: rows that the pages make are there already.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
@@ -89,7 +89,7 @@ impl Database {
         };
         let Some(written) = written.map_err(ended)? else {
             let why = "another export of this company writes to this database: end one of them";
-            return Err(Ended::Refused(Failure::new(why)));
+            return Err(StreamEnd::Refused(Failure::new(why)));
         };
         self.place.clone_from(&pages.next);
         Ok(written)
@@ -142,7 +142,7 @@ fn merge_statement() -> String {
 }
 
 /// An error that passes by itself is tried again: a database that starts, stops or is full.
-fn ended(error: Error) -> Ended {
+fn ended(error: Error) -> StreamEnd {
     let passes = |code: &SqlState| {
         ["08", "40", "53", "57"].iter().any(|class| code.code().starts_with(class))
     };
@@ -152,7 +152,7 @@ fn ended(error: Error) -> Ended {
     };
     let words = format!("PostgreSQL: {words}");
     match error.code() {
-        Some(code) if !passes(code) => Ended::Refused(Failure::new(words)),
-        _ => Ended::Broken(words),
+        Some(code) if !passes(code) => StreamEnd::Refused(Failure::new(words)),
+        _ => StreamEnd::Broken(words),
     }
 }

@@ -14,22 +14,22 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 pub(super) struct SystemTls;
 
 /// Makes one to this host.
-pub(super) struct ToHost(String);
+pub(super) struct HostConnector(String);
 
 /// A connection.
 pub(super) struct DatabaseStream(SecureStream<Socket>);
 
 impl MakeTlsConnect<Socket> for SystemTls {
     type Stream = DatabaseStream;
-    type TlsConnect = ToHost;
+    type TlsConnect = HostConnector;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<ToHost> {
-        Ok(ToHost(host.to_owned()))
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<HostConnector> {
+        Ok(HostConnector(host.to_owned()))
     }
 }
 
-impl TlsConnect<Socket> for ToHost {
+impl TlsConnect<Socket> for HostConnector {
     type Stream = DatabaseStream;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<DatabaseStream>> + Send>>;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::super::Failure;
 use super::super::http_client::{ANSWER_BYTES_MAX, connect, get, parse_url, refusal};
-use super::super::listen::Ended;
+use super::super::listen::StreamEnd;
 use super::database::ExportedPlace;
 use super::rows::{ExportedEvent, PageRows};
 
@@ -58,11 +58,11 @@ struct PageEvents<'a> {
 impl ExportedPages {
     /// The events of pages that follow each other.
     /// Errors: one is none that this build understands.
-    pub(super) fn read(pages: &[AnsweredPage]) -> Result<Self, Ended> {
+    pub(super) fn read(pages: &[AnsweredPage]) -> Result<Self, StreamEnd> {
         let mut read = Vec::with_capacity(pages.len() * PAGE_EVENTS);
         for page in pages {
             let PageEvents { results } = serde_json::from_slice(&page.body)
-                .map_err(|error| Ended::Broken(format!("a page of events: {error}")))?;
+                .map_err(|error| StreamEnd::Broken(format!("a page of events: {error}")))?;
             read.extend(results);
         }
         let newest_at = read.last().map(|event| event.created_at.clone());
@@ -85,15 +85,15 @@ pub(super) struct Feed {
 
 impl Feed {
     /// Errors: nobody is there.
-    pub(super) async fn open(url: &str, token: &str) -> Result<Self, Ended> {
-        let url = parse_url(url).map_err(Ended::Refused)?;
+    pub(super) async fn open(url: &str, token: &str) -> Result<Self, StreamEnd> {
+        let url = parse_url(url).map_err(StreamEnd::Refused)?;
         let client = connect(&url).await.map_err(|error| broken(&url, &error))?;
         Ok(Self { url, authorization: format!("Token {token}"), client })
     }
 
     /// The company of the events.
     /// Errors: the token opens nothing.
-    pub(super) async fn company(&mut self) -> Result<Uuid, Ended> {
+    pub(super) async fn company(&mut self) -> Result<Uuid, StreamEnd> {
         let (body, _) = self.ask("/v1/company").await?;
         let CompanyId { id } = parse(&self.url, &body)?;
         Ok(id)
@@ -106,7 +106,7 @@ impl Feed {
         mut place: ExportedPlace,
         once: bool,
         pages: mpsc::Sender<AnsweredPage>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), StreamEnd> {
         loop {
             let wait_s = if once { 0 } else { WAIT_S };
             let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
@@ -129,12 +129,12 @@ impl Feed {
     }
 
     /// The body of an answer, and the newest record that it can show.
-    async fn ask(&mut self, target: &str) -> Result<(Bytes, u64), Ended> {
+    async fn ask(&mut self, target: &str) -> Result<(Bytes, u64), StreamEnd> {
         let url = parse_url(&format!("{}{target}", self.url.as_str().trim_end_matches('/')));
-        let url = url.map_err(Ended::Refused)?;
+        let url = url.map_err(StreamEnd::Refused)?;
         let request = get(&url, &self.authorization).body(Empty::new());
         let request = request.map_err(|_| {
-            Ended::Refused(Failure::usage("the access token has characters none can have"))
+            StreamEnd::Refused(Failure::usage("the access token has characters none can have"))
         })?;
         self.client.ready().await.map_err(|error| broken(&url, &error))?;
         let answered = self.client.send_request(request).await;
@@ -144,8 +144,8 @@ impl Feed {
             let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
             let words = refusal(answer).await;
             return Err(match passes {
-                true => Ended::Broken(words),
-                false => Ended::Refused(Failure::new(words)),
+                true => StreamEnd::Broken(words),
+                false => StreamEnd::Refused(Failure::new(words)),
             });
         }
         let seq = answer.headers().get(SEQ).and_then(|seq| seq.to_str().ok()?.parse().ok());
@@ -155,10 +155,10 @@ impl Feed {
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(url: &Url, body: &'a [u8]) -> Result<T, Ended> {
+fn parse<'a, T: Deserialize<'a>>(url: &Url, body: &'a [u8]) -> Result<T, StreamEnd> {
     serde_json::from_slice(body).map_err(|error| broken(url, &error))
 }
 
-fn broken(url: &Url, error: &dyn std::fmt::Display) -> Ended {
-    Ended::Broken(format!("`{}`: {error}", url.origin().ascii_serialization()))
+fn broken(url: &Url, error: &dyn std::fmt::Display) -> StreamEnd {
+    StreamEnd::Broken(format!("`{}`: {error}", url.origin().ascii_serialization()))
 }

@@ -16,7 +16,7 @@ use tokio_postgres::Config;
 
 use self::database::Database;
 use self::feed::{AnsweredPage, ExportedPages, Feed};
-use super::listen::Ended;
+use super::listen::StreamEnd;
 use super::{Failure, StopSignal};
 
 /// How long to wait before what broke is tried again, at the next address.
@@ -55,7 +55,7 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
             "--to is no address of a database such as postgres://user@host/database: {error}"
         ))
     })?;
-    let mut total = Written::default();
+    let mut total = RowCounts::default();
     let exported = tokio::select! {
         () = stop.received() => Ok(()),
         exported = keep_on(&args, &to, &mut total) => exported,
@@ -66,17 +66,17 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
 
 /// The counts of written rows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct RowCounts {
     events: usize,
     transactions: u64,
 }
 
-async fn keep_on(args: &ExportArgs, to: &Config, total: &mut Written) -> Result<(), Failure> {
+async fn keep_on(args: &ExportArgs, to: &Config, total: &mut RowCounts) -> Result<(), Failure> {
     for url in args.url.iter().cycle() {
         match follow(url, args, to, total).await {
             Ok(()) => break,
-            Err(Ended::Refused(failure)) => return Err(failure),
-            Err(Ended::Broken(why)) => eprintln!("{why}: trying again"),
+            Err(StreamEnd::Refused(failure)) => return Err(failure),
+            Err(StreamEnd::Broken(why)) => eprintln!("{why}: trying again"),
         }
         tokio::time::sleep(RETRY_WAIT).await;
     }
@@ -88,8 +88,8 @@ async fn follow(
     url: &str,
     args: &ExportArgs,
     to: &Config,
-    total: &mut Written,
-) -> Result<(), Ended> {
+    total: &mut RowCounts,
+) -> Result<(), StreamEnd> {
     let mut feed = Feed::open(url, &args.token).await?;
     let company = feed.company().await?;
     let database = Database::open(to, company).await?;
@@ -101,15 +101,15 @@ async fn follow(
     write_all(database, read, total).await?;
     match reading.join_next().await {
         Some(Ok(read)) => read,
-        _ => Err(Ended::Broken("the reader of events broke".to_owned())),
+        _ => Err(StreamEnd::Broken("the reader of events broke".to_owned())),
     }
 }
 
 async fn write_all(
     mut database: Database,
     mut pages: mpsc::Receiver<AnsweredPage>,
-    total: &mut Written,
-) -> Result<(), Ended> {
+    total: &mut RowCounts,
+) -> Result<(), StreamEnd> {
     let mut read = Vec::with_capacity(PAGES_AHEAD);
     while pages.recv_many(&mut read, PAGES_AHEAD).await > 0 {
         let exported = ExportedPages::read(&read)?;

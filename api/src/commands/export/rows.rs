@@ -21,7 +21,7 @@ pub(super) struct ExportedEvent<'a> {
     event: Text<'a>,
     sequence: i64,
     #[serde(borrow)]
-    company: Named<'a>,
+    company: ObjectRef<'a>,
     #[serde(borrow)]
     transaction: ExportedTransaction<'a>,
     pub(super) created_at: String,
@@ -29,7 +29,7 @@ pub(super) struct ExportedEvent<'a> {
 
 /// An object by its id.
 #[derive(Debug, Deserialize)]
-struct Named<'a> {
+struct ObjectRef<'a> {
     #[serde(borrow)]
     id: Text<'a>,
 }
@@ -75,21 +75,21 @@ struct ExportedTransaction<'a> {
     #[serde(default)]
     flags: Vec<String>,
     #[serde(borrow)]
-    card: Option<Named<'a>>,
+    card: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    member: Option<Named<'a>>,
+    member: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    category: Option<Named<'a>>,
+    category: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    department: Option<Named<'a>>,
+    department: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    label: Option<Named<'a>>,
+    label: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    location: Option<Named<'a>>,
+    location: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    requisition: Option<Named<'a>>,
+    requisition: Option<ObjectRef<'a>>,
     #[serde(borrow)]
-    refund_of: Option<Named<'a>>,
+    refund_of: Option<ObjectRef<'a>>,
     receipt: Option<ExportedReceipt>,
     #[serde(borrow)]
     note: Text<'a>,
@@ -228,7 +228,7 @@ fn list(words: &[String]) -> Option<Text<'static>> {
     Some(Cow::Owned(format!("{{{}}}", words.join(","))))
 }
 
-fn id<'a>(named: Option<&'a Named<'_>>) -> Option<Text<'a>> {
+fn id<'a>(named: Option<&'a ObjectRef<'_>>) -> Option<Text<'a>> {
     named.and_then(|named| text(&named.id))
 }
 

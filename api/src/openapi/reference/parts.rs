@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::path_of;
-use super::sections::{Section, Shown};
+use super::sections::{OperationEntry, Section};
 
 /// The page of each schema.
 pub(super) struct Links(BTreeMap<String, String>);
@@ -30,7 +30,9 @@ impl Links {
 }
 
 /// The line of an operation in the list at the head of a page.
-pub(super) fn index_line(Shown { operation, method, path }: &Shown<'_>) -> String {
+pub(super) fn index_line(
+    OperationEntry { operation, method, path }: &OperationEntry<'_>,
+) -> String {
     let (id, summary) = (text(&operation["operationId"]), escaped(text(&operation["summary"])));
     let name = method.to_uppercase();
     format!(
@@ -41,8 +43,12 @@ pub(super) fn index_line(Shown { operation, method, path }: &Shown<'_>) -> Strin
 }
 
 /// An operation: its summary, parameters, body and answers. Failures that all share are one line.
-pub(super) fn operation(page: &mut String, shown: &Shown<'_>, (document, links): (&Value, &Links)) {
-    let Shown { path, method, operation } = shown;
+pub(super) fn operation(
+    page: &mut String,
+    shown: &OperationEntry<'_>,
+    (document, links): (&Value, &Links),
+) {
+    let OperationEntry { path, method, operation } = shown;
     let id = text(&operation["operationId"]);
     let name = method.to_uppercase();
     line(

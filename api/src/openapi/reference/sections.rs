@@ -13,7 +13,7 @@ use super::parts::text;
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
 /// An operation with where it is.
-pub(super) struct Shown<'a> {
+pub(super) struct OperationEntry<'a> {
     pub(super) path: &'a str,
     pub(super) method: &'a str,
     pub(super) operation: &'a Value,
@@ -34,7 +34,7 @@ pub(super) struct Section {
 
 impl Section {
     /// Its operations.
-    pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<Shown<'a>> {
+    pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<OperationEntry<'a>> {
         let mut shown = operations_of(document, self.tag.as_deref());
         if let Some(resource) = &self.resource {
             shown.retain(|shown| resource_of(shown.path) == resource);
@@ -120,11 +120,13 @@ pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
 }
 
 /// The operations of a tag.
-fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<Shown<'a>> {
+fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<OperationEntry<'a>> {
     let paths = document["paths"].as_object().into_iter().flatten();
     let all = paths.flat_map(|(path, item)| {
         let methods = METHODS.into_iter();
-        methods.filter_map(move |method| Some(Shown { path, method, operation: item.get(method)? }))
+        methods.filter_map(move |method| {
+            Some(OperationEntry { path, method, operation: item.get(method)? })
+        })
     });
     all.filter(|shown| tag.is_some_and(|tag| shown.operation["tags"][0] == tag)).collect()
 }

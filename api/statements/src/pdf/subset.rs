@@ -144,12 +144,12 @@ mod tests {
     use super::*;
 
     /// A glyph and the place of its letter.
-    type Placed = (u16, usize);
+    type GlyphPlace = (u16, usize);
 
     #[test]
     fn text_stands_beside_glyphs_whose_codes_cannot_say_it() {
         let text = "abcde f";
-        let row = |glyphs: &[Placed]| -> Vec<Glyph> {
+        let row = |glyphs: &[GlyphPlace]| -> Vec<Glyph> {
             let place = |&(id, at)| Glyph {
                 id,
                 x_advance: 1.0,
@@ -160,7 +160,7 @@ mod tests {
             glyphs.iter().map(place).collect()
         };
         let mut subset = Subset::default();
-        let rows: [(&str, &[Placed], usize); 8] = [
+        let rows: [(&str, &[GlyphPlace], usize); 8] = [
             ("each glyph has a text", &[(11, 0), (12, 1)], 2),
             ("the same again", &[(12, 1), (11, 0)], 2),
             ("the second had another text", &[(11, 0), (12, 2)], 1),

@@ -4,7 +4,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::AccountId;
-use cardswitch_engine::store::query::{AccountRow, Listed};
+use cardswitch_engine::store::query::{AccountRow, ListPage};
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
@@ -84,7 +84,7 @@ pub async fn list_accounts(
     });
     let cut = page_of(accounts, &page);
     let rows = cut.rows.iter().map(|row| AccountBody::new(row, state.urls())).collect();
-    let listed = Listed { count: cut.count, rows };
+    let listed = ListPage { count: cut.count, rows };
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 

@@ -6,7 +6,7 @@ use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberId;
-use cardswitch_engine::store::query::{AuditFilter, Listed};
+use cardswitch_engine::store::query::{AuditFilter, ListPage};
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -180,10 +180,10 @@ pub async fn list_audit_events(
     let listed = read_view(&state, &caller, |view| {
         view.snapshot.audit_events(Some(view.company.slot), &filter, &page)
     });
-    let Listed { count, rows } = listed.await?;
+    let ListPage { count, rows } = listed.await?;
     let body = |event| AuditEventBody::new(event, &caller.company);
     let rows = rows.into_iter().map(body).collect();
-    Ok(Json(envelope(Listed { count, rows }, &page, &address, state.urls())))
+    Ok(Json(envelope(ListPage { count, rows }, &page, &address, state.urls())))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
+use cardswitch_engine::store::query::{CardFilter, CardRow, ListPage};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -271,7 +271,7 @@ pub async fn list_cards(
     let request = ListCardsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
         let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
         cards.load(|card| CardBody::new(&card, view))
     });

@@ -5,12 +5,12 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::decision::{
-    Change, Compared, DecidedBy, DecisionFacts, Explanation, IncrementDecision, Quantity, Remedy,
-    RuleFinding, explain, explain_increment,
+    Change, ComparedValues, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity,
+    Remedy, RuleFinding, explain, explain_increment,
 };
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::credential::CredentialsPresent;
+use cardswitch_engine::domain::credential::CredentialPresence;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::TransactionRow;
@@ -251,18 +251,18 @@ fn remedies(explanation: &Explanation, scope: Scope, words: &Words) -> Vec<Remed
 
 /// The party that decided.
 #[must_use]
-pub const fn render_decided_by(decided_by: DecidedBy) -> &'static str {
+pub const fn render_decided_by(decided_by: DecisionMaker) -> &'static str {
     match decided_by {
-        DecidedBy::Rules => "rules",
-        DecidedBy::Network => "network",
-        DecidedBy::Transfer => "bank_transfer",
+        DecisionMaker::Rules => "rules",
+        DecisionMaker::Network => "network",
+        DecisionMaker::Transfer => "bank_transfer",
     }
 }
 
 impl RuleBody {
     fn new(finding: &RuleFinding, words: &Words) -> Self {
         let body = |quantity| QuantityBody::new(quantity, words.currency);
-        let Compared { input, threshold, usage } = match finding.compared {
+        let ComparedValues { input, threshold, usage } = match finding.compared {
             Some(compared) => compared,
             None => return Self::without_figures(finding, words),
         };
@@ -327,10 +327,10 @@ impl FactsBody {
         let amount = |minor| Amount::new(minor, currency);
         let usage = &facts.usage;
         let credentials = [
-            (CredentialsPresent::EXPIRY, "expiration"),
-            (CredentialsPresent::CVV, "cvv"),
-            (CredentialsPresent::PIN, "pin"),
-            (CredentialsPresent::ZIP, "zip"),
+            (CredentialPresence::EXPIRY, "expiration"),
+            (CredentialPresence::CVV, "cvv"),
+            (CredentialPresence::PIN, "pin"),
+            (CredentialPresence::ZIP, "zip"),
         ];
         let shown = credentials.into_iter().filter(|(bit, _)| facts.credentials.contains(*bit));
         Self {

@@ -83,9 +83,9 @@ impl DimensionBody {
 
 /// The kind of dimension that a path names.
 #[derive(Clone, Copy, Debug)]
-pub struct OfKind(pub DimensionKind);
+pub struct PathDimensionKind(pub DimensionKind);
 
-impl<S: Send + Sync> FromRequestParts<S> for OfKind {
+impl<S: Send + Sync> FromRequestParts<S> for PathDimensionKind {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
@@ -187,7 +187,7 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
 )]
 pub async fn list_dimensions(
     Call(state, caller): Call,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     ListQuery { mut query, address }: ListQuery,
 ) -> Answer<Json<Listing<DimensionBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -205,7 +205,7 @@ pub async fn list_dimensions(
 )]
 pub async fn get_dimension(
     Call(state, caller): Call,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     PathId(id): PathId,
 ) -> Answer<Json<DimensionBody>> {
     read_dimension(&state, &caller, kind, DimensionId(id)).await.map(Json)
@@ -232,7 +232,7 @@ async fn read_dimension(
 )]
 pub async fn create_dimension(
     Call(state, caller): Call,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     body: JsonBody,
 ) -> Answer<(StatusCode, Json<DimensionBody>)> {
     let id = make(&state, Reader::from(&caller), kind, body.fields()?).await?;
@@ -284,7 +284,7 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
 )]
 pub async fn update_dimension(
     Call(state, caller): Call,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<DimensionBody>> {
@@ -321,7 +321,7 @@ pub async fn change(
 #[utoipa::path(delete, path = "/v1/categories/{category_id}", responses((status = 204)))]
 pub async fn delete_dimension(
     Call(state, caller): Call,
-    OfKind(kind): OfKind,
+    PathDimensionKind(kind): PathDimensionKind,
     PathId(id): PathId,
 ) -> Answer<StatusCode> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };

@@ -146,7 +146,7 @@ pub async fn list_events(
     let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
     let ListedEvents { start, limit, wait_s, is_expanded } = parse_list(&mut query, parse);
     query.finish()?;
-    let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
+    let reading = if wait_s > 0 { TableChoice::AsItIs } else { TableChoice::Durable };
     // A waiting request takes a place, like a stream, and one of those for requests at work.
     let _place = match wait_s {
         0 => None,
@@ -210,7 +210,7 @@ enum Start {
 
 /// The choice of tables to read.
 #[derive(Clone, Copy)]
-enum Reading {
+enum TableChoice {
     /// Tables that show everything that is durable by now.
     Durable,
     /// The newest tables at hand. A client that waits for news needs no fresher ones.
@@ -221,7 +221,7 @@ impl Start {
     async fn resolve(
         self,
         state: &AppState,
-        reading: Reading,
+        reading: TableChoice,
     ) -> Result<Option<EventNumber>, StoreError> {
         let read = |snapshot: &Snapshot| match self {
             Self::At(place) => snapshot.resume_after(place).map(Some),
@@ -229,8 +229,8 @@ impl Start {
             Self::Unsaid => Ok(None),
         };
         match reading {
-            Reading::Durable => state.switch.read(read).await,
-            Reading::AsItIs => state.switch.read_at_once(read),
+            TableChoice::Durable => state.switch.read(read).await,
+            TableChoice::AsItIs => state.switch.read_at_once(read),
         }
     }
 }
@@ -339,7 +339,7 @@ pub async fn stream_events(
     let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));
     // The place where a stream broke comes before the one where it began.
     let start = last.map_or(start, Start::At);
-    let after = match start.resolve(&state, Reading::AsItIs).await? {
+    let after = match start.resolve(&state, TableChoice::AsItIs).await? {
         Some(after) => after,
         None => state.switch.read(Snapshot::last_event).await?,
     };

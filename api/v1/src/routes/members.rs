@@ -14,7 +14,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, Page};
+use cardswitch_engine::store::query::{ListPage, Page};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
@@ -214,7 +214,7 @@ impl ListMembersRequest {
     }
 
     /// The members that fit; an address is looked up, since at most one has it.
-    fn list(&self, view: &View<'_>, page: &Page) -> Result<Listed<Member>, StoreError> {
+    fn list(&self, view: &View<'_>, page: &Page) -> Result<ListPage<Member>, StoreError> {
         let company = view.company.slot;
         let Some(email) = &self.email else {
             return view.snapshot.list_members(company, page, |member| self.accepts(member));

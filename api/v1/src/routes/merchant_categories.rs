@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use cardswitch_engine::domain::merchant_category;
-use cardswitch_engine::store::query::{Listed, Order};
+use cardswitch_engine::store::query::{ListPage, Order};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -61,8 +61,8 @@ pub async fn list_merchant_categories(
         page.order = Order::OldestFirst;
     }
     query.finish()?;
-    let Listed { count, rows } = page_of(merchant_categories(), &page);
-    Ok(Json(envelope(Listed { count, rows }, &page, &address, state.urls())))
+    let ListPage { count, rows } = page_of(merchant_categories(), &page);
+    Ok(Json(envelope(ListPage { count, rows }, &page, &address, state.urls())))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId, RequisitionId,
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -182,7 +182,7 @@ fn parse_new_requisition(
 struct UpdateRequisitionRequest {
     changes: RequisitionChanges,
     /// The new status; the present one is allowed and changes nothing.
-    status: Option<VerdictGiven>,
+    status: Option<RequestedVerdict>,
     card: Option<CardId>,
     reviewed_by: Option<MemberId>,
 }
@@ -202,7 +202,7 @@ impl UpdateRequisitionRequest {
         let about =
             "The card that fulfils it; where it is approved without one, a virtual card is made.";
         let card = fields.patch("card", about, reference(CardId)).flatten();
-        if card.is_some() && status != Some(VerdictGiven::Approved) {
+        if card.is_some() && status != Some(RequestedVerdict::Approved) {
             fields.fault("card", Flaw::new("not_settable", "is set by approving only"));
         }
         let reviewed_by = fields.patch("reviewed_by", "Reviewer.", reference(MemberId));
@@ -214,10 +214,10 @@ impl UpdateRequisitionRequest {
     }
 
     /// The references of this request to missing objects.
-    fn check(&self, view: &View<'_>) -> Result<Unknown, StoreError> {
+    fn check(&self, view: &View<'_>) -> Result<MissingReferences, StoreError> {
         let card = self.card.map(|id| view.find_card(id)).transpose()?;
         let reviewer = self.reviewed_by.map(|id| may_review(view, id)).transpose()?;
-        Ok(Unknown {
+        Ok(MissingReferences {
             dimensions: view.unknown_dimensions(&self.dimensions())?,
             card: card.is_some_and(|card| card.is_none()),
             reviewer: reviewer == Some(false),
@@ -227,13 +227,13 @@ impl UpdateRequisitionRequest {
 
 /// The fields of a body that name missing objects.
 #[derive(Debug)]
-struct Unknown {
+struct MissingReferences {
     dimensions: [bool; 4],
     card: bool,
     reviewer: bool,
 }
 
-impl Unknown {
+impl MissingReferences {
     fn fault(&self, fields: &mut Fields<'_>) {
         fault_dimensions(fields, self.dimensions);
         if self.card {
@@ -261,15 +261,15 @@ fn may_review(view: &View<'_>, id: MemberId) -> Result<bool, StoreError> {
 
 /// The status that a body sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum VerdictGiven {
+enum RequestedVerdict {
     Approved,
     Denied,
 }
 
-fn settable_status(value: &RawValue) -> Result<VerdictGiven, Flaw> {
+fn settable_status(value: &RawValue) -> Result<RequestedVerdict, Flaw> {
     match &*fields::borrowed_text(value).unwrap_or_default() {
-        "approved" => Ok(VerdictGiven::Approved),
-        "denied" => Ok(VerdictGiven::Denied),
+        "approved" => Ok(RequestedVerdict::Approved),
+        "denied" => Ok(RequestedVerdict::Denied),
         "canceled" => {
             let message = "cannot be set to `canceled`; delete the requisition instead";
             Err(Flaw::new("not_settable", message))
@@ -328,7 +328,7 @@ pub async fn list_requisitions(
     let request = ListRequisitionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
         let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
         found.load(|requisition| RequisitionBody::new(&requisition, view))
     });
@@ -496,9 +496,9 @@ async fn carry_out(
     let company = owner.id;
     let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
     let verdict = match (status, card) {
-        (Some(VerdictGiven::Denied), _) => RequisitionVerdict::Deny,
-        (Some(VerdictGiven::Approved), Some(card)) => RequisitionVerdict::ApproveWithCard(card),
-        (Some(VerdictGiven::Approved), None) => {
+        (Some(RequestedVerdict::Denied), _) => RequisitionVerdict::Deny,
+        (Some(RequestedVerdict::Approved), Some(card)) => RequisitionVerdict::ApproveWithCard(card),
+        (Some(RequestedVerdict::Approved), None) => {
             let order = order_for(known, &changes, owner);
             return approve_with_new_card(
                 state,

@@ -16,7 +16,7 @@ use cardswitch_engine::directory::shared_link::{
 use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
+use cardswitch_engine::store::query::ListPage;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
@@ -137,7 +137,7 @@ pub async fn list_shared_links(
     let listed = read_view(&state, &caller, |view| {
         let company = view.company.slot;
         let links = match card.map(|id| view.find_card(id)).transpose()? {
-            Some(None) => return Ok(Listed::EMPTY),
+            Some(None) => return Ok(ListPage::EMPTY),
             found => {
                 let card = found.flatten().map(|card| card.profile.slot);
                 view.snapshot.list_shared_links(company, card, &page)?

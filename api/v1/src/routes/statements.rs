@@ -11,8 +11,8 @@ use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{
-    CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
-    StatementWriter, WhileAllowed,
+    CsvStatement, DateRange, Export, GuardedWriter, OfxStatement, PDF_LINES_MAX, PdfStatement,
+    StatementBody, StatementWriter,
 };
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
@@ -137,7 +137,7 @@ pub async fn statement_file(
 }
 
 fn body_of<W: StatementWriter + Unpin>(writer: W, access: LastingAccess) -> Body {
-    Body::new(StatementBody::new(WhileAllowed::new(writer, access)))
+    Body::new(StatementBody::new(GuardedWriter::new(writer, access)))
 }
 
 /// The file name under which browsers save the statement.

@@ -11,7 +11,7 @@ use cardswitch_engine::domain::transaction::{
 };
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
-    Listed, TransactionClasses, TransactionFilter, TransactionRow,
+    ListPage, TransactionClasses, TransactionFilter, TransactionRow,
 };
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
@@ -308,7 +308,7 @@ pub async fn list_transactions(
     let request = ListTransactionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
+        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
         let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
         found.load(|row| TransactionBody::new(&row, view))
     });

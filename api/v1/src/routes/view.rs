@@ -49,23 +49,23 @@ pub struct View<'a> {
 /// again.
 #[derive(Debug, Default)]
 struct References {
-    cards: Seen<CardSlot, CardReference>,
-    members: Seen<MemberSlot, MemberReference>,
-    dimensions: Seen<DimensionId, DimensionReference>,
-    requisitions: Seen<CardSlot, RequisitionSummary>,
+    cards: ReferenceCache<CardSlot, CardReference>,
+    members: ReferenceCache<MemberSlot, MemberReference>,
+    dimensions: ReferenceCache<DimensionId, DimensionReference>,
+    requisitions: ReferenceCache<CardSlot, RequisitionSummary>,
 }
 
 /// References by what they lead to; none where that is gone.
 #[derive(Debug)]
-struct Seen<K, R>(RefCell<BTreeMap<K, Option<R>>>);
+struct ReferenceCache<K, R>(RefCell<BTreeMap<K, Option<R>>>);
 
-impl<K, R> Default for Seen<K, R> {
+impl<K, R> Default for ReferenceCache<K, R> {
     fn default() -> Self {
         Self(RefCell::default())
     }
 }
 
-impl<K: Ord, R: Clone> Seen<K, R> {
+impl<K: Ord, R: Clone> ReferenceCache<K, R> {
     /// The reference to `key`, rendered once.
     fn get_or_render(
         &self,

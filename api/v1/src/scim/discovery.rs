@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::attribute::{ENTERPRISE_SCHEMA, USER_SCHEMA};
 use super::error::ScimError;
+use super::selection::COUNT_MAX;
 use super::user::RESOURCE_TYPE;
-use super::wanted::COUNT_MAX;
 use super::{ScimJson, list_response};
 
 /// The schemas as they are published: that of users as members have them, and those of what is

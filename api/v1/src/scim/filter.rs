@@ -274,7 +274,7 @@ fn word(text: &str) -> Result<(Token<'_>, usize), ApiError> {
 
 /// An operator or an opening piece that waits for the end of its operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Waiting {
+enum OpenOperator {
     And,
     Or,
     Group,
@@ -286,7 +286,7 @@ enum Waiting {
 #[derive(Debug, Default)]
 struct Parser {
     steps: Vec<Step>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<OpenOperator>,
     tests: usize,
     /// Whether a whole expression stands before the next piece.
     is_after_operand: bool,
@@ -295,32 +295,32 @@ struct Parser {
 impl Parser {
     fn take(&mut self, token: Token<'_>, rest: &mut Tokens<'_>) -> Result<(), ApiError> {
         match (self.is_after_operand, token) {
-            (false, Token::Open) => self.open(Waiting::Group),
+            (false, Token::Open) => self.open(OpenOperator::Group),
             (false, Token::Word(name)) if name.eq_ignore_ascii_case("not") => {
                 match rest.required("a parenthesis")? {
-                    Token::Open => self.open(Waiting::NotGroup),
+                    Token::Open => self.open(OpenOperator::NotGroup),
                     _ => Err(invalid("needs a parenthesis after `not`")),
                 }
             }
             (false, Token::Word(name)) => self.ask(name, rest),
             (true, Token::Word(word)) if word.eq_ignore_ascii_case("and") => {
-                self.join(Waiting::And);
+                self.join(OpenOperator::And);
                 Ok(())
             }
             (true, Token::Word(word)) if word.eq_ignore_ascii_case("or") => {
-                self.join(Waiting::Or);
+                self.join(OpenOperator::Or);
                 Ok(())
             }
             (true, Token::Close) => match self.close()? {
-                Waiting::NotGroup => {
+                OpenOperator::NotGroup => {
                     self.steps.push(Step::Not);
                     Ok(())
                 }
-                Waiting::Group => Ok(()),
+                OpenOperator::Group => Ok(()),
                 _ => Err(invalid("has parentheses and brackets that cross")),
             },
             (true, Token::CloseList) => match self.close()? {
-                Waiting::List(_) => Ok(()),
+                OpenOperator::List(_) => Ok(()),
                 _ => Err(invalid("has parentheses and brackets that cross")),
             },
             (true, _) => Err(invalid("needs `and` or `or` between two comparisons")),
@@ -328,12 +328,13 @@ impl Parser {
         }
     }
 
-    fn open(&mut self, what: Waiting) -> Result<(), ApiError> {
-        let is_list = |waiting: &Waiting| matches!(waiting, Waiting::List(_));
+    fn open(&mut self, what: OpenOperator) -> Result<(), ApiError> {
+        let is_list = |waiting: &OpenOperator| matches!(waiting, OpenOperator::List(_));
         if is_list(&what) && self.waiting.iter().any(is_list) {
             return Err(invalid("has brackets within brackets"));
         }
-        let is_open = |waiting: &&Waiting| !matches!(waiting, Waiting::And | Waiting::Or);
+        let is_open =
+            |waiting: &&OpenOperator| !matches!(waiting, OpenOperator::And | OpenOperator::Or);
         if self.waiting.iter().filter(is_open).count() >= DEPTH_MAX {
             return Err(invalid(format!("is nested more than {DEPTH_MAX} deep")));
         }
@@ -343,25 +344,25 @@ impl Parser {
     }
 
     /// Ends what was opened last, which is given back.
-    fn close(&mut self) -> Result<Waiting, ApiError> {
+    fn close(&mut self) -> Result<OpenOperator, ApiError> {
         while let Some(waiting) = self.waiting.pop() {
             match waiting {
-                Waiting::And => self.steps.push(Step::And),
-                Waiting::Or => self.steps.push(Step::Or),
+                OpenOperator::And => self.steps.push(Step::And),
+                OpenOperator::Or => self.steps.push(Step::Or),
                 opened => return Ok(opened),
             }
         }
         Err(invalid("closes what was not opened"))
     }
 
-    fn join(&mut self, what: Waiting) {
-        let binds_first = |waiting: &Waiting| match waiting {
-            Waiting::And => true,
-            Waiting::Or => what == Waiting::Or,
+    fn join(&mut self, what: OpenOperator) {
+        let binds_first = |waiting: &OpenOperator| match waiting {
+            OpenOperator::And => true,
+            OpenOperator::Or => what == OpenOperator::Or,
             _ => false,
         };
         while let Some(waiting) = self.waiting.pop_if(|waiting| binds_first(waiting)) {
-            self.steps.push(if waiting == Waiting::And { Step::And } else { Step::Or });
+            self.steps.push(if waiting == OpenOperator::And { Step::And } else { Step::Or });
         }
         self.waiting.push(what);
         self.is_after_operand = false;
@@ -370,7 +371,7 @@ impl Parser {
     /// A comparison, or what stands in brackets after a list.
     fn ask(&mut self, name: &str, rest: &mut Tokens<'_>) -> Result<(), ApiError> {
         let word = match rest.required("an operator")? {
-            Token::OpenList => return self.open(Waiting::List(name.to_owned())),
+            Token::OpenList => return self.open(OpenOperator::List(name.to_owned())),
             Token::Word(word) => word,
             _ => return Err(invalid(format!("needs an operator after `{}`", shorten(name)))),
         };
@@ -394,7 +395,7 @@ impl Parser {
     /// The name with that of the list in whose brackets it stands.
     fn whole_name(&self, name: &str) -> String {
         let list = self.waiting.iter().rev().find_map(|waiting| match waiting {
-            Waiting::List(list) => Some(list),
+            OpenOperator::List(list) => Some(list),
             _ => None,
         });
         list.map_or_else(|| name.to_owned(), |list| format!("{list}.{name}"))
@@ -406,8 +407,8 @@ impl Parser {
         }
         while let Some(waiting) = self.waiting.pop() {
             self.steps.push(match waiting {
-                Waiting::And => Step::And,
-                Waiting::Or => Step::Or,
+                OpenOperator::And => Step::And,
+                OpenOperator::Or => Step::Or,
                 _ => return Err(invalid("opens what is not closed")),
             });
         }

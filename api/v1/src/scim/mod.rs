@@ -7,7 +7,7 @@
 //! | `user` | a member as it is shown |
 //! | `draft`, `patch` | a user as a client wants it; operations that change it |
 //! | `attribute` | the names of attributes |
-//! | `filter`, `wanted` | which users, which page of them, which attributes |
+//! | `filter`, `selection` | which users, which page of them, which attributes |
 //! | `discovery` | what this side can do, and the schemas |
 //! | `input`, `error` | requests, and failures in the shape of SCIM |
 //!
@@ -20,9 +20,9 @@ mod error;
 pub mod filter;
 mod input;
 mod patch;
+mod selection;
 mod user;
 mod users;
-mod wanted;
 
 use axum::Router;
 use axum::extract::{Request, State};

@@ -19,7 +19,7 @@ use cardswitch_engine::directory::member::{
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{DimensionId, MemberId};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, Order, Page};
+use cardswitch_engine::store::query::{ListPage, Order, Page};
 use cardswitch_identity::auth::Caller;
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
@@ -33,8 +33,8 @@ use super::error::ScimError;
 use super::filter::Filter;
 use super::input::{ScimBody, ScimId, ScimQuery};
 use super::patch;
+use super::selection::{AttributeSelection, UserSelection};
 use super::user::User;
-use super::wanted::{Shown, UserSelection};
 use super::{ScimJson, list_response};
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
@@ -88,7 +88,7 @@ fn find(
     view: &View<'_>,
     filter: Option<&Filter>,
     page: &Page,
-) -> Result<Listed<Member>, StoreError> {
+) -> Result<ListPage<Member>, StoreError> {
     let company = view.company.slot;
     let Some(filter) = filter else {
         return view.snapshot.list_members(company, page, |_| true);
@@ -102,10 +102,10 @@ fn find(
     };
     let found = sole.filter(|member| member.state != MemberState::Deleted);
     let count = u64::from(found.is_some());
-    Ok(Listed { count, rows: found.into_iter().skip(page.offset).take(page.limit).collect() })
+    Ok(ListPage { count, rows: found.into_iter().skip(page.offset).take(page.limit).collect() })
 }
 
-fn search(view: &View<'_>, filter: &Filter, page: &Page) -> Result<Listed<Member>, StoreError> {
+fn search(view: &View<'_>, filter: &Filter, page: &Page) -> Result<ListPage<Member>, StoreError> {
     let failure = RefCell::new(None);
     let accepts = |member: &Member| match User::new(member.clone(), view) {
         Ok(user) => user.is_found_by(filter),
@@ -125,14 +125,14 @@ pub(super) async fn get_user(
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
 ) -> Result<ScimJson, ScimError> {
-    show(&state, &caller, id, &Shown::of_query(&query)?).await
+    show(&state, &caller, id, &AttributeSelection::of_query(&query)?).await
 }
 
 async fn show(
     state: &AppState,
     caller: &Caller,
     id: MemberId,
-    shown: &Shown,
+    shown: &AttributeSelection,
 ) -> Result<ScimJson, ScimError> {
     let user = read_user(state, caller, id).await?;
     Ok(ScimJson(shown.of(user.body(state.urls()))))
@@ -157,7 +157,7 @@ pub(super) async fn create_user(
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<Response, ScimError> {
-    let shown = Shown::of_query(&query)?;
+    let shown = AttributeSelection::of_query(&query)?;
     let draft = Draft::read(&body.object()?)?;
     let department = read_view(&state, &caller, |view| department(view, &draft)).await?;
     let invitation = Invitation::draw(&state)?;
@@ -218,7 +218,7 @@ pub(super) async fn replace_user(
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<ScimJson, ScimError> {
-    let shown = Shown::of_query(&query)?;
+    let shown = AttributeSelection::of_query(&query)?;
     let user = read_user(&state, &caller, id).await?;
     let sent = Draft::read(&body.object()?)?;
     let user_name = sent.user_name.as_deref().ok_or_else(|| required("userName"))?;
@@ -248,7 +248,7 @@ pub(super) async fn patch_user(
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<ScimJson, ScimError> {
-    let shown = Shown::of_query(&query)?;
+    let shown = AttributeSelection::of_query(&query)?;
     let user = read_user(&state, &caller, id).await?;
     let mut draft = Draft::of(&user);
     patch::apply(&mut draft, &body.object()?)?;

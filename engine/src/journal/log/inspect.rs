@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::super::ack_mark::AckMark;
-use super::super::chain::{Accepted, BATCH_HEADER_BYTES, ChainCursor, decode_header};
+use super::super::chain::{BATCH_HEADER_BYTES, ChainCursor, ChainLink, decode_header};
 use super::super::error::{ChainFault, Damage};
 use super::super::limits::{BATCH_BYTES_MAX, COMMIT_BYTES_TARGET};
 use super::super::{BatchNumber, ChainPosition, JournalError, JournalIdentity, JournalNote};
@@ -243,12 +243,12 @@ impl Walk {
         let fault = loop {
             let Some(batch) = bytes.batch_at(segment.end())? else { break None };
             match self.cursor.accept(batch) {
-                Ok(Accepted::Batch(view) | Accepted::Barrier(view)) => {
+                Ok(ChainLink::Batch(view) | ChainLink::Barrier(view)) => {
                     let position = view.position();
                     segment.push(batch.len());
                     self.compare(&position)?;
                 }
-                Ok(Accepted::Void(_)) => break None,
+                Ok(ChainLink::Void(_)) => break None,
                 Err(fault) => break Some(fault),
             }
         };
@@ -293,29 +293,31 @@ impl Walk {
         };
         if let Some(stop) = &self.stop {
             match self.behind(&stop.segment)? {
-                Behind::LaterGroup if !self.is_follower => return Err(stop.damaged()),
-                Behind::LaterGroup | Behind::TornGroup => notes.push(torn(&stop.segment, true)),
-                Behind::Nothing if stop.is_of_batch(BatchNumber(tip.number.0 + 1)) => {
+                TailContent::LaterGroup if !self.is_follower => return Err(stop.damaged()),
+                TailContent::LaterGroup | TailContent::TornGroup => {
+                    notes.push(torn(&stop.segment, true))
+                }
+                TailContent::Nothing if stop.is_of_batch(BatchNumber(tip.number.0 + 1)) => {
                     notes.push(torn(&stop.segment, false));
                 }
-                Behind::Nothing => {}
+                TailContent::Nothing => {}
             }
         }
         if let Some(next) = next {
             match self.behind(next)? {
-                Behind::LaterGroup => return Err(missing_segment(next.ordinal)),
-                Behind::TornGroup => notes.push(torn(next, true)),
-                Behind::Nothing => {}
+                TailContent::LaterGroup => return Err(missing_segment(next.ordinal)),
+                TailContent::TornGroup => notes.push(torn(next, true)),
+                TailContent::Nothing => {}
             }
         }
         Ok((tip, notes))
     }
 
     /// Looks for batches that were written behind the end of the chain.
-    fn behind(&self, segment: &LogSegment) -> Result<Behind, JournalError> {
+    fn behind(&self, segment: &LogSegment) -> Result<TailContent, JournalError> {
         let tip = self.tip();
         let mut bytes = SegmentBytes::of(segment);
-        let mut found = Behind::Nothing;
+        let mut found = TailContent::Nothing;
         let mut offset = segment.end();
         let until = segment.len.min(offset + GROUP_BYTES_MAX);
         while offset < until {
@@ -326,10 +328,10 @@ impl Walk {
             });
             match later {
                 Some(header) if header.group_start().0 > tip.number.0 + 1 => {
-                    return Ok(Behind::LaterGroup);
+                    return Ok(TailContent::LaterGroup);
                 }
                 Some(header) => {
-                    found = Behind::TornGroup;
+                    found = TailContent::TornGroup;
                     let bytes = BATCH_HEADER_BYTES as u64 + u64::from(header.payload_len);
                     offset += round_up_to_block(bytes);
                 }
@@ -341,7 +343,7 @@ impl Walk {
 }
 
 /// The content behind the end of a chain.
-enum Behind {
+enum TailContent {
     Nothing,
     /// Parts of the group that would continue it.
     TornGroup,

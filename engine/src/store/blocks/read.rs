@@ -13,10 +13,10 @@ use crate::store::query::SharedTable;
 pub(in crate::store) struct BlockReader {
     table: BlockTable,
     blocks: SharedTable<u64, &'static [u8]>,
-    at_hand: Option<AtHand>,
+    at_hand: Option<CachedBlock>,
 }
 
-struct AtHand {
+struct CachedBlock {
     first: u64,
     end: u64,
     value: AccessGuard<'static, &'static [u8]>,
@@ -94,7 +94,7 @@ impl BlockReader {
     ) -> Result<(), StoreError> {
         let block = Block::parse(self.table, key, value.value())?;
         let (first, end) = (block.first(), block.end());
-        self.at_hand = Some(AtHand { first, end, value });
+        self.at_hand = Some(CachedBlock { first, end, value });
         Ok(())
     }
 

@@ -68,11 +68,11 @@ struct ChangedBlock {
     /// The number behind its last.
     end: u64,
     /// The changed transactions, in order.
-    made: Vec<Made>,
+    made: Vec<RowFacts>,
 }
 
 /// The parts of a stored row that say which set it is in, and whose hold it is.
-struct Made {
+struct RowFacts {
     company: CompanySlot,
     kind: TransactionKind,
     card: Option<CardSlot>,
@@ -106,7 +106,7 @@ impl ChangedTables<'_> {
             let row = TransactionView::parse(row.bytes).map_err(unreadable)?;
             let standing = Standing { state: row.state(), held: row.held().map_err(unreadable)? };
             let (company, kind, card) = (row.company(), row.kind(), row.card());
-            made.push(Made { company, kind, card, standing });
+            made.push(RowFacts { company, kind, card, standing });
         }
         Ok(ChangedBlock { first: block.first(), end: block.end(), made })
     }

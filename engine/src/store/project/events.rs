@@ -32,7 +32,7 @@ impl EventChanges {
     }
 
     /// Takes what one record does to transactions.
-    pub(super) fn take(&mut self, mut touched: Touched, at: Timestamp) {
+    pub(super) fn take(&mut self, mut touched: TouchedTransactions, at: Timestamp) {
         touched.0.sort_unstable();
         // A new transaction leaves one event, `Created`, which sorts before its updates.
         touched.0.dedup_by_key(|(seq, _)| *seq);
@@ -47,9 +47,9 @@ impl EventChanges {
 
 /// The transactions that one record makes or changes.
 #[derive(Debug, Default)]
-pub(super) struct Touched(SmallVec<[(TransactionSeq, EventKind); 4]>);
+pub(super) struct TouchedTransactions(SmallVec<[(TransactionSeq, EventKind); 4]>);
 
-impl Touched {
+impl TouchedTransactions {
     /// Notes the change of a transaction by an effect. A deleted dimension changes none: readers of
     /// a transaction leave it out. The decision on an increment changes none either: it comes with
     /// the posting it added.

@@ -19,7 +19,7 @@ mod write;
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use organization::stored_row;
-pub(in crate::store) use write::{Written, write_table};
+pub(in crate::store) use write::{WriteOutcome, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::packed::append_line;
 use cards::CardImages;
-use events::{EventChanges, Touched};
+use events::{EventChanges, TouchedTransactions};
 use organization::OrganizationChanges;
 
 /// A run of records on its way into the tables.
@@ -155,7 +155,7 @@ impl Projection {
     /// copied, not decoded. Errors: a damaged record.
     pub fn project(&mut self, record: RecordView<'_>) -> Result<(), CodecError> {
         self.begin_record(record.seq, record.at);
-        let mut touched = Touched::default();
+        let mut touched = TouchedTransactions::default();
         let mut parts = RecordParts { at: record.at, ..RecordParts::default() };
         for (place, effect) in (0..).zip(record.effects(Ok)) {
             let effect = effect?;

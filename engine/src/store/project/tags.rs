@@ -38,8 +38,8 @@ pub(super) fn write_tags(
             made.iter().zip(before.dimensions_over(&made)).zip(after.dimensions_over(&made))
         {
             if before != after {
-                set_carried(&mut moves, (before, *seq), *made, Carried::NotNow)?;
-                set_carried(&mut moves, (after, *seq), *made, Carried::Now)?;
+                set_carried(&mut moves, (before, *seq), *made, TagPresence::NotNow)?;
+                set_carried(&mut moves, (after, *seq), *made, TagPresence::Now)?;
             }
         }
         stored.insert(*seq, rows::encode(name, &after)?.as_slice())?;
@@ -49,7 +49,7 @@ pub(super) fn write_tags(
 
 /// Whether a transaction carries a dimension.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Carried {
+enum TagPresence {
     Now,
     NotNow,
 }
@@ -59,11 +59,11 @@ fn set_carried(
     moves: &mut Table<'_, (u128, u64), bool>,
     (dimension, seq): (Option<DimensionId>, u64),
     made: Option<DimensionId>,
-    carried: Carried,
+    carried: TagPresence,
 ) -> Result<(), StoreError> {
     let Some(id) = dimension else { return Ok(()) };
     let key = (id.0.as_u128(), seq);
-    let is_carried = carried == Carried::Now;
+    let is_carried = carried == TagPresence::Now;
     if is_carried == (made == dimension) {
         moves.remove(key)?;
     } else {

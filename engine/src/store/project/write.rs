@@ -30,7 +30,7 @@ use crate::store::tables::{
 };
 
 /// The outcome of writing a run.
-pub(in crate::store) struct Written {
+pub(in crate::store) struct WriteOutcome {
     /// The checkpoint of the tables after it.
     pub(in crate::store) checkpoint: Checkpoint,
     /// Whether the run was not there before.
@@ -56,7 +56,7 @@ impl Projection {
         &self,
         write_txn: &WriteTransaction,
         position: ChainPosition,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteOutcome, StoreError> {
         let mut checkpoint = checkpoint::read(&write_txn.open_table(META)?)?;
         assert!(position.number.0 >= checkpoint.batch, "the tables never go back in the chain");
         let is_new = self.applied_seq > checkpoint.applied_seq;
@@ -76,7 +76,7 @@ impl Projection {
             self.write_memory(write_txn, checkpoint.applied_at)?;
         }
         checkpoint::write(write_txn, &checkpoint)?;
-        Ok(Written { checkpoint, is_new, added })
+        Ok(WriteOutcome { checkpoint, is_new, added })
     }
 
     /// Writes the rows that grow with the organization: companies, members, cards.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use redb::ReadOnlyTable;
 use uuid::Uuid;
 
-use super::list::{self, Listed, Order, Page};
+use super::list::{self, ListPage, Order, Page};
 use crate::domain::audit::AuditEvent;
 use crate::domain::ids::{CompanySlot, Timestamp};
 use crate::store::error::StoreError;
@@ -40,7 +40,7 @@ impl Snapshot {
         company: Option<CompanySlot>,
         filter: &AuditFilter,
         page: &Page,
-    ) -> Result<Listed<AuditEvent>, StoreError> {
+    ) -> Result<ListPage<AuditEvent>, StoreError> {
         let owner = audit_owner(company);
         let events = self.table(AUDIT_EVENTS.definition())?;
         let newest = events.range((owner, 0)..=(owner, u64::MAX))?.next_back().transpose()?;
@@ -48,7 +48,7 @@ impl Snapshot {
         let first = bound(&events, owner, count, page.created_after)?.unwrap_or(1);
         let end = bound(&events, owner, count, page.created_before)?.unwrap_or(count + 1);
         if first >= end {
-            return Ok(Listed::EMPTY);
+            return Ok(ListPage::EMPTY);
         }
         let accepts = |number| {
             let event = event_at(&events, owner, number)?;
@@ -96,12 +96,12 @@ fn cut(
     page: &Page,
     numbers: BTreeSet<u64>,
     accepts: impl Fn(u64) -> Result<Option<AuditEvent>, StoreError>,
-) -> Result<Listed<AuditEvent>, StoreError> {
+) -> Result<ListPage<AuditEvent>, StoreError> {
     let mut numbers: Vec<_> = numbers.into_iter().collect();
     if page.order == Order::NewestFirst {
         numbers.reverse();
     }
-    let mut listed = Listed::EMPTY;
+    let mut listed = ListPage::EMPTY;
     for number in numbers {
         let Some(event) = accepts(number)? else { continue };
         if page.holds(listed.count) {
@@ -132,7 +132,7 @@ fn event_at(events: &Events, owner: u32, number: u64) -> Result<AuditEvent, Stor
 }
 
 /// A page of the numbers `first..end`.
-fn page_of(page: &Page, first: u64, end: u64) -> Listed<u64> {
+fn page_of(page: &Page, first: u64, end: u64) -> ListPage<u64> {
     let count = end - first;
     let skipped = (page.offset as u64).min(count);
     let taken = (page.limit as u64).min(count - skipped);
@@ -140,7 +140,7 @@ fn page_of(page: &Page, first: u64, end: u64) -> Listed<u64> {
         Order::OldestFirst => (first + skipped..first + skipped + taken).collect(),
         Order::NewestFirst => (end - skipped - taken..end - skipped).rev().collect(),
     };
-    Listed { count, rows }
+    ListPage { count, rows }
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
             (page(5, 5, Order::OldestFirst), vec![]),
         ];
         for (page, expected) in rows {
-            assert_eq!(page_of(&page, 3, 8), Listed { count: 5, rows: expected }, "{page:?}");
+            assert_eq!(page_of(&page, 3, 8), ListPage { count: 5, rows: expected }, "{page:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata};
 
 use super::hits::Hits;
-use super::list::{self, Listed, Page};
+use super::list::{self, ListPage, Page};
 use super::{SharedTable, Snapshot};
 use crate::command::effect::IssuedCard;
 use crate::domain::card::{
@@ -172,10 +172,10 @@ impl Snapshot {
         company: CompanySlot,
         filter: &CardFilter,
         page: &Page,
-    ) -> Result<Listed<CardRow>, StoreError> {
+    ) -> Result<ListPage<CardRow>, StoreError> {
         let filter = &filter.lowered();
         let mut cards = self.card_tables()?;
-        let Some(slots) = cards.created_within(page)? else { return Ok(Listed::EMPTY) };
+        let Some(slots) = cards.created_within(page)? else { return Ok(ListPage::EMPTY) };
         let of_company = self.table(COMPANY_CARDS)?;
         let marks = filter.marks(company);
         let Some((first, others)) = marks.split_first() else {
@@ -215,7 +215,7 @@ impl Snapshot {
         (company, filter): (CompanySlot, &CardFilter),
         slots: RangeInclusive<u32>,
         page: &Page,
-    ) -> Result<Listed<CardRow>, StoreError> {
+    ) -> Result<ListPage<CardRow>, StoreError> {
         let sets = self.sets()?;
         let classes = Classes::of_cards(&filter.states);
         let hits = Hits::Classes { sets: &sets, company, classes };
@@ -223,7 +223,7 @@ impl Snapshot {
         if !filter.reads_texts() {
             return hits.list(slots, page)?.load(|slot| cards.card(slot_of(slot)?));
         }
-        let mut listed = Listed::EMPTY;
+        let mut listed = ListPage::EMPTY;
         for slot in hits.scan(slots, page.order) {
             let card = cards.card(slot_of(slot?)?)?;
             if filter.accepts(&card) {
@@ -284,10 +284,10 @@ fn list_all(
     of_company: &ReadOnlyTable<(u32, u32), u64>,
     range: RangeInclusive<(u32, u32)>,
     page: &Page,
-) -> Result<Listed<u32>, StoreError> {
+) -> Result<ListPage<u32>, StoreError> {
     let first = of_company.range(range.clone())?.next().transpose()?;
     let last = of_company.range(range.clone())?.next_back().transpose()?;
-    let (Some((_, first)), Some((_, last))) = (first, last) else { return Ok(Listed::EMPTY) };
+    let (Some((_, first)), Some((_, last))) = (first, last) else { return Ok(ListPage::EMPTY) };
     let count = last.value() - first.value() + 1;
     list::take_page(of_company.range(range)?, page, count)?.load(|(key, _)| Ok(key.value().1))
 }

@@ -8,13 +8,13 @@ use std::ops::RangeBounds;
 use redb::ReadOnlyTable;
 use uuid::Uuid;
 
-use super::list::{self, Listed, Page};
+use super::list::{self, ListPage, Page};
 use crate::directory::dimension::Dimension;
 use crate::directory::entry::{EntryBytes, Index, IndexKey};
 use crate::directory::member::Member;
-use crate::directory::row::{CompanyRow, Indexed as _, SlotRow, by_id};
+use crate::directory::row::{CompanyRow, IndexedRow as _, SlotRow, by_id};
 use crate::domain::ids::{CompanySlot, DimensionId, MemberId, Slot as _};
-use crate::store::directory::{Stored, missing_row};
+use crate::store::directory::{StoredRow, missing_row};
 use crate::store::error::StoreError;
 use crate::store::project::stored_row;
 use crate::store::query::Snapshot;
@@ -22,7 +22,7 @@ use crate::store::query::Snapshot;
 impl Snapshot {
     /// Finds a row of a company by its id, not one that is gone.
     #[expect(private_bounds, reason = "where rows are kept is the store's to know")]
-    pub fn own<R: CompanyRow + Stored>(
+    pub fn own<R: CompanyRow + StoredRow>(
         &self,
         company: CompanySlot,
         id: R::Id,
@@ -33,11 +33,11 @@ impl Snapshot {
 
     /// Lists the rows of a company, without those that are gone.
     #[expect(private_bounds, reason = "where rows are kept is the store's to know")]
-    pub fn list_own<R: CompanyRow + Stored>(
+    pub fn list_own<R: CompanyRow + StoredRow>(
         &self,
         company: CompanySlot,
         page: &Page,
-    ) -> Result<Listed<R>, StoreError> {
+    ) -> Result<ListPage<R>, StoreError> {
         self.list_rows(&R::OF_COMPANY, &company, page, |_| true)
     }
 
@@ -64,18 +64,21 @@ impl Snapshot {
     /// The row of a slot.
     pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
     where
-        R: Stored<Key = u32> + SlotRow,
+        R: StoredRow<Key = u32> + SlotRow,
     {
         self.find(&R::ROWS, slot.number())
     }
 
     /// The row with an id.
-    pub(in crate::store) fn row_by_id<R: Stored>(&self, id: Uuid) -> Result<Option<R>, StoreError> {
+    pub(in crate::store) fn row_by_id<R: StoredRow>(
+        &self,
+        id: Uuid,
+    ) -> Result<Option<R>, StoreError> {
         self.first_row(&by_id(), &id)
     }
 
     /// The oldest row under a key: the only one, where a rule keeps it so.
-    pub(in crate::store) fn first_row<R: Stored, K: IndexKey>(
+    pub(in crate::store) fn first_row<R: StoredRow, K: IndexKey>(
         &self,
         index: &Index<R, K>,
         key: &K,
@@ -84,7 +87,7 @@ impl Snapshot {
     }
 
     /// The newest row under a key that `accepts`. Cost: O(rows from the newest to that one).
-    pub(in crate::store) fn last_row<R: Stored, K: IndexKey>(
+    pub(in crate::store) fn last_row<R: StoredRow, K: IndexKey>(
         &self,
         index: &Index<R, K>,
         key: &K,
@@ -95,7 +98,7 @@ impl Snapshot {
     }
 
     /// The rows under a key, the oldest first.
-    pub(in crate::store) fn rows_under<R: Stored, K: IndexKey>(
+    pub(in crate::store) fn rows_under<R: StoredRow, K: IndexKey>(
         &self,
         index: &Index<R, K>,
         key: &K,
@@ -104,7 +107,7 @@ impl Snapshot {
     }
 
     /// The rows under every key of an index.
-    pub(in crate::store) fn rows_of_index<R: Stored, K: IndexKey>(
+    pub(in crate::store) fn rows_of_index<R: StoredRow, K: IndexKey>(
         &self,
         index: &Index<R, K>,
     ) -> Result<Vec<R>, StoreError> {
@@ -112,7 +115,7 @@ impl Snapshot {
     }
 
     /// The rows that these entries lead to, each read when its turn comes.
-    pub(super) fn rows_within<R: Stored, E: RangeBounds<EntryBytes>>(
+    pub(super) fn rows_within<R: StoredRow, E: RangeBounds<EntryBytes>>(
         &self,
         entries: E,
     ) -> Result<impl DoubleEndedIterator<Item = Result<R, StoreError>> + use<R, E>, StoreError>
@@ -125,13 +128,13 @@ impl Snapshot {
     }
 
     /// A page of the rows under a key that `accepts`.
-    pub(in crate::store) fn list_rows<R: Stored, K: IndexKey>(
+    pub(in crate::store) fn list_rows<R: StoredRow, K: IndexKey>(
         &self,
         index: &Index<R, K>,
         key: &K,
         page: &Page,
         accepts: impl Fn(&R) -> bool,
-    ) -> Result<Listed<R>, StoreError> {
+    ) -> Result<ListPage<R>, StoreError> {
         let range = index.range(key);
         let rows = self.table(R::ROWS.definition())?;
         let entries = self.table(R::ENTRIES)?;
@@ -147,7 +150,7 @@ impl Snapshot {
 }
 
 /// The row that an entry leads to.
-fn row_of<R: Stored>(
+fn row_of<R: StoredRow>(
     rows: &ReadOnlyTable<R::Key, &'static [u8]>,
     entry: &[u8],
 ) -> Result<R, StoreError> {

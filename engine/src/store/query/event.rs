@@ -38,10 +38,10 @@ impl Snapshot {
         let mut rows = self.transaction_rows()?;
         self.event_log()?.each_after(after, |event| {
             if events.len() == max {
-                return Ok(Going::Stop);
+                return Ok(ScanControl::Stop);
             }
             events.push(event.resolve(&mut rows)?);
-            Ok(Going::On)
+            Ok(ScanControl::On)
         })?;
         Ok(events)
     }
@@ -62,14 +62,14 @@ impl Snapshot {
         self.event_log()?.each_after(after, |event| {
             if page.events.len() == max || looked_at == scan_max {
                 page.is_end = false;
-                return Ok(Going::Stop);
+                return Ok(ScanControl::Stop);
             }
             looked_at += 1;
             page.next = event.number;
             if rows.look_at(event.transaction.0, |row| row.company())? == company {
                 page.events.push(event.resolve(&mut rows)?);
             }
-            Ok(Going::On)
+            Ok(ScanControl::On)
         })?;
         Ok(page)
     }
@@ -128,7 +128,7 @@ impl Snapshot {
                     unmade += u64::from(transaction.0 >= next || transaction.0 > made);
                 }
             }
-            Ok(Going::On)
+            Ok(ScanControl::On)
         })?;
         let figure = |name: &str, expected: u64, found: u64| AuditFigure {
             name: name.to_owned(),
@@ -148,13 +148,13 @@ impl Snapshot {
 }
 
 /// Whether there is more to look at.
-enum Going {
+enum ScanControl {
     On,
     Stop,
 }
 
 /// An event as the log has it.
-struct Logged {
+struct EventLogEntry {
     number: EventNumber,
     kind: EventKind,
     transaction: TransactionSeq,
@@ -162,7 +162,7 @@ struct Logged {
     changed_at: Option<Timestamp>,
 }
 
-impl Logged {
+impl EventLogEntry {
     /// The event at a place of an entry.
     fn of(number: EventNumber, events: LoggedEvents, place: u64) -> Self {
         let number = EventNumber(number.0 + place);
@@ -214,18 +214,18 @@ impl EventLog {
     }
 
     /// Gets the event with a number that there is.
-    fn event(&self, number: EventNumber) -> Result<Logged, StoreError> {
+    fn event(&self, number: EventNumber) -> Result<EventLogEntry, StoreError> {
         self.find(number)?.ok_or_else(|| StoreError::Inconsistent {
             what: format!("event {} is missing", number.0),
         })
     }
 
     /// Finds the event with a number.
-    fn find(&self, number: EventNumber) -> Result<Option<Logged>, StoreError> {
+    fn find(&self, number: EventNumber) -> Result<Option<EventLogEntry>, StoreError> {
         let mut found = None;
         self.each_after(EventNumber(number.0.saturating_sub(1)), |event| {
             found = Some(event);
-            Ok(Going::Stop)
+            Ok(ScanControl::Stop)
         })?;
         Ok(found.filter(|event| event.number == number))
     }
@@ -234,16 +234,16 @@ impl EventLog {
     fn each_after(
         &self,
         after: EventNumber,
-        mut visit: impl FnMut(Logged) -> Result<Going, StoreError>,
+        mut visit: impl FnMut(EventLogEntry) -> Result<ScanControl, StoreError>,
     ) -> Result<(), StoreError> {
         let from = EventNumber(after.0.saturating_add(1));
         self.each_entry(from, |number, events| {
             for place in from.0.saturating_sub(number.0)..events.count() {
-                if let Going::Stop = visit(Logged::of(number, events, place))? {
-                    return Ok(Going::Stop);
+                if let ScanControl::Stop = visit(EventLogEntry::of(number, events, place))? {
+                    return Ok(ScanControl::Stop);
                 }
             }
-            Ok(Going::On)
+            Ok(ScanControl::On)
         })
     }
 
@@ -251,7 +251,7 @@ impl EventLog {
     fn each_entry(
         &self,
         from: EventNumber,
-        mut visit: impl FnMut(EventNumber, LoggedEvents) -> Result<Going, StoreError>,
+        mut visit: impl FnMut(EventNumber, LoggedEvents) -> Result<ScanControl, StoreError>,
     ) -> Result<(), StoreError> {
         let start = self.blocks.range(..=from.0)?.next_back().transpose()?;
         let start = start.map_or(from.0, |(key, _)| key.value());
@@ -261,13 +261,13 @@ impl EventLog {
                 for entry in entries {
                     let (number, events) = entry.map_err(damaged)?;
                     let is_before = number.0 + events.count() <= from.0;
-                    if !is_before && matches!(visit(number, events)?, Going::Stop) {
-                        return Ok(Going::Stop);
+                    if !is_before && matches!(visit(number, events)?, ScanControl::Stop) {
+                        return Ok(ScanControl::Stop);
                     }
                 }
-                Ok(Going::On)
+                Ok(ScanControl::On)
             })?;
-            if let Going::Stop = going {
+            if let ScanControl::Stop = going {
                 break;
             }
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use redb::ReadOnlyTable;
 
-use super::list::{self, Listed, Order, Page};
+use super::list::{self, ListPage, Order, Page};
 use crate::domain::ids::{CompanySlot, DimensionId};
 use crate::store::error::StoreError;
 use crate::store::runs::{ChunkKey, RunReader, RunTables};
@@ -91,7 +91,7 @@ impl<'t> Hits<'t> {
                 let kept = made.filter(
                     |seq| !matches!(seq, Ok(seq) if moves.taken_off.binary_search(seq).is_ok()),
                 );
-                Box::new(Merged::new(kept, moves.put_on_within(&seqs, order), order))
+                Box::new(MergedHits::new(kept, moves.put_on_within(&seqs, order), order))
             }
             Self::Classes { sets, company, classes } => {
                 Box::new(sets.scan(*company, *classes, seqs, order))
@@ -100,13 +100,13 @@ impl<'t> Hits<'t> {
     }
 
     /// The page of those of these numbers that are in the list, and how many there are.
-    pub(super) fn list(&self, seqs: Range<u64>, page: &Page) -> Result<Listed<u64>, StoreError> {
+    pub(super) fn list(&self, seqs: Range<u64>, page: &Page) -> Result<ListPage<u64>, StoreError> {
         let count = self.count(seqs.clone())?;
         if page.limit == 0 || page.offset as u64 >= count {
-            return Ok(Listed { count, rows: Vec::new() });
+            return Ok(ListPage { count, rows: Vec::new() });
         }
         let rows = self.page(seqs, page.order, (page.offset, page.limit))?;
-        Ok(Listed { count, rows })
+        Ok(ListPage { count, rows })
     }
 
     /// The page of the list that leaves out `offset` of these numbers and has `limit` at most.
@@ -206,20 +206,20 @@ fn count_within(list: &[u64], seqs: &Range<u64>) -> u64 {
 }
 
 /// Two lists of numbers as one, all in order.
-struct Merged<I: Iterator> {
+struct MergedHits<I: Iterator> {
     hits: std::iter::Peekable<I>,
     /// The next one stands last.
     others: Vec<u64>,
     order: Order,
 }
 
-impl<I: Iterator<Item = Result<u64, StoreError>>> Merged<I> {
+impl<I: Iterator<Item = Result<u64, StoreError>>> MergedHits<I> {
     fn new(hits: I, others: Vec<u64>, order: Order) -> Self {
         Self { hits: hits.peekable(), others, order }
     }
 }
 
-impl<I: Iterator<Item = Result<u64, StoreError>>> Iterator for Merged<I> {
+impl<I: Iterator<Item = Result<u64, StoreError>>> Iterator for MergedHits<I> {
     type Item = Result<u64, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {

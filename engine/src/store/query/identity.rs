@@ -3,7 +3,7 @@
 //! Rows of tickets may outlive their expiration a little: every reader looks at the end of a
 //! ticket.
 
-use super::list::{Listed, Page};
+use super::list::{ListPage, Page};
 use crate::directory::access_token::AccessToken;
 use crate::directory::app::App;
 use crate::directory::member::Member;
@@ -13,7 +13,7 @@ use crate::directory::user::User;
 use crate::domain::company::Company;
 use crate::domain::email::email_key;
 use crate::domain::ids::{AccessTokenId, AppId, AppSlot, CompanySlot, UserId, UserSlot};
-use crate::store::directory::Stored as _;
+use crate::store::directory::StoredRow as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
@@ -76,7 +76,7 @@ impl Snapshot {
     }
 
     /// Lists the apps that a company has registered, without deleted ones.
-    pub fn apps(&self, company: CompanySlot, page: &Page) -> Result<Listed<App>, StoreError> {
+    pub fn apps(&self, company: CompanySlot, page: &Page) -> Result<ListPage<App>, StoreError> {
         self.list_rows(&App::OF_COMPANY, &company, page, |_| true)
     }
 
@@ -101,7 +101,7 @@ impl Snapshot {
         &self,
         company: CompanySlot,
         page: &Page,
-    ) -> Result<Listed<AccessToken>, StoreError> {
+    ) -> Result<ListPage<AccessToken>, StoreError> {
         self.list_rows(&AccessToken::OF_COMPANY, &company, page, |_| true)
     }
 

@@ -52,14 +52,14 @@ impl Page {
 
 /// A page of a list, and how long the whole list is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed<T> {
+pub struct ListPage<T> {
     /// The number of rows in the whole list.
     pub count: u64,
     /// The rows of the page, in order.
     pub rows: Vec<T>,
 }
 
-impl<T> Listed<T> {
+impl<T> ListPage<T> {
     /// A list without rows.
     pub const EMPTY: Self = Self { count: 0, rows: Vec::new() };
 
@@ -69,9 +69,9 @@ impl<T> Listed<T> {
     pub fn load<U>(
         self,
         mut row: impl FnMut(T) -> Result<U, StoreError>,
-    ) -> Result<Listed<U>, StoreError> {
+    ) -> Result<ListPage<U>, StoreError> {
         let rows = self.rows.into_iter().map(&mut row).collect::<Result<_, _>>()?;
-        Ok(Listed { count: self.count, rows })
+        Ok(ListPage { count: self.count, rows })
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn take_page<'a, K, V>(
     mut keys: impl DoubleEndedIterator<Item = IndexHits<'a, K, V>>,
     page: &Page,
     count: u64,
-) -> Result<Listed<IndexHit<'a, K, V>>, StoreError>
+) -> Result<ListPage<IndexHit<'a, K, V>>, StoreError>
 where
     K: Key + 'static,
     V: Value + 'static,
@@ -97,7 +97,7 @@ where
             rows.push(entry);
         }
     }
-    Ok(Listed { count, rows })
+    Ok(ListPage { count, rows })
 }
 
 /// Takes a page of what `accepts`, and counts all of it. Cost: O(keys).
@@ -105,12 +105,12 @@ pub(super) fn filter_page<'a, K, V, T>(
     mut keys: impl DoubleEndedIterator<Item = IndexHits<'a, K, V>>,
     page: &Page,
     mut accepts: impl FnMut(K::SelfType<'_>) -> Result<Option<T>, StoreError>,
-) -> Result<Listed<T>, StoreError>
+) -> Result<ListPage<T>, StoreError>
 where
     K: Key + 'static,
     V: Value + 'static,
 {
-    let mut listed = Listed::EMPTY;
+    let mut listed = ListPage::EMPTY;
     while let Some(entry) = next_in(page.order, &mut keys) {
         if let Some(row) = accepts(entry?.0.value())? {
             if page.holds(listed.count) {

@@ -4,7 +4,7 @@ use crate::directory::access_token::AccessToken;
 use crate::directory::member::Member;
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanySlot, MemberSlot};
-use crate::store::directory::Stored as _;
+use crate::store::directory::StoredRow as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 

@@ -1,7 +1,7 @@
 //! Rows that people set up around cards: dimensions, shared links, requisitions, tags of
 //! transactions, single sign-on, answers under idempotency keys.
 
-use super::list::{Listed, Page};
+use super::list::{ListPage, Page};
 use crate::directory::dimension::Dimension;
 use crate::directory::member::Member;
 use crate::directory::requisition::{Requisition, RequisitionStatus};
@@ -41,7 +41,7 @@ impl Snapshot {
         company: CompanySlot,
         kind: DimensionKind,
         page: &Page,
-    ) -> Result<Listed<Dimension>, StoreError> {
+    ) -> Result<ListPage<Dimension>, StoreError> {
         self.list_rows(&Dimension::OF_COMPANY, &(company, kind), page, |_| true)
     }
 
@@ -51,7 +51,7 @@ impl Snapshot {
         company: CompanySlot,
         page: &Page,
         accepts: impl Fn(&Member) -> bool,
-    ) -> Result<Listed<Member>, StoreError> {
+    ) -> Result<ListPage<Member>, StoreError> {
         self.list_rows(&Member::OF_COMPANY, &company, page, accepts)
     }
 
@@ -86,7 +86,7 @@ impl Snapshot {
         company: CompanySlot,
         card: Option<CardSlot>,
         page: &Page,
-    ) -> Result<Listed<SharedLink>, StoreError> {
+    ) -> Result<ListPage<SharedLink>, StoreError> {
         let is_theirs = |row: &SharedLink| row.company == company;
         match card {
             Some(card) => self.list_rows(&SharedLink::OF_CARD, &card, page, is_theirs),
@@ -111,7 +111,7 @@ impl Snapshot {
         company: CompanySlot,
         filter: &RequisitionFilter,
         page: &Page,
-    ) -> Result<Listed<Requisition>, StoreError> {
+    ) -> Result<ListPage<Requisition>, StoreError> {
         let accepts = |row: &Requisition| {
             row.company == company
                 && filter.member.is_none_or(|member| row.member == member)

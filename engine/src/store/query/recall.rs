@@ -39,7 +39,7 @@ pub enum PurchaseKey {
 
 /// A transaction, and the answer its message got where its row says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recalled {
+pub struct RecalledTransaction {
     /// The transaction.
     pub row: TransactionRow,
     /// The answer, ended or not.
@@ -48,7 +48,7 @@ pub struct Recalled {
 
 /// The holds that end next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HoldsDue {
+pub struct DueHolds {
     /// The transactions and the ends of their holds, the first to end first.
     pub holds: Vec<(TransactionSeq, Timestamp)>,
     /// All that end by this instant are there.
@@ -57,11 +57,11 @@ pub struct HoldsDue {
 
 impl Snapshot {
     /// Finds a transaction, declined or not.
-    pub fn recall(&self, seq: TransactionSeq) -> Result<Option<Recalled>, StoreError> {
+    pub fn recall(&self, seq: TransactionSeq) -> Result<Option<RecalledTransaction>, StoreError> {
         let found = self.transaction_rows()?.find(seq.0)?;
         Ok(found.map(|(row, answer)| {
             let answer = answer.map(|kept| kept.answer(&row.record));
-            Recalled { row, answer }
+            RecalledTransaction { row, answer }
         }))
     }
 
@@ -107,9 +107,9 @@ impl Snapshot {
         after: Timestamp,
         until: Timestamp,
         holds_max: usize,
-    ) -> Result<HoldsDue, StoreError> {
+    ) -> Result<DueHolds, StoreError> {
         let mut rows = self.transaction_rows()?;
-        let mut due = HoldsDue { holds: Vec::new(), until: until.max(after) };
+        let mut due = DueHolds { holds: Vec::new(), until: until.max(after) };
         for lifetime in HOLD_LIFETIMES {
             due.add_of_lifetime(&mut rows, (after, lifetime), holds_max)?;
         }
@@ -127,7 +127,7 @@ impl Snapshot {
     }
 }
 
-impl HoldsDue {
+impl DueHolds {
     /// Adds the holds of one lifetime that end after `after`; where there are too many, brings
     /// `until` forward.
     fn add_of_lifetime(

@@ -5,7 +5,7 @@ use std::ops::Range;
 use redb::ReadOnlyTable;
 
 use super::Snapshot;
-use super::list::{self, Listed, Order, Page};
+use super::list::{self, ListPage, Order, Page};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::ids::{AccountSlot, LineSeq};
 use crate::domain::posting::StatementLine;
@@ -96,12 +96,12 @@ impl Snapshot {
         account: AccountSlot,
         filter: &LineFilter,
         page: &Page,
-    ) -> Result<Listed<StatementLine>, StoreError> {
+    ) -> Result<ListPage<StatementLine>, StoreError> {
         let runs = self.runs()?;
         let mut lines = AccountLines::open(self, &runs, account)?;
         let numbers = lines.numbers_within(filter, page)?;
         if numbers.is_empty() {
-            return Ok(Listed::EMPTY);
+            return Ok(ListPage::EMPTY);
         }
         lines.take_page(numbers, page)
     }
@@ -154,7 +154,7 @@ impl<'r> AccountLines<'r> {
         &mut self,
         numbers: Range<u64>,
         page: &Page,
-    ) -> Result<Listed<StatementLine>, StoreError> {
+    ) -> Result<ListPage<StatementLine>, StoreError> {
         let count = numbers.end - numbers.start;
         let before = match page.order {
             Order::OldestFirst => numbers.start - 1,
@@ -165,7 +165,7 @@ impl<'r> AccountLines<'r> {
         hits.leave_out(before + offset)?;
         let limit = usize::try_from(count - offset).unwrap_or(usize::MAX).min(page.limit);
         let hits = hits.take(limit).collect::<Result<Vec<_>, _>>()?;
-        Listed { count, rows: hits }.load(|seq| line_at(&mut self.lines, seq))
+        ListPage { count, rows: hits }.load(|seq| line_at(&mut self.lines, seq))
     }
 
     fn count(&self) -> Result<u64, StoreError> {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::hits::{Hits, TagMoves};
-use super::list::{Listed, Page};
+use super::list::{ListPage, Page};
 use super::transaction::{TransactionRow, TransactionRows};
 use super::{SharedTable, Snapshot};
 use crate::directory::dimension::Dimension;
@@ -45,7 +45,7 @@ impl Snapshot {
         company: CompanySlot,
         filter: &TransactionFilter,
         page: &Page,
-    ) -> Result<Listed<TransactionRow>, StoreError> {
+    ) -> Result<ListPage<TransactionRow>, StoreError> {
         let within = Page {
             created_after: page.created_after.max(filter.after),
             created_before: earlier(page.created_before, filter.before),
@@ -55,7 +55,7 @@ impl Snapshot {
         let seqs = authorized_within(&mut rows, &within)?;
         let lists = Lists { runs: self.runs()?, sets: self.sets()?, moves: self.table(TAG_MOVES)? };
         let Some(wanted) = TransactionCriteria::new(self, company, filter)? else {
-            return Ok(Listed::EMPTY);
+            return Ok(ListPage::EMPTY);
         };
         lists.list(&mut rows, &wanted, seqs, page)?.load(|seq| rows.get(seq))
     }
@@ -65,7 +65,7 @@ impl Snapshot {
         &self,
         card: CardSlot,
         page: &Page,
-    ) -> Result<Listed<TransactionRow>, StoreError> {
+    ) -> Result<ListPage<TransactionRow>, StoreError> {
         let mut rows = self.transaction_rows()?;
         let seqs = authorized_within(&mut rows, page)?;
         let runs = self.runs()?;
@@ -161,7 +161,7 @@ impl Lists {
         wanted: &TransactionCriteria,
         seqs: Range<u64>,
         page: &Page,
-    ) -> Result<Listed<u64>, StoreError> {
+    ) -> Result<ListPage<u64>, StoreError> {
         let mut shortest: Option<(u64, usize, Hits<'_>)> = None;
         for (place, filter) in wanted.filters.iter().enumerate() {
             let hits = self.hits(wanted.company, *filter, &seqs)?;
@@ -170,7 +170,7 @@ impl Lists {
                 shortest = Some((count, place, hits));
             }
         }
-        let Some((_, place, hits)) = shortest else { return Ok(Listed::EMPTY) };
+        let Some((_, place, hits)) = shortest else { return Ok(ListPage::EMPTY) };
         let mut rest = wanted.filters.clone();
         let read = rest.swap_remove(place);
         if !self.is_of_company(rows, (wanted.company, read), &hits, &seqs)? {
@@ -180,7 +180,7 @@ impl Lists {
             return hits.list(seqs, page);
         }
         let mut check = Check::new(self, wanted.company, &rest);
-        let mut listed = Listed::EMPTY;
+        let mut listed = ListPage::EMPTY;
         for seq in hits.scan(seqs, page.order) {
             let seq = seq?;
             if check.fits(rows, seq)? {

@@ -15,7 +15,7 @@
 //! Out of scope: the classes that a filter wants.
 
 mod class;
-mod expected;
+mod comparison;
 mod page;
 mod read;
 mod write;
@@ -29,7 +29,7 @@ use page::PAGE_LEN;
 
 pub use class::TransactionClasses;
 pub(in crate::store) use class::{Class, Classes};
-pub(in crate::store) use expected::compare;
+pub(in crate::store) use comparison::compare;
 pub(in crate::store) use read::{ClassFilter, SetReader};
 pub(in crate::store) use write::SetChanges;
 

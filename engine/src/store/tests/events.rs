@@ -9,7 +9,7 @@ use crate::domain::ids::{CompanySlot, TransactionSeq};
 use crate::domain::response_code::ResponseCode;
 use crate::journal::testing::next_random;
 use crate::limits;
-use crate::store::directory::Stored as _;
+use crate::store::directory::StoredRow as _;
 
 /// The events of the slow store.
 fn expected_events(model: &Model) -> Vec<Event> {

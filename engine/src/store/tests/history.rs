@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::model::Model;
-use super::queries::{Wanted, check_lines, check_transactions};
+use super::queries::{StateCriteria, check_lines, check_transactions};
 use super::world::journal;
 use super::*;
 use crate::command::effect::RememberedAnswer;
@@ -15,7 +15,7 @@ use crate::domain::network_key::DuplicateKey;
 use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;
 use crate::store::AnswerPlace;
-use crate::store::directory::Stored as _;
+use crate::store::directory::StoredRow as _;
 use crate::store::query::{LineFilter, Order, Page, TransactionFilter};
 
 fn check_against_model(store: &Store, records: &[Record], random: &mut u64) {
@@ -37,7 +37,7 @@ fn check_against_model(store: &Store, records: &[Record], random: &mut u64) {
         let offset = usize::try_from(next_random(random) % 300).unwrap();
         let page = Page { offset, order, ..Page::first(50) };
         let filter = TransactionFilter::default();
-        check_transactions(&model, &snapshot, (&filter, &Wanted::default()), &page);
+        check_transactions(&model, &snapshot, (&filter, &StateCriteria::default()), &page);
         check_lines(&model, &snapshot, &LineFilter::default(), &page);
     }
     let mut restored = Model::default();
@@ -145,12 +145,12 @@ fn a_recent_restore_takes_back_the_newest_transactions_and_their_answers() {
             let since = if first <= 1 { Timestamp::MIN } else { since };
             let mut restored = Model::default();
             let mut answers = BTreeMap::new();
-            let mut visit = |found: Restored<'_>| match found {
-                Restored::Effect(effect) => restored.apply(effect),
-                Restored::Card(card) => {
+            let mut visit = |found: RestoredPart<'_>| match found {
+                RestoredPart::Effect(effect) => restored.apply(effect),
+                RestoredPart::Card(card) => {
                     restored.apply(Effect::CardIssued(Box::new(card.to_issued())));
                 }
-                Restored::Answer { place, answer } => {
+                RestoredPart::Answer { place, answer } => {
                     answers.insert(answer.fingerprint.key, (place, *answer));
                 }
             };

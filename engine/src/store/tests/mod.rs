@@ -25,7 +25,7 @@ use super::directory::{RESOURCE_TABLES, SECRET_TABLES, SlotTable};
 use super::rows;
 use super::runs::RunKind;
 use super::tables::*;
-use super::{CommitKind, Projection, RestoreScope, Restored, Snapshot, Store};
+use super::{CommitKind, Projection, RestoreScope, RestoredPart, Snapshot, Store};
 use crate::command::effect::Effect;
 use crate::command::record::Record;
 use crate::command::record::{append_record, record_views};
@@ -221,10 +221,10 @@ fn dump_table<K: Key + 'static, V: Value + 'static>(
 
 /// Restores a whole store as effects.
 fn restore_effects(store: &Store, apply: &mut dyn FnMut(Effect)) -> Checkpoint {
-    let mut visit = |restored: Restored<'_>| match restored {
-        Restored::Effect(effect) => apply(effect),
-        Restored::Card(card) => apply(Effect::CardIssued(Box::new(card.to_issued()))),
-        Restored::Answer { answer, .. } => apply(Effect::Answer(answer)),
+    let mut visit = |restored: RestoredPart<'_>| match restored {
+        RestoredPart::Effect(effect) => apply(effect),
+        RestoredPart::Card(card) => apply(Effect::CardIssued(Box::new(card.to_issued()))),
+        RestoredPart::Answer { answer, .. } => apply(Effect::Answer(answer)),
     };
     store.restore(RestoreScope::Whole, &mut visit).unwrap()
 }

@@ -29,7 +29,7 @@ use crate::domain::posting::StatementLine;
 use crate::domain::response_code::ResponseCode;
 use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::domain::transaction_tags::TagChanges;
-use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
+use crate::store::query::{CardRow, ListPage, Order, Page, TransactionRow};
 
 /// Everything as it stands after the records taken.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -231,7 +231,7 @@ impl Model {
 }
 
 /// A page of `rows`, which come oldest first with the instant they were made at.
-pub(super) fn page_of<T: Clone>(rows: &[(Timestamp, T)], page: &Page) -> Listed<T> {
+pub(super) fn page_of<T: Clone>(rows: &[(Timestamp, T)], page: &Page) -> ListPage<T> {
     let mut fitting: Vec<T> = rows
         .iter()
         .filter(|(at, _)| page.created_after.is_none_or(|after| *at >= after))
@@ -242,5 +242,5 @@ pub(super) fn page_of<T: Clone>(rows: &[(Timestamp, T)], page: &Page) -> Listed<
         fitting.reverse();
     }
     let count = fitting.len() as u64;
-    Listed { count, rows: fitting.into_iter().skip(page.offset).take(page.limit).collect() }
+    ListPage { count, rows: fitting.into_iter().skip(page.offset).take(page.limit).collect() }
 }

@@ -14,7 +14,7 @@ use crate::domain::ids::{
     CardSlot, CompanySlot, MemberSlot, RequisitionId, RequisitionSlot, SharedLinkId,
     SharedLinkSlot, Timestamp,
 };
-use crate::store::directory::Stored as _;
+use crate::store::directory::StoredRow as _;
 use crate::store::query::{Order, Page, RequisitionFilter};
 
 fn pages() -> Vec<Page> {

@@ -20,7 +20,7 @@ use crate::journal::{
     TrimControl, spawn_committer,
 };
 use crate::store::{
-    Awaiting, Pacing, Projector, ProjectorOptions, ProjectorSteps, Watermark, spawn_projector,
+    Pacing, Projector, ProjectorOptions, ProjectorSteps, WaitPurpose, Watermark, spawn_projector,
 };
 
 /// Checkpoints come soon, so that no test waits for one.
@@ -126,7 +126,7 @@ impl Follower {
     fn wait_for(&self, seq: RecordSeq) -> RecordSeq {
         let (tell, woken) = channel();
         let wake = Box::new(move || tell.send(()).unwrap());
-        self.watermark.on_reached(seq, Awaiting::Read, wake);
+        self.watermark.on_reached(seq, WaitPurpose::Read, wake);
         woken.recv().unwrap();
         self.watermark.applied()
     }

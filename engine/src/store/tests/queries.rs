@@ -46,13 +46,13 @@ const STATES: [TransactionState; 4] = TransactionState::ALL;
 
 /// Criteria of state and kind: some states, without declines, without verifications.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct StateCriteria {
     states: Option<Vec<TransactionState>>,
     no_declines: bool,
     no_verifications: bool,
 }
 
-impl Wanted {
+impl StateCriteria {
     fn classes(&self) -> TransactionClasses {
         let states = self.states.as_deref();
         let mut classes =
@@ -79,8 +79,8 @@ prop_compose! {
         states in prop::option::weighted(0.4, prop::sample::subsequence(STATES.to_vec(), 0..4)),
         no_declines in prop::bool::weighted(0.2),
         no_verifications in prop::bool::weighted(0.2),
-    ) -> Wanted {
-        Wanted { states, no_declines, no_verifications }
+    ) -> StateCriteria {
+        StateCriteria { states, no_declines, no_verifications }
     }
 }
 
@@ -188,7 +188,7 @@ fn carries(model: &Model, wanted: &Dimensions, record: &TransactionRecord) -> bo
 pub(super) fn check_transactions(
     model: &Model,
     snapshot: &Snapshot,
-    (filter, wanted): (&TransactionFilter, &Wanted),
+    (filter, wanted): (&TransactionFilter, &StateCriteria),
     page: &Page,
 ) {
     let filter = &TransactionFilter { classes: wanted.classes(), ..*filter };
@@ -367,7 +367,7 @@ proptest! {
             check_cards(&model, &snapshot, &CardFilter::default(), page);
         }
         for (filter, wanted, page) in &transactions {
-            let (no_filter, all) = (TransactionFilter::default(), Wanted::default());
+            let (no_filter, all) = (TransactionFilter::default(), StateCriteria::default());
             check_transactions(&model, &snapshot, (filter, wanted), page);
             check_transactions(&model, &snapshot, (filter, &all), page);
             check_transactions(&model, &snapshot, (&no_filter, wanted), page);

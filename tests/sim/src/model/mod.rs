@@ -11,7 +11,7 @@ mod people;
 mod transfers;
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::keyed::KeyedCommand;
+use cardswitch_engine::command::keyed_command::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
@@ -160,7 +160,7 @@ pub struct Transfer {
 
 /// The outcome of an increment.
 #[derive(Debug, PartialEq)]
-pub struct IncrementDone {
+pub struct IncrementOutcome {
     pub seq: u64,
     pub at: i64,
     pub amount: i64,
@@ -174,7 +174,7 @@ struct Answer {
     reply: NetworkReply,
 }
 
-struct Early {
+struct UnmatchedReversal {
     original_key: Option<OriginalKey>,
     retrieval_key: Option<RetrievalKey>,
     expires_at: i64,
@@ -198,10 +198,10 @@ pub struct Model {
     /// Every transfer but the opening balances.
     pub transfers: Vec<Transfer>,
     /// Every increment of a purchase that was judged.
-    pub increments: Vec<IncrementDone>,
+    pub increments: Vec<IncrementOutcome>,
     pub last_seq: u64,
     answers: Vec<Answer>,
-    early: Vec<Early>,
+    early: Vec<UnmatchedReversal>,
     /// Idempotency keys that have not expired.
     keys: Vec<UsedKey>,
     pub users: Vec<people::Person>,
@@ -498,14 +498,14 @@ impl Model {
     }
 
     fn is_reversed_before(&self, trace: &NetworkTrace) -> bool {
-        let is_named = |early: &Early| {
+        let is_named = |early: &UnmatchedReversal| {
             trace.retrieval_key.is_some() && early.retrieval_key == trace.retrieval_key
         };
         self.is_message_reversed_before(trace) || self.early.iter().any(is_named)
     }
 
     fn is_message_reversed_before(&self, trace: &NetworkTrace) -> bool {
-        let is_named = |early: &Early| early.original_key == trace.original_key;
+        let is_named = |early: &UnmatchedReversal| early.original_key == trace.original_key;
         trace.original_key.is_some() && self.early.iter().any(is_named)
     }
 }

@@ -1,7 +1,7 @@
 //! The transfers of the model, to and from the company's bank.
 
 use cardswitch_engine::command::network::{
-    ConcludeTransfer, Transfer as Asked, TransferConclusion, TransferTiming,
+    ConcludeTransfer, Transfer as TransferRequest, TransferConclusion, TransferTiming,
 };
 use cardswitch_engine::command::reply::{NetworkReply, TransferOutcome, TransferReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -22,7 +22,7 @@ fn refused(outcome: TransferOutcome) -> NetworkReply {
 }
 
 impl Model {
-    pub(crate) fn transfer(&mut self, at: i64, asked: &Asked) -> NetworkReply {
+    pub(crate) fn transfer(&mut self, at: i64, asked: &TransferRequest) -> NetworkReply {
         let is_theirs = |company: &super::Company| company.account_id == asked.account;
         let Some(company) = self.companies.iter().position(is_theirs) else {
             return refused(TransferOutcome::NotFound);

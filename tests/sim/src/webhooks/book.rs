@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cardswitch_dispatch::deliveries::AttemptResult;
-use cardswitch_dispatch::dispatcher::{Done, Request};
+use cardswitch_dispatch::dispatcher::{EndedRequest, Request};
 use cardswitch_dispatch::schedule::RETRIES_MAX;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{Event, EventNumber};
@@ -29,7 +29,7 @@ pub(super) struct Letter {
 }
 
 /// A message that was begun.
-struct Begun {
+struct BegunMessage {
     numbers: Vec<EventNumber>,
     failures: u8,
     /// Of which log: one that was cut is another.
@@ -61,7 +61,7 @@ pub(super) struct Book {
     told: BTreeMap<EventNumber, Event>,
     /// Of these, those that were not compared with the log.
     unproven: BTreeSet<EventNumber>,
-    messages: BTreeMap<(WebhookEndpointId, Uuid), Begun>,
+    messages: BTreeMap<(WebhookEndpointId, Uuid), BegunMessage>,
     names: BTreeMap<(WebhookEndpointId, Vec<EventNumber>), Uuid>,
     log: u64,
     /// Completeness counts behind it.
@@ -123,7 +123,7 @@ impl Book {
             let carried = *arrivals.carried.entry(*number).or_insert(message);
             assert_eq!(carried, message, "{context}: {number:?} changes its message");
         }
-        let begun = || Begun { numbers: numbers.to_vec(), failures: 0, log };
+        let begun = || BegunMessage { numbers: numbers.to_vec(), failures: 0, log };
         let known = self.messages.entry((id, message)).or_insert_with(begun);
         assert_eq!(known.numbers, numbers, "{context}: {message} has other events");
         assert_eq!(known.log, log, "{context}: {message} is of the log before");
@@ -154,7 +154,7 @@ impl Book {
 
     /// The dispatcher learns how a request has ended.
     /// Returns whether its message can be given up now.
-    pub(super) fn end(&mut self, done: &Done, result: Option<&AttemptResult>) -> bool {
+    pub(super) fn end(&mut self, done: &EndedRequest, result: Option<&AttemptResult>) -> bool {
         let message = done.attempt.message;
         let Some(begun) = self.messages.get_mut(&(done.id, message)) else { return false };
         let arrivals = self.receivers.entry(done.id).or_default();

@@ -9,7 +9,7 @@ mod purchases;
 mod transfers;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{CardRef, NetworkRequest};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::card::CardCommand;
@@ -23,7 +23,7 @@ use cardswitch_engine::domain::network_key::{
 };
 use chrono_tz::Tz;
 
-use self::people::{PeopleDrawn, draw_note};
+use self::people::{PeopleCounts, draw_note};
 use crate::model::{DAY, HOUR, MINUTE, Model};
 use crate::rng::Rng;
 use crate::samples::{START, admin, new_company};
@@ -47,7 +47,7 @@ pub struct Workload {
     cards: u64,
     members: u64,
     requisitions: u64,
-    people: PeopleDrawn,
+    people: PeopleCounts,
     /// The number of acts of people still to come, one soon after the other: their tickets end soon.
     people_left: u64,
     /// The mark of the last reversal whose purchase had not come.
@@ -66,7 +66,7 @@ impl Workload {
             cards: 0,
             members: 0,
             requisitions: 0,
-            people: PeopleDrawn::default(),
+            people: PeopleCounts::default(),
             people_left: 0,
             early_mark: EARLY,
             burst: None,

@@ -6,7 +6,7 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::credential::{
-    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -160,23 +160,23 @@ impl Workload {
                 (card.expires_on.year() % 100) as u16 * 100 + card.expires_on.month() as u16
             });
             let wrong = u16::from(is_wrong(&mut self.rng));
-            shown.expiry = Some(Shown::new(ExpiryMonth(right + wrong)));
+            shown.expiry = Some(PresentedValue::new(ExpiryMonth(right + wrong)));
         }
         if self.rng.chance(25) {
             let wrong = u64::from(is_wrong(&mut self.rng));
             let pin = PinVerifier(known.map_or(5, |card| card.pin) + wrong);
-            shown.pin = Some(Shown::new(pin));
+            shown.pin = Some(PresentedValue::new(pin));
         }
         if self.rng.chance(25) {
             let wrong = is_wrong(&mut self.rng);
             let own = Cvv::parse(b"042");
             let cvv = CvvPair { shown: if wrong { Cvv::NONE } else { own }, own };
-            shown.cvv = Some(Shown::new(cvv));
+            shown.cvv = Some(PresentedValue::new(cvv));
         }
         if self.rng.chance(20) {
             let wrong = u64::from(is_wrong(&mut self.rng));
             let zip = PackedZip(known.map_or(0, |card| card.zip) + wrong);
-            shown.zip = Some(Shown::new(zip));
+            shown.zip = Some(PresentedValue::new(zip));
         }
         shown
     }

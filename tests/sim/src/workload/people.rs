@@ -27,7 +27,7 @@ const SEED: [u8; 20] = [1; 20];
 
 /// How many of everything there were.
 #[derive(Default)]
-pub(crate) struct PeopleDrawn {
+pub(crate) struct PeopleCounts {
     tickets: u64,
     tokens: u64,
 }
@@ -49,7 +49,7 @@ pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
     AuditNote { actor, address: rng.chance(50).then(|| "192.0.2.1".to_owned()) }
 }
 
-impl PeopleDrawn {
+impl PeopleCounts {
     pub(crate) fn draw_invite(&mut self, rng: &mut Rng, at: i64, number: u64) -> NewInvite {
         self.tickets += 1;
         NewInvite {

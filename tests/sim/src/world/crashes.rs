@@ -21,7 +21,7 @@ use cardswitch_engine::verify::{VerifyError, verify_on};
 use parking_lot::Mutex;
 use sha2::Digest as _;
 
-use super::{Executed, Executions, World, ZOMBIE_STEPS, open, options, step_trail};
+use super::{ExecutedCommand, Executions, World, ZOMBIE_STEPS, open, options, step_trail};
 use crate::disks::{Crash, Disks};
 use crate::happening::{BitFlip, DiskFault};
 use crate::marks::Mark;
@@ -228,7 +228,7 @@ impl World {
     }
 
     /// Settles the outcome of all commands without an answer.
-    fn resolve(&mut self, shown: VecDeque<Executed>) {
+    fn resolve(&mut self, shown: VecDeque<ExecutedCommand>) {
         let kept = self.parts().deciding.shard.state().last_seq();
         let context = self.context();
         assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);

@@ -12,9 +12,9 @@ use cardswitch_engine::domain::audit::Actor;
 
 use super::super::failures::note_failure;
 use super::super::passwords;
-use super::super::throttle::{Account, Beyond, Source, TooMany};
+use super::super::throttle::{Account, ExcessPolicy, Source, TooManyTries};
 use super::super::totp::Seed;
-use super::{Answered, Conversation, Factor, Finishing, LINE_RETRY_AFTER_S};
+use super::{AnswerOutcome, AnsweredConversation, Conversation, Factor, LINE_RETRY_AFTER_S};
 use crate::state::AppState;
 
 /// Answers the question that waits in a conversation, for which `source` is answerable.
@@ -24,30 +24,34 @@ pub async fn answer(
     digest: &[u8; 32],
     given: &str,
     source: Source,
-    beyond: Beyond,
-) -> Result<Answered, ApiError> {
+    excess: ExcessPolicy,
+) -> Result<AnswerOutcome, ApiError> {
     let factors = &state.second_factors;
-    let Some(known) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    let Some(known) = factors.find(digest, state.now()) else { return Ok(AnswerOutcome::Ended) };
     let line = known.turns.line.try_acquire();
-    let _line = line.map_err(|_| TooMany { retry_after_s: LINE_RETRY_AFTER_S })?;
+    let _line = line.map_err(|_| TooManyTries { retry_after_s: LINE_RETRY_AFTER_S })?;
     let turn = Arc::clone(&known.turns.turn).lock_owned().await;
-    let Some(now) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    let Some(now) = factors.find(digest, state.now()) else { return Ok(AnswerOutcome::Ended) };
     // An answer that came twice at the same time, or the last one again, counts once.
     let is_new = now.stage() == known.stage() && !now.is_finishing;
     if is_new {
-        match verify(state, digest, &now, given, (source, beyond)).await? {
-            Verified::Right => {}
-            Verified::Wrong => return Ok(factors.wrong(digest)),
-            Verified::Ended => return Ok(Answered::Ended),
+        match verify(state, digest, &now, given, (source, excess)).await? {
+            VerificationResult::Right => {}
+            VerificationResult::Wrong => return Ok(factors.wrong(digest)),
+            VerificationResult::Ended => return Ok(AnswerOutcome::Ended),
         }
     }
     let making = Arc::clone(&known.turns.making).lock_owned().await;
     let answered = if is_new { factors.right(digest) } else { factors.stands(digest) };
     Ok(match answered {
-        Answered::Done(finishing) => {
+        AnswerOutcome::Done(finishing) => {
             act_as(Actor::User { id: finishing.proven.user, member: None });
             state.throttle.failures.forget_factors(finishing.proven.user);
-            Answered::Done(Finishing { _turn: Some(turn), _making: Some(making), ..finishing })
+            AnswerOutcome::Done(AnsweredConversation {
+                _turn: Some(turn),
+                _making: Some(making),
+                ..finishing
+            })
         }
         other => other,
     })
@@ -55,7 +59,7 @@ pub async fn answer(
 
 /// The result of verifying an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verified {
+enum VerificationResult {
     Right,
     Wrong,
     Ended,
@@ -67,17 +71,19 @@ async fn verify(
     digest: &[u8; 32],
     known: &Conversation,
     given: &str,
-    (source, beyond): (Source, Beyond),
-) -> Result<Verified, ApiError> {
+    (source, excess): (Source, ExcessPolicy),
+) -> Result<VerificationResult, ApiError> {
     let factors = &state.second_factors;
     let account = Account::SecondFactor(known.proven.user);
-    let attempt = state.throttle.admit_or(beyond, Some(account), Some(source)).await?;
-    let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Verified::Ended) };
+    let attempt = state.throttle.admit_or(excess, Some(account), Some(source)).await?;
+    let Some(asked) = factors.take_try(digest, state.now()) else {
+        return Ok(VerificationResult::Ended);
+    };
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.proven.user))?;
     let user = user.filter(|user| ProvenPassword::of(user) == asked.proven);
     let (Some(user), Some((factor, _))) = (user, asked.questions.first()) else {
         factors.take_where(|known, _| known == digest);
-        return Ok(Verified::Ended);
+        return Ok(VerificationResult::Ended);
     };
     act_as(Actor::User { id: user.id, member: None });
     match is_right(state, &user, *factor, given).await {
@@ -87,12 +93,12 @@ async fn verify(
             if asked.questions.len() == 1 {
                 attempt.succeeded();
             }
-            Ok(Verified::Right)
+            Ok(VerificationResult::Right)
         }
         Ok(false) => {
             attempt.failed();
             note_failure(state, Some(&user), factor.proof());
-            Ok(Verified::Wrong)
+            Ok(VerificationResult::Wrong)
         }
         Err(error) => {
             // Nothing says that the answer was wrong.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, TooMany, share};
+use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, TooManyTries, share};
 use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
@@ -69,7 +69,7 @@ impl Lines {
         &self,
         budget: Budget,
         now: Instant,
-    ) -> Result<Arc<AsyncMutex<()>>, TooMany> {
+    ) -> Result<Arc<AsyncMutex<()>>, TooManyTries> {
         let (table, key) = self.table(budget);
         let entered = table.lock().change(
             key,

@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, TooMany, share};
+use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, TooManyTries, share};
 use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, Verdict, too_many};
+use super::{DELAY_MAX, ExcessPolicy, REMEMBERED_MAX, Verdict, too_many};
 
 /// The window in which the wrong tries of a source are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -76,15 +76,15 @@ impl Sources {
     pub(super) fn begin(
         &self,
         source: Source,
-        beyond: Beyond,
+        excess: ExcessPolicy,
         now: Instant,
-    ) -> Result<(Duration, Arc<Semaphore>), TooMany> {
+    ) -> Result<(Duration, Arc<Semaphore>), TooManyTries> {
         let fresh = || SourceTries::new(source, now);
         let counted = self.0.lock().change(source, now, fresh, |tries| {
             tries.begin_anew_after_window(now);
             let mut wait = Duration::ZERO;
             if tries.is_full() {
-                if beyond == Beyond::Refused || tries.under_way >= PATIENT_PER_ADDRESS_MAX {
+                if excess == ExcessPolicy::Refused || tries.under_way >= PATIENT_PER_ADDRESS_MAX {
                     let age = now.saturating_duration_since(tries.began);
                     return Err(too_many(WINDOW.saturating_sub(age)));
                 }

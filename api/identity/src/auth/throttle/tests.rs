@@ -61,7 +61,7 @@ fn what_is_not_judged_blames_nobody() {
     let (throttle, start) = (Throttle::default(), Instant::now());
     for _ in 0..1_000 {
         try_account(&throttle, KEY, None, start);
-        throttle.sources.begin(address("203.0.113.7"), Beyond::Refused, start).unwrap();
+        throttle.sources.begin(address("203.0.113.7"), ExcessPolicy::Refused, start).unwrap();
         throttle.sources.end(address("203.0.113.7"), None, start);
     }
     throttle.lines.enter(KEY, start).unwrap();
@@ -115,13 +115,13 @@ fn a_source_is_refused_until_its_minute_is_over() {
     let app = Source::App(AppId(uuid::Uuid::from_u128(1)));
     for (source, max) in [(one, WRONG_PER_ADDRESS_MAX), (app, WRONG_PER_APP_MAX)] {
         let (throttle, start) = (Throttle::default(), Instant::now());
-        let count = |source, now| throttle.sources.begin(source, Beyond::Refused, now);
+        let count = |source, now| throttle.sources.begin(source, ExcessPolicy::Refused, now);
         for _ in 0..max {
             count(source, start).unwrap();
             throttle.sources.end(source, Some(Verdict::Wrong), start);
         }
         let half = start + WINDOW / 2;
-        assert_eq!(count(source, half).unwrap_err(), TooMany { retry_after_s: 31 });
+        assert_eq!(count(source, half).unwrap_err(), TooManyTries { retry_after_s: 31 });
         assert!(count(other, half).is_ok());
         assert!(count(source, start + WINDOW).is_ok());
     }
@@ -133,12 +133,12 @@ fn tries_under_way_count_until_they_are_given_back() {
     let source = address("203.0.113.7");
     let count = |beyond| throttle.sources.begin(source, beyond, now);
     for _ in 0..WRONG_PER_ADDRESS_MAX {
-        count(Beyond::Refused).unwrap();
+        count(ExcessPolicy::Refused).unwrap();
     }
-    assert!(count(Beyond::Refused).is_err(), "they need not have failed yet");
-    assert!(count(Beyond::Waits).is_err(), "nor is there room to wait");
+    assert!(count(ExcessPolicy::Refused).is_err(), "they need not have failed yet");
+    assert!(count(ExcessPolicy::Waits).is_err(), "nor is there room to wait");
     throttle.sources.end(source, Some(Verdict::Right), now);
-    assert!(count(Beyond::Refused).is_ok());
+    assert!(count(ExcessPolicy::Refused).is_ok());
 }
 
 #[test]
@@ -146,15 +146,15 @@ fn people_wait_where_programs_are_refused() {
     let (throttle, now) = (Throttle::default(), Instant::now());
     let source = address("203.0.113.7");
     for _ in 0..WRONG_PER_ADDRESS_MAX {
-        throttle.sources.begin(source, Beyond::Refused, now).unwrap();
+        throttle.sources.begin(source, ExcessPolicy::Refused, now).unwrap();
         throttle.sources.end(source, Some(Verdict::Wrong), now);
     }
-    assert!(throttle.sources.begin(source, Beyond::Refused, now).is_err());
+    assert!(throttle.sources.begin(source, ExcessPolicy::Refused, now).is_err());
     for _ in 0..PATIENT_PER_ADDRESS_MAX {
-        let (wait, _) = throttle.sources.begin(source, Beyond::Waits, now).unwrap();
+        let (wait, _) = throttle.sources.begin(source, ExcessPolicy::Waits, now).unwrap();
         assert_eq!(wait, DELAY_MAX);
     }
-    assert!(throttle.sources.begin(source, Beyond::Waits, now).is_err());
+    assert!(throttle.sources.begin(source, ExcessPolicy::Waits, now).is_err());
 }
 
 #[tokio::test]
@@ -174,17 +174,17 @@ async fn few_of_one_address_work_at_once() {
 }
 
 /// A try that may have to wait.
-struct Waiting<'a>(
-    std::pin::Pin<Box<dyn Future<Output = Result<Attempt<'a>, TooMany>> + Send + 'a>>,
+struct WaitingTry<'a>(
+    std::pin::Pin<Box<dyn Future<Output = Result<Attempt<'a>, TooManyTries>> + Send + 'a>>,
 );
 
 fn waiting<'a>(
-    admitted: impl Future<Output = Result<Attempt<'a>, TooMany>> + Send + 'a,
-) -> Waiting<'a> {
-    Waiting(Box::pin(admitted))
+    admitted: impl Future<Output = Result<Attempt<'a>, TooManyTries>> + Send + 'a,
+) -> WaitingTry<'a> {
+    WaitingTry(Box::pin(admitted))
 }
 
-impl Waiting<'_> {
+impl WaitingTry<'_> {
     fn is_pending(&mut self) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         self.0.as_mut().poll(&mut context).is_pending()

@@ -4,7 +4,7 @@ use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
 use cardswitch_v1::routes::view::View;
 
-use crate::seen::Seen;
+use crate::form_snapshot::FormSnapshot;
 use crate::words::card_name;
 
 /// The cards, requisitions, links, tokens and roles that end.
@@ -46,8 +46,8 @@ impl Effects {
     }
 
     /// The effects that the form shows, compared with those found when it is sent.
-    pub(super) fn seen(&self) -> Seen {
-        Seen::default()
+    pub(super) fn seen(&self) -> FormSnapshot {
+        FormSnapshot::default()
             .field("cards", format!("{} {}", self.card_count, self.cards.join("\n")))
             .field("requisitions", self.requisitions)
             .field("shared links", self.links)

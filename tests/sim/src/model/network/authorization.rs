@@ -14,7 +14,7 @@ use cardswitch_engine::shard::authorization_id_of;
 
 use super::hold_lifetime;
 use super::rules::{Attempt, set_of};
-use crate::model::{IncrementDone, Model, Purchase};
+use crate::model::{IncrementOutcome, Model, Purchase};
 
 /// How an authorization ends.
 pub(crate) struct Verdict {
@@ -140,7 +140,7 @@ impl Model {
         }
         self.count_credentials(at, card, &command.credentials, &failed);
         let first = failed.first();
-        self.increments.push(IncrementDone {
+        self.increments.push(IncrementOutcome {
             seq: self.purchases[found].seq,
             at,
             amount,

@@ -5,7 +5,7 @@ use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 
-use crate::model::{DAY, Early, Model, Purchase, take_last, total};
+use crate::model::{DAY, Model, Purchase, UnmatchedReversal, take_last, total};
 
 impl Model {
     pub(crate) fn reverse(&mut self, at: i64, command: &Reverse) -> ReversalReply {
@@ -18,7 +18,11 @@ impl Model {
         let Some(found) = found else {
             let (original_key, retrieval_key) =
                 (command.original.original_key, command.original.retrieval_key);
-            self.early.push(Early { original_key, retrieval_key, expires_at: at + DAY });
+            self.early.push(UnmatchedReversal {
+                original_key,
+                retrieval_key,
+                expires_at: at + DAY,
+            });
             return ReversalReply {
                 outcome: ReversalOutcome::NotFound,
                 transaction: None,

@@ -2,7 +2,7 @@
 
 use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
-use cardswitch_engine::domain::credential::{Comparison, CredentialsPresent, PresentedCredentials};
+use cardswitch_engine::domain::credential::{Comparison, CredentialPresence, PresentedCredentials};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant_category::is_in_scope;
 use cardswitch_engine::domain::money::Minor;
@@ -83,16 +83,16 @@ impl Model {
         let checks = [
             (
                 Rule::ExpirationDiffers,
-                look.differs(CredentialsPresent::EXPIRY, shown.expiry, |month| month.0 == expiry),
+                look.differs(CredentialPresence::EXPIRY, shown.expiry, |month| month.0 == expiry),
             ),
             (
                 Rule::PinWrong,
-                look.differs(CredentialsPresent::PIN, shown.pin, |pin| is_pin_own(pin.0)),
+                look.differs(CredentialPresence::PIN, shown.pin, |pin| is_pin_own(pin.0)),
             ),
             (Rule::CvvWrong, look.cvv_differs(shown.cvv)),
             (
                 Rule::ZipDiffers,
-                look.differs(CredentialsPresent::ZIP, shown.zip, |zip| {
+                look.differs(CredentialPresence::ZIP, shown.zip, |zip| {
                     card.zip == 0 || zip.0 == card.zip
                 }),
             ),

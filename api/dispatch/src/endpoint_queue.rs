@@ -1,0 +1,108 @@
+//! Endpoints with something to send, by when. Failing ones stand in a line of their own: however
+//! many they are, no healthy one waits behind them.
+
+use std::collections::BTreeSet;
+
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use uuid::Uuid;
+
+/// The place of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueuePlace {
+    /// The instant at which it is due.
+    pub(crate) at: Timestamp,
+    /// Its line.
+    pub(crate) line: Line,
+}
+
+/// The lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Endpoints that took the last message.
+    Healthy,
+    /// Endpoints that did not.
+    Failing,
+}
+
+impl Line {
+    /// The line of a lane.
+    pub(crate) const fn of(is_failing: bool) -> Self {
+        if is_failing { Self::Failing } else { Self::Healthy }
+    }
+}
+
+/// The two lines.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointQueue {
+    healthy: BTreeSet<(Timestamp, WebhookEndpointId)>,
+    failing: BTreeSet<(Timestamp, WebhookEndpointId)>,
+}
+
+impl EndpointQueue {
+    fn line(&mut self, line: Line) -> &mut BTreeSet<(Timestamp, WebhookEndpointId)> {
+        match line {
+            Line::Healthy => &mut self.healthy,
+            Line::Failing => &mut self.failing,
+        }
+    }
+
+    /// Moves an endpoint from where it stands to where it is to stand.
+    pub(crate) fn put(
+        &mut self,
+        id: WebhookEndpointId,
+        from: Option<QueuePlace>,
+        to: Option<QueuePlace>,
+    ) {
+        if from == to {
+            return;
+        }
+        if let Some(QueuePlace { at, line }) = from {
+            self.line(line).remove(&(at, id));
+        }
+        if let Some(QueuePlace { at, line }) = to {
+            self.line(line).insert((at, id));
+        }
+    }
+
+    /// The endpoints of a line that are due at `now`, the longest waiting first, at most `max`.
+    pub(crate) fn ready(
+        &mut self,
+        line: Line,
+        now: Timestamp,
+        max: usize,
+    ) -> Vec<WebhookEndpointId> {
+        let first = (Timestamp(i64::MIN), WebhookEndpointId(Uuid::nil()));
+        let last = (now, WebhookEndpointId(Uuid::max()));
+        self.line(line).range(first..=last).take(max).map(|(_, id)| *id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u128) -> WebhookEndpointId {
+        WebhookEndpointId(Uuid::from_u128(number))
+    }
+
+    fn queued(at: i64, line: Line) -> Option<QueuePlace> {
+        Some(QueuePlace { at: Timestamp(at), line })
+    }
+
+    #[test]
+    fn who_takes_messages_stands_behind_nobody_who_does_not() {
+        let mut due = EndpointQueue::default();
+        for number in 0..5_000 {
+            due.put(id(number), None, queued(1, Line::Failing));
+        }
+        due.put(id(9_000), None, queued(2, Line::Healthy));
+        assert_eq!(due.ready(Line::Healthy, Timestamp(2), 1), [id(9_000)]);
+        assert_eq!(due.ready(Line::Healthy, Timestamp(1), 9), []);
+        assert_eq!(due.ready(Line::Failing, Timestamp(1), 9).len(), 9);
+        due.put(id(0), queued(1, Line::Failing), queued(1, Line::Healthy));
+        assert_eq!(due.ready(Line::Healthy, Timestamp(9), 9), [id(0), id(9_000)]);
+        due.put(id(0), queued(1, Line::Healthy), None);
+        assert_eq!(due.ready(Line::Healthy, Timestamp(9), 9), [id(9_000)]);
+        assert_eq!(due.ready(Line::Failing, Timestamp(1), 9_000).len(), 4_999);
+    }
+}

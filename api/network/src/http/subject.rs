@@ -1,0 +1,126 @@
+//! The card or transaction a body names, in the forms the engine knows, and the currency its
+//! amounts are in.
+
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::View;
+use cardswitch_engine::command::network::CardRef;
+use cardswitch_engine::domain::card::PanHash;
+use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::store::query::{CardRow, TransactionRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
+use uuid::Uuid;
+
+use super::shared_fields::SharedFields;
+use super::state::DoorState;
+
+/// The default currency of amounts. An unknown card declines any amount, so this decides only how
+/// many decimals are let through.
+pub(super) const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
+
+/// The card or transaction that a body names.
+#[derive(Default)]
+pub(super) struct RequestSubject {
+    pub(super) card: Option<CardRef>,
+    /// The hash of the card's number, for the keys made with it.
+    pub(super) hash: Option<PanHash>,
+    pub(super) transaction: Option<(TransactionId, TransactionRow)>,
+    /// The currency of the account that pays.
+    pub(super) currency: CurrencyCode,
+    pan: Option<Pan>,
+    /// The card where its number is not given: the one named by its id, else the transaction's.
+    row: Option<CardRow>,
+}
+
+impl RequestSubject {
+    /// Finds what a body names: the card by its number or id, and the transaction of this id.
+    /// Errors: there is no such transaction; the tables cannot be read.
+    pub(super) fn find(
+        state: &DoorState,
+        view: &View<'_>,
+        shared: &SharedFields<'_>,
+    ) -> Result<Self, ApiError> {
+        let (pan, card_id) = (&shared.card.pan, shared.card.id);
+        let transaction = match shared.original.transaction {
+            Some(id) => Some((id, find_transaction(state, view.snapshot()?, id)?)),
+            None => None,
+        };
+        let number = pan.as_ref().map(|pan| (state.secrets.pan_hash(pan), pan.masked()));
+        let by_id = match (number, card_id) {
+            (None, Some(id)) => view.snapshot()?.card_by_any_company(id)?,
+            _ => None,
+        };
+        let of_card = match number {
+            Some((hash, _)) => state.switch.currency_of_card(view, hash)?,
+            None => currency_of(view, by_id.as_ref().map(|row| row.record.account))?,
+        };
+        let currency = match (of_card, &transaction) {
+            (Some(currency), _) => Some(currency),
+            (None, Some((_, row))) => currency_of(view, Some(row.record.account))?,
+            (None, None) => None,
+        };
+        let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
+        let hash = number.map(|(hash, _)| hash);
+        let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
+        let row = match slot {
+            Some(slot) if number.is_none() && card_id.is_none() => view.snapshot()?.card(slot)?,
+            _ => by_id,
+        };
+        Ok(Self {
+            card: by_number.or(card_id.map(CardRef::Id)),
+            hash: hash
+                .or(row.as_ref().filter(|_| card_id.is_some()).map(|row| row.record.pan_hash)),
+            pan: pan.clone(),
+            row,
+            currency: currency.unwrap_or(CURRENCY_DEFAULT),
+            transaction,
+        })
+    }
+
+    /// The card named, else the one of the transaction named.
+    pub(super) fn card(&self) -> CardRef {
+        let of_row = self.row.as_ref().map(|row| row.profile.id);
+        self.card.unwrap_or_else(|| CardRef::Id(of_row.unwrap_or(CardId(Uuid::nil()))))
+    }
+
+    /// The last four digits of its number.
+    pub(super) fn last_four(&self) -> Option<[u8; 4]> {
+        match self.card {
+            Some(CardRef::Pan(_, masked)) => Some(masked.last_four),
+            _ => self.row.as_ref().map(|row| row.profile.last_four),
+        }
+    }
+
+    /// The number of that card; none where it is not known.
+    pub(super) fn pan(&self, secrets: &Secrets) -> Option<Pan> {
+        self.pan.clone().or_else(|| open_pan(secrets, self.row.as_ref()?))
+    }
+}
+
+/// Opens the number of a card.
+pub(super) fn open_pan(secrets: &Secrets, row: &CardRow) -> Option<Pan> {
+    secrets.open_pan(&row.sealed_pan, row.profile.id)
+}
+
+fn find_transaction(
+    state: &DoorState,
+    snapshot: &Snapshot,
+    id: TransactionId,
+) -> Result<TransactionRow, ApiError> {
+    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let row = match seq {
+        Some(seq) => snapshot.transaction(seq)?,
+        None => None,
+    };
+    row.filter(|row| row.record.id == id).ok_or_else(ApiError::not_found)
+}
+
+fn currency_of(
+    view: &View<'_>,
+    account: Option<AccountSlot>,
+) -> Result<Option<CurrencyCode>, StoreError> {
+    let Some(slot) = account else { return Ok(None) };
+    Ok(view.snapshot()?.account(slot)?.map(|row| row.account.currency))
+}

@@ -1,0 +1,386 @@
+//! Audit events: the events that a noted change leaves, and the values in them; none of them has a
+//! typed text.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::keyed_command::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
+use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
+use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote, AuditValue, ValueChange};
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::{CardState, CardTexts};
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use cardswitch_engine::domain::money::Minor;
+use uuid::Uuid;
+
+use crate::members::{BOB, FOREIGNER, Office, new_member};
+use crate::samples::{
+    app_id, company_id, digest, member_id, new_card, new_company, ticket_id, token_id, user_id,
+};
+
+const SECRET: &str = "never to be written down";
+
+fn bob() -> Actor {
+    Actor::User { id: user_id(BOB), member: Some(member_id(BOB)) }
+}
+
+fn note() -> AuditNote {
+    AuditNote { actor: bob(), address: Some("192.0.2.9".to_owned()) }
+}
+
+/// The events of a noted change.
+pub(crate) fn events_of(
+    office: &mut Office,
+    change: AdminCommand,
+) -> Result<Vec<AuditEvent>, Rejection> {
+    events_by(office, bob(), change)
+}
+
+/// The events of a change by somebody.
+fn events_by(
+    office: &mut Office,
+    actor: Actor,
+    change: AdminCommand,
+) -> Result<Vec<AuditEvent>, Rejection> {
+    let records = office.driver.ends.len();
+    let note = AuditNote { actor, ..note() };
+    let noted = Command::Noted(Box::new(NotedCommand { note, change }));
+    match office.run(&noted) {
+        Reply::Done(_) if office.driver.ends.len() == records => Ok(Vec::new()),
+        Reply::Done(_) => Ok(audits(office)),
+        Reply::Rejected(rejection) => Err(rejection),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The events of the last record.
+fn audits(office: &Office) -> Vec<AuditEvent> {
+    let events = office.last_effects().into_iter().filter_map(|effect| match effect {
+        Effect::Audit(event) => Some(*event),
+        _ => None,
+    });
+    events.collect()
+}
+
+fn ticket(number: u64, office: &Office, content: NewTicketContent) -> AdminCommand {
+    AdminCommand::Ticket(TicketCommand::Issue(NewTicket {
+        digest: digest(1, number),
+        id: ticket_id(number),
+        user: user_id(BOB),
+        expires_at: Timestamp(office.now() + 3_600_000_000),
+        address: SECRET.to_owned(),
+        content,
+    }))
+}
+
+fn secretive_app() -> NewApp {
+    NewApp {
+        id: app_id(1),
+        company: company_id(0),
+        name: SECRET.parse().unwrap(),
+        website: SECRET.parse().unwrap(),
+        secret_digest: [1; 32],
+        redirect_urls: vec![SECRET.to_owned()],
+        requested: AccessScope::default(),
+    }
+}
+
+#[test]
+fn an_event_says_who_did_what_to_which() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
+    let text = || Some(SECRET.parse().unwrap());
+    let texts = CardTexts { description: text(), ..CardTexts::default() };
+    let named = CardChanges { texts, ..CardChanges::default() };
+    let renamed = CompanyChanges { name: text(), ..CompanyChanges::default() };
+    let rows = [
+        (
+            AdminCommand::Card(CardCommand::Update(company_id(0), card, named)),
+            ("card.updated", "card", Some(card.0), vec!["description"]),
+        ),
+        (
+            AdminCommand::Member(MemberCommand::Update(
+                company_id(0),
+                member_id(BOB),
+                MemberChanges {
+                    last_name: text(),
+                    external_id: Some(text()),
+                    ..MemberChanges::default()
+                },
+            )),
+            ("member.updated", "member", Some(member_id(BOB).0), vec!["last_name", "external_id"]),
+        ),
+        (
+            AdminCommand::Company(CompanyCommand::Update(company_id(0), renamed)),
+            ("company.updated", "company", Some(company_id(0).0), vec!["name"]),
+        ),
+        (
+            AdminCommand::App(AppCommand::Create(secretive_app())),
+            ("app.created", "app", Some(app_id(1).0), vec![]),
+        ),
+        (
+            AdminCommand::AccessToken(AccessTokenCommand::Create(NewAccessToken {
+                id: token_id(1),
+                digest: digest(2, 1),
+                company: company_id(0),
+                scope: AccessScope::default(),
+            })),
+            ("access_token.created", "access_token", Some(token_id(1).0), vec![]),
+        ),
+        (
+            AdminCommand::Card(CardCommand::Terminate(company_id(0), card)),
+            ("card.terminated", "card", Some(card.0), vec![]),
+        ),
+        (
+            AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))),
+            ("member.deleted", "member", Some(member_id(BOB).0), vec![]),
+        ),
+    ];
+    for (change, (action, kind, object, fields)) in rows {
+        let at = Timestamp(office.now() + 1_000_000);
+        let mut events = events_of(&mut office, change).unwrap();
+        assert!(!format!("{events:?}").contains(SECRET));
+        events.iter_mut().for_each(|event| event.values.clear());
+        let expected = AuditEvent {
+            company: Some(CompanySlot(0)),
+            at,
+            actor: note().actor,
+            address: note().address,
+            action: action.to_owned(),
+            object_kind: kind.to_owned(),
+            object,
+            fields: fields.into_iter().map(str::to_owned).collect(),
+            values: Vec::new(),
+        };
+        assert_eq!(events, [expected]);
+    }
+}
+
+#[test]
+fn limits_states_roles_and_holders_are_told_before_and_after() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let new = new_card(1, 0, AllowanceTerms::budget(Minor(1)));
+    let limits = AllowanceChanges {
+        amount: Some(Minor(2_500)),
+        daily_limit: Some(Minor(700)),
+        interval: Some(Interval::Monthly),
+        single_use: Some(false),
+        ..AllowanceChanges::default()
+    };
+    let suspended = CardChanges {
+        state: Some(SettableCardState::Suspended),
+        assigned_to: Some(Some(member_id(BOB))),
+        ..CardChanges::default()
+    };
+    let role = MemberChanges { role: Some(MemberRole::Reviewer), ..MemberChanges::default() };
+    let company = company_id(0);
+    let rows = [
+        (
+            AdminCommand::Allowance(AllowanceCommand::Update(company, new.allowance_id, limits)),
+            vec![
+                ("amount", AuditValue::Amount(Minor(10_000)), AuditValue::Amount(Minor(2_500))),
+                (
+                    "interval",
+                    AuditValue::Interval(Interval::None),
+                    AuditValue::Interval(Interval::Monthly),
+                ),
+                ("daily_limit", AuditValue::None, AuditValue::Amount(Minor(700))),
+            ],
+        ),
+        (
+            AdminCommand::Card(CardCommand::Update(company, new.id, suspended)),
+            vec![
+                (
+                    "state",
+                    AuditValue::CardState(CardState::Active),
+                    AuditValue::CardState(CardState::Suspended),
+                ),
+                ("assigned_to", AuditValue::None, AuditValue::Member(member_id(BOB).0)),
+            ],
+        ),
+        (
+            AdminCommand::Member(MemberCommand::Update(company, member_id(BOB), role)),
+            vec![(
+                "role",
+                AuditValue::Role(MemberRole::Member),
+                AuditValue::Role(MemberRole::Reviewer),
+            )],
+        ),
+    ];
+    for (change, expected) in rows {
+        let events = events_of(&mut office, change).unwrap();
+        let values = events[0]
+            .values
+            .iter()
+            .map(|ValueChange { field, old, new }| (field.as_str(), old.clone(), new.clone()));
+        assert_eq!(values.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn what_changes_nothing_or_is_refused_leaves_no_event() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
+    let unchanged =
+        AdminCommand::Card(CardCommand::Update(company_id(0), card, CardChanges::default()));
+    assert_eq!(events_of(&mut office, unchanged), Ok(vec![]));
+    let foreign = AdminCommand::Card(CardCommand::Terminate(company_id(1), card));
+    let records = office.driver.ends.len();
+    assert_eq!(events_of(&mut office, foreign), Err(Rejection::CardNotFound));
+    assert_eq!(office.driver.ends.len(), records);
+    // Without a note nobody is told.
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card)));
+    assert_eq!(audits(&office), []);
+}
+
+#[test]
+fn the_event_of_a_keyed_change_is_in_its_record() {
+    let mut office = Office::open();
+    let new = new_card(1, 0, AllowanceTerms::budget(Minor(1)));
+    let keyed = |note, change| {
+        let content = KeyedContent::Object { path: String::new() };
+        let claim = KeyClaim { key: [1; 32], request: [2; 32], status: 201, content };
+        Command::Keyed(Box::new(KeyedCommand { claim, change, note }))
+    };
+    office.run(&keyed(Some(note()), Some(AdminCommand::Card(CardCommand::Issue(new)))));
+    match office.last_effects().as_slice() {
+        [Effect::CardIssued(_), Effect::Audit(event), Effect::KeyedAnswer(_)] => {
+            assert_eq!(event.action, "card.created");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A repeat is refused, and only what changes something is noted.
+    let records = office.driver.ends.len();
+    let new = new_card(2, 0, AllowanceTerms::budget(Minor(1)));
+    let again = office.run(&keyed(Some(note()), Some(AdminCommand::Card(CardCommand::Issue(new)))));
+    assert_eq!(again, Reply::Rejected(Rejection::KeyTaken));
+    assert_eq!(office.driver.ends.len(), records);
+}
+
+#[test]
+fn each_of_many_objects_has_an_event_and_a_new_company_the_first_of_its_own() {
+    let mut office = Office::open();
+    let cards: Vec<_> =
+        (1..4).map(|number| new_card(number, 1, AllowanceTerms::budget(Minor(1)))).collect();
+    let ids: Vec<_> = cards.iter().map(|card| Some(card.id.0)).collect();
+    let events =
+        events_of(&mut office, AdminCommand::Card(CardCommand::IssueTogether(cards))).unwrap();
+    assert_eq!(events.iter().map(|event| event.object).collect::<Vec<_>>(), ids);
+    assert!(events.iter().all(|event| event.company == Some(CompanySlot(1))));
+    let company = new_company(7, chrono_tz::UTC, 0, 0);
+    let events =
+        events_of(&mut office, AdminCommand::Company(CompanyCommand::Create(company))).unwrap();
+    let told = (events.len(), events[0].company, events[0].action.as_str());
+    assert_eq!(told, (1, Some(CompanySlot(2)), "company.created"));
+    let events = events_of(&mut office, AdminCommand::SetNetworkKey([1; 32])).unwrap();
+    let told = (events[0].company, events[0].object, events[0].action.as_str());
+    assert_eq!(told, (None, None, "network_key.set"));
+}
+
+#[test]
+fn what_a_user_does_is_told_to_one_company() {
+    let mut office = Office::open();
+    let one = vec![Some(CompanySlot(0))];
+    let companies =
+        |events: &[AuditEvent]| -> Vec<_> { events.iter().map(|event| event.company).collect() };
+    let mut told = |change: AdminCommand, action: &str, object: Uuid| {
+        let events = events_of(&mut office, change).unwrap();
+        assert!(events.iter().all(|event| event.action == action && event.object == Some(object)));
+        assert!(!format!("{events:?}").contains(SECRET));
+        companies(&events)
+    };
+    let user = NewUser {
+        id: user_id(BOB),
+        email: "BOB@example.com".to_owned(),
+        first_name: SECRET.parse().unwrap(),
+        last_name: SECRET.parse().unwrap(),
+        password_hash: None,
+        developer_of: Vec::new(),
+    };
+    assert_eq!(
+        told(AdminCommand::User(UserCommand::Create(user)), "user.created", user_id(BOB).0),
+        one
+    );
+    let changes = UserChanges { password_hash: Some(SECRET.to_owned()), ..UserChanges::default() };
+    let update = AdminCommand::User(UserCommand::Update(user_id(BOB), changes));
+    assert_eq!(told(update, "user.updated", user_id(BOB).0), one);
+
+    let session = NewTicketContent::Session { user_agent: SECRET.parse().unwrap() };
+    let sign_in = ticket(1, &office, session);
+    let events = events_of(&mut office, sign_in).unwrap();
+    assert_eq!((companies(&events), events[0].action.as_str()), (one.clone(), "session.created"));
+    assert_eq!(events[0].object, Some(ticket_id(1).0));
+    let link = ticket(2, &office, NewTicketContent::PasswordLink { is_invite: false });
+    assert_eq!(companies(&events_of(&mut office, link).unwrap()), one);
+    let set = PasswordLinkUse { digest: digest(1, 2), password_hash: SECRET.to_owned() };
+    let events =
+        events_of(&mut office, AdminCommand::User(UserCommand::UsePasswordLink(set))).unwrap();
+    assert_eq!(companies(&events), one);
+    assert!(events.iter().all(|event| event.object == Some(user_id(BOB).0)));
+    assert!(!format!("{events:?}").contains(SECRET));
+
+    // The acting member names the company; else it is the one where they take part for longest, not
+    // one that added their address later. A user who is a member nowhere leaves no event in any
+    // company.
+    let leaving = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
+    assert_eq!(office.update(BOB, leaving), Ok(()));
+    let ending = AdminCommand::User(UserCommand::UseTotpStep(user_id(BOB), 1));
+    assert_eq!(events_of(&mut office, ending), Err(Rejection::StepUsed));
+    let session = || NewTicketContent::Session { user_agent: Default::default() };
+    let again = ticket(3, &office, session());
+    assert_eq!(companies(&events_of(&mut office, again).unwrap()), one, "he acts as that member");
+    let again = ticket(4, &office, session());
+    let signing_in = Actor::User { id: user_id(BOB), member: None };
+    let events = events_by(&mut office, signing_in, again).unwrap();
+    assert_eq!(companies(&events), [Some(CompanySlot(1))], "the only one he takes part in");
+    let back = MemberChanges { is_active: Some(true), ..MemberChanges::default() };
+    assert_eq!(office.update(BOB, back), Ok(()));
+    let again = ticket(5, &office, session());
+    assert_eq!(companies(&events_by(&mut office, signing_in, again).unwrap()), one);
+    let elsewhere = Actor::User { id: user_id(BOB), member: Some(member_id(FOREIGNER)) };
+    let again = ticket(6, &office, session());
+    let events = events_by(&mut office, elsewhere, again).unwrap();
+    assert_eq!(companies(&events), [Some(CompanySlot(1))]);
+    let stranger = NewUser {
+        id: user_id(77),
+        email: "nobody@example.com".to_owned(),
+        first_name: Default::default(),
+        last_name: Default::default(),
+        password_hash: None,
+        developer_of: Vec::new(),
+    };
+    let make = AdminCommand::User(UserCommand::Create(stranger));
+    let events = events_by(&mut office, Actor::Switch, make).unwrap();
+    assert_eq!(companies(&events), [None]);
+}
+
+#[test]
+fn a_member_made_with_an_invitation_is_one_event() {
+    let mut office = Office::open();
+    let expires_at = Timestamp(office.now() + 3_600_000_000);
+    let (user, ticket) = (user_id(30), ticket_id(30));
+    let invite = cardswitch_engine::directory::user::NewInvite {
+        user,
+        digest: digest(1, 30),
+        ticket,
+        expires_at,
+    };
+    let mut new = new_member(30, 0, "invited@example.com");
+    new.invite = Some(invite);
+    let events = events_of(&mut office, AdminCommand::Member(MemberCommand::Create(new))).unwrap();
+    let fields: Vec<_> = events.iter().flat_map(|event| event.fields.clone()).collect();
+    assert_eq!((events.len(), fields), (1, vec!["invitation".to_owned()]));
+}
