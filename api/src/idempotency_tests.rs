@@ -41,7 +41,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::router;
-use crate::test_world::{TestSwitch, access_token, company, new_member};
+use crate::test_world::{TestSwitch, access_token, by_switch, company, new_member};
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
@@ -280,7 +280,7 @@ async fn change_without_answer(
     command: AdminCommand,
 ) -> Result<(), WriteError> {
     let (claim, _) = claim_of(bench, request).await;
-    CLAIM.scope(claim, bench.state.carry_out(command)).await
+    CLAIM.scope(claim, by_switch(&bench.state).carry_out(command)).await
 }
 
 /// Answers as a request's handler does, but keeps nothing of the answer: as if the process died.
@@ -414,15 +414,21 @@ async fn several_that_were_made_are_shown_in_one_list() {
 #[tokio::test]
 async fn a_claim_rides_beside_the_command_that_succeeds() {
     let bench = Bench::new().await;
-    bench.state.carry_out(member(7, "a@example.com")).await.unwrap();
+    by_switch(&bench.state).carry_out(member(7, "a@example.com")).await.unwrap();
     let post = request("admin", "POST", "/v1/members", "one", &Value::Null);
     let claim = Arc::new(Claim::new([1; 32], [2; 32], &post));
     let state = &bench.state;
     let handler = async {
-        assert!(state.carry_out(member(7, "b@example.com")).await.is_err(), "the id is taken");
-        assert!(state.carry_out(member(8, "a@example.com")).await.is_err(), "the address is");
-        state.carry_out(member(9, "c@example.com")).await.unwrap();
-        state.carry_out(member(10, "d@example.com")).await.unwrap();
+        assert!(
+            by_switch(&state).carry_out(member(7, "b@example.com")).await.is_err(),
+            "the id is taken"
+        );
+        assert!(
+            by_switch(&state).carry_out(member(8, "a@example.com")).await.is_err(),
+            "the address is"
+        );
+        by_switch(&state).carry_out(member(9, "c@example.com")).await.unwrap();
+        by_switch(&state).carry_out(member(10, "d@example.com")).await.unwrap();
     };
     CLAIM.scope(Arc::clone(&claim), handler).await;
     assert_eq!(claim.fate(), Fate::Made);
@@ -503,7 +509,7 @@ async fn a_handler_that_panics_after_its_change_is_not_called_again() {
     let counted = Arc::clone(&calls);
     let handler = move || async move {
         counted.fetch_add(1, Ordering::SeqCst);
-        state.carry_out(member(7, "a@example.com")).await.unwrap();
+        by_switch(&state).carry_out(member(7, "a@example.com")).await.unwrap();
         panic!("after the change");
         #[expect(unreachable_code, reason = "tells the type of the answer")]
         StatusCode::OK

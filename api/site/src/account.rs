@@ -2,7 +2,7 @@
 //! authenticator app and security question.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
@@ -67,18 +67,14 @@ pub(super) struct ProfileForm {
 }
 
 /// GET /account.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
-) -> Result<Response, ApiError> {
+pub(super) async fn show(SignedIn(state, session): SignedIn) -> Result<Response, ApiError> {
     let (first_name, last_name) = (session.user.first_name.clone(), session.user.last_name.clone());
     shown(&state, &session, &ProfileForm { first_name, last_name }, ["", ""])
 }
 
 /// Changes the name. POST /account.
 pub(super) async fn save_profile(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     SiteForm(form): SiteForm<ProfileForm>,
 ) -> Result<Response, ApiError> {
     let form = ProfileForm {
@@ -177,8 +173,7 @@ fn shown_session(session: &Session, ticket: &Ticket) -> ShownSession {
 
 /// Ends a session of the user's. POST /account/sessions/{id}/end.
 pub(super) async fn end_session(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     Path(id): Path<Uuid>,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
@@ -194,8 +189,7 @@ pub(super) async fn end_session(
 
 /// Ends every session of the user's but the visitor's own. POST /account/sessions/end-others.
 pub(super) async fn end_other_sessions(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let user = &session.user;

@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         if !is_form(&parts.headers) {
             return Err(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
-        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(&mut parts, state)
+        let MaybeSignedIn(_, session) = MaybeSignedIn::from_request_parts(&mut parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         let body = read_body(body, FORM_BYTES_MAX).await.map_err(IntoResponse::into_response)?;

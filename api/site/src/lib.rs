@@ -139,7 +139,7 @@ fn app_routes() -> Router<AppState> {
 }
 
 /// GET /.
-async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
+async fn start(MaybeSignedIn(_, session): MaybeSignedIn) -> Redirect {
     Redirect::to(if session.is_some() { next::START_PATH } else { "/login" })
 }
 

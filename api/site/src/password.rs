@@ -1,7 +1,6 @@
 //! Changing one's password, for which the old one is asked. GET and POST /account/password.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -10,6 +9,7 @@ use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::user::{SignInProof, User, UserChanges, UserCommand};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::failures::note_failure;
 use cardswitch_identity::auth::passwords::{check_new, hash, verify};
 use cardswitch_identity::auth::throttle::Account;
@@ -48,7 +48,7 @@ pub(super) struct ChangeForm {
 }
 
 /// GET /account/password.
-pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
+pub(super) async fn show(SignedIn(state, session): SignedIn) -> Response {
     shown(&state, &session, PasswordContent::default())
 }
 
@@ -59,9 +59,8 @@ fn shown(state: &AppState, session: &Session, content: PasswordContent) -> Respo
 
 /// POST /account/password.
 pub(super) async fn change(
-    State(state): State<AppState>,
     client: Client,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     SiteForm(form): SiteForm<ChangeForm>,
 ) -> Result<Response, ApiError> {
     let refused = |content| {
@@ -98,7 +97,7 @@ pub(super) type Changed = Result<(), Response>;
 /// and the change is then not made. The user gets a letter about a new password.
 /// Errors: the change was not made, or may not have been.
 pub async fn change_user(
-    state: &AppState,
+    state: &ActorState,
     session: &Session,
     changes: UserChanges,
 ) -> Result<Changed, ApiError> {
@@ -121,7 +120,7 @@ pub async fn change_user(
 /// with. Wrong ones slow down the next.
 /// Errors: too many tries, or too many wait.
 pub(super) async fn is_password_of(
-    state: &AppState,
+    state: &ActorState,
     user: &User,
     client: &Client,
     password: &str,

@@ -4,11 +4,10 @@
 //! answer at once, and the work follows it.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
-use cardswitch_edge::actor::{act_as, acting, note_at_hand};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
@@ -20,6 +19,7 @@ use cardswitch_engine::directory::ticket::{
 use cardswitch_engine::directory::user::{PasswordLinkUse, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::TicketId;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{check_new, hash};
 use cardswitch_identity::auth::throttle::Source;
@@ -80,40 +80,34 @@ pub(super) struct SetForm {
 }
 
 /// GET /password/forgot.
-pub(super) async fn show_forgot(
-    State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
-) -> Response {
+pub(super) async fn show_forgot(MaybeSignedIn(state, session): MaybeSignedIn) -> Response {
     let content = ForgotContent { csrf: csrf_of(&state, session.as_ref()) };
     small_page(&state, "Forgot your password?", session.as_ref(), content)
 }
 
 /// Has a link sent. POST /password/forgot.
 pub(super) async fn forgot(
-    State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     SiteForm(form): SiteForm<ForgotForm>,
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
     state.throttle.admit_on_page(None, Source::Address(address)).await?.failed();
     let response = small_page(&state, "Check your email", session.as_ref(), SentContent);
     if let Ok(place) = LINKS.try_acquire() {
-        // Another task, but for the same visitor.
-        let note = note_at_hand();
-        tokio::spawn(acting(note, async move {
+        tokio::spawn(async move {
             let _place = place;
             if let Err(error) = send_link(&state, form.email.trim(), &address.to_string()).await {
                 tracing::warn!(?error, "no link to set a password was sent");
             }
-        }));
+        });
     }
     Ok(response)
 }
 
 /// Sends a link to the user with the address, if there is one.
 /// Errors: the link was not issued.
-async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), ApiError> {
+async fn send_link(state: &ActorState, email: &str, address: &str) -> Result<(), ApiError> {
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
     let Some(user) = user else { return Ok(()) };
     if !state.outbox.may_be_asked_for(&user.email, std::time::Instant::now()) {
@@ -137,8 +131,7 @@ async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), A
 
 /// GET /password/set/{key}.
 pub(super) async fn show_set(
-    State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     Path(key): Path<String>,
 ) -> Result<Response, ApiError> {
     match find_link(&state, &key)? {
@@ -149,9 +142,8 @@ pub(super) async fn show_set(
 
 /// Sets the password. POST /password/set/{key}.
 pub(super) async fn set(
-    State(state): State<AppState>,
     client: Client,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     Path(key): Path<String>,
     SiteForm(form): SiteForm<SetForm>,
 ) -> Result<Response, ApiError> {
@@ -169,12 +161,12 @@ pub(super) async fn set(
         return refused(&fault.to_string(), "");
     }
     let password_hash = hash(&form.password).await?;
-    act_as(Actor::User { id: link.user.id, member: None });
     let news = News::password_was_set(link.user.id, &password_hash);
     // The reader of the mail is the owner: the browser is remembered even while others guess.
     let device = client.remember(&state, link.user.id, &password_hash)?;
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
     match state
+        .as_actor(Actor::User { id: link.user.id, member: None })
         .carry_out_and_tell(AdminCommand::User(UserCommand::UsePasswordLink(link_use)), Some(news))
         .await
     {

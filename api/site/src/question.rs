@@ -1,7 +1,6 @@
 //! The security question of a user's choice. GET and POST /account/question.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -56,7 +55,7 @@ enum QuestionAction {
 }
 
 /// GET /account/question.
-pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
+pub(super) async fn show(SignedIn(state, session): SignedIn) -> Response {
     let asked = session.user.security_question.as_ref();
     let question = asked.map_or(String::new(), |asked| asked.question.to_string());
     shown(&state, &session, QuestionContent { question, ..Default::default() })
@@ -70,9 +69,8 @@ fn shown(state: &AppState, session: &Session, content: QuestionContent) -> Respo
 
 /// POST /account/question.
 pub(super) async fn change(
-    State(state): State<AppState>,
     client: Client,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     SiteForm(form): SiteForm<QuestionForm>,
 ) -> Result<Response, ApiError> {
     let question = form.question.trim().to_owned();

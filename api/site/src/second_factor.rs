@@ -5,11 +5,12 @@
 //! question.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::audit::Actor;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::credentials::may_sign_in;
 use cardswitch_identity::auth::second_factor::{
     Answered, Challenge, Factor, Finishing, Purpose, answer,
@@ -52,8 +53,7 @@ pub(super) struct FactorForm {
 
 /// GET /login/second-factor.
 pub(super) async fn show(
-    State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     headers: HeaderMap,
 ) -> Response {
     let digest = conversation_of(&state, &headers);
@@ -83,8 +83,8 @@ fn shown(state: &AppState, challenge: &Challenge, error: &str) -> Response {
 
 /// POST /login/second-factor.
 pub(super) async fn answer_question(
-    State(state): State<AppState>,
     client: Client,
+    MaybeSignedIn(state, _): MaybeSignedIn,
     headers: HeaderMap,
     SiteForm(form): SiteForm<FactorForm>,
 ) -> Result<Response, ApiError> {
@@ -105,7 +105,7 @@ pub(super) async fn answer_question(
 /// Lets the user in, if they still may.
 /// Errors: the session could not be begun; the answer can be given again.
 async fn finish(
-    state: &AppState,
+    state: &ActorState,
     headers: &HeaderMap,
     client: &Client,
     finishing: Finishing,
@@ -117,7 +117,8 @@ async fn finish(
     let (Purpose::SignIn { next }, true) = (&finishing.purpose, is_allowed) else {
         return Ok(over(state));
     };
-    let entered = enter(state, &finishing.proven, headers, client, next.as_deref()).await?;
+    let user = state.as_actor(Actor::User { id: finishing.proven.user, member: None });
+    let entered = enter(&user, &finishing.proven, headers, client, next.as_deref()).await?;
     let Some(mut response) = entered else { return Ok(over(state)) };
     state.second_factors.finish(finishing);
     forget_conversation(state, &mut response);

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_edge::actor::act_as;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
@@ -27,6 +26,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, TicketId, Timestamp, UserId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::{FormBond, token_digest};
@@ -113,28 +113,35 @@ impl Session {
     }
 }
 
-/// The visitor's session, where there is one.
+/// The state in the visitor's hands, and their session where there is one.
 #[derive(Clone, Debug)]
-pub struct MaybeSignedIn(pub Option<Session>);
+pub struct MaybeSignedIn(pub ActorState, pub Option<Session>);
 
-/// The visitor's session; a visitor without one is sent to sign in.
+/// The state in the visitor's hands, and their session; a visitor without one is sent to sign in.
 #[derive(Clone, Debug)]
-pub struct SignedIn(pub Session);
+pub struct SignedIn(pub ActorState, pub Session);
 
 impl FromRequestParts<AppState> for MaybeSignedIn {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        if let Some(SessionLookup(session)) = parts.extensions.get() {
-            return Ok(Self(session.as_deref().cloned()));
-        }
-        let session = find_session(&parts.headers, state)?;
-        if let Some(session) = &session {
-            act_as(session.actor());
-            note_visitor(session, state);
-        }
-        parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
-        Ok(Self(session))
+        let stranger = state.for_request(&parts.extensions);
+        let session = match parts.extensions.get() {
+            Some(SessionLookup(session)) => session.as_deref().cloned(),
+            None => {
+                let session = find_session(&parts.headers, state)?;
+                if let Some(session) = &session {
+                    note_visitor(session, state);
+                }
+                parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
+                session
+            }
+        };
+        let visitor = match &session {
+            Some(session) => stranger.as_actor(session.actor()),
+            None => stranger,
+        };
+        Ok(Self(visitor, session))
     }
 }
 
@@ -153,10 +160,10 @@ impl FromRequestParts<AppState> for SignedIn {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
-        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(parts, state)
+        let MaybeSignedIn(state, session) = MaybeSignedIn::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
-        session.map(Self).ok_or_else(|| {
+        session.map(|session| Self(state, session)).ok_or_else(|| {
             // The action of a form is lost; sign-in leads back to pages only.
             let next = parts.uri.path_and_query().filter(|_| parts.method == Method::GET);
             let next = next.map_or("", |next| next.as_str());
@@ -208,7 +215,7 @@ fn session_of(
 /// browser had before is ended.
 /// Errors: no randomness, or the change was not made.
 pub async fn begin_session(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     headers: &HeaderMap,
     ClientAddress(address): ClientAddress,
@@ -226,7 +233,7 @@ pub async fn begin_session(
         address: address.to_string(),
         content: NewTicketContent::Session { user_agent: user_agent_of(headers) },
     };
-    act_as(Actor::User { id: proven.user, member: None });
+    let state = state.as_actor(Actor::User { id: proven.user, member: None });
     let issue = Box::new(AdminCommand::Ticket(TicketCommand::Issue(ticket)));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), issue)).await {
         Err(WriteError::Rejected(Rejection::PasswordChanged)) => return Ok(None),
@@ -237,7 +244,7 @@ pub async fn begin_session(
 
 /// Ends one ticket of a user; one that is gone is as good as ended.
 pub(super) async fn end_ticket(
-    state: &AppState,
+    state: &ActorState,
     user: UserId,
     ticket: TicketId,
 ) -> Result<(), ApiError> {
@@ -273,8 +280,7 @@ pub(super) struct CompanyForm {
 
 /// Changes the company the user acts for. POST /company.
 pub(super) async fn choose_company(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     SiteForm(form): SiteForm<CompanyForm>,
 ) -> Response {
     let id = Uuid::parse_str(&form.company).ok().map(CompanyId);
@@ -290,8 +296,7 @@ pub(super) async fn choose_company(
 
 /// Ends the session. POST /logout.
 pub(super) async fn sign_out(
-    State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     if let Some(session) = session {

@@ -4,12 +4,13 @@
 //! Neither the answer nor its time tells whether an address belongs to somebody.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::{ProvenPassword, SignInProof};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::credentials::find_user;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::failures::note_failure;
@@ -65,8 +66,7 @@ pub(super) struct SignInForm {
 
 /// GET /login.
 pub(super) async fn show(
-    State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     Query(query): Query<SignInQuery>,
 ) -> Response {
     let next = local_path(&query.next);
@@ -83,8 +83,8 @@ fn shown(state: &AppState, email: &str, next: &str, error: &str) -> Response {
 
 /// POST /login.
 pub(super) async fn sign_in(
-    State(state): State<AppState>,
     client: Client,
+    MaybeSignedIn(state, _): MaybeSignedIn,
     headers: HeaderMap,
     SiteForm(form): SiteForm<SignInForm>,
 ) -> Result<Response, ApiError> {
@@ -125,7 +125,7 @@ fn refused(state: &AppState, email: &str, next: Option<String>, error: &str) -> 
 /// password or a second factor was changed meanwhile.
 /// Errors: the session could not be begun.
 pub(super) async fn enter(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     headers: &HeaderMap,
     client: &Client,

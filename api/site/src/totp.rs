@@ -4,7 +4,6 @@
 //! its user, and in the app.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
@@ -66,10 +65,7 @@ enum TotpAction {
 }
 
 /// GET /account/totp.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
-) -> Result<Response, ApiError> {
+pub(super) async fn show(SignedIn(state, session): SignedIn) -> Result<Response, ApiError> {
     let seed = match &session.user.totp {
         Some(_) => None,
         None => Some(Seed::draw(&mut SystemRandom)?),
@@ -131,9 +127,8 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
 
 /// POST /account/totp.
 pub(super) async fn change(
-    State(state): State<AppState>,
     client: Client,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
     SiteForm(form): SiteForm<TotpForm>,
 ) -> Result<Response, ApiError> {
     let is_on = session.user.totp.is_some();

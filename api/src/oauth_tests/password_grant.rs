@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
+use crate::test_world::by_switch;
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 
@@ -376,7 +377,8 @@ async fn almost_with(world: &World, given: &str) -> (String, Finishing) {
     let source = Source::App(AppId(Uuid::from_u128(APP)));
     let digest = token_digest(&token);
     let state = &world.bench.state;
-    let answered = answer(state, &digest, given, source, Beyond::Refused).await.unwrap();
+    let answered =
+        answer(&by_switch(state), &digest, given, source, Beyond::Refused).await.unwrap();
     let Answered::Done(finishing) = answered else { panic!("{answered:?}") };
     (token, finishing)
 }
@@ -396,7 +398,7 @@ async fn what_came_between_can_be_tried_again() {
     let (token, finishing) = almost(&world).await;
     let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap();
+    make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books").await.unwrap();
     drop(finishing);
     assert_eq!(world.answer(&token, ANSWER).await.status, 200);
 }
@@ -409,7 +411,9 @@ async fn no_token_is_made_for_a_password_that_is_another_by_now() {
     let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
     world.change("grace", set).await;
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
+    make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books")
+        .await
+        .unwrap_err();
     assert!(!world.opens(&token).await);
 }
 
@@ -453,7 +457,9 @@ async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
     let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
     let other = world.give_totp("grace").await;
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
+    make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books")
+        .await
+        .unwrap_err();
     assert!(!world.opens(&token).await);
 
     // A new sign-in succeeds.
@@ -475,7 +481,9 @@ async fn a_token_that_is_being_made_is_revoked_all_the_same() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(revoking.as_mut().poll(&mut context).is_pending(), "it waits for the token");
         let (state, digest) = (&world.bench.state, token_digest(&token));
-        make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap();
+        make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books")
+            .await
+            .unwrap();
         state.second_factors.finish(finishing);
         assert_eq!(revoking.await.status, 200);
         assert!(!world.opens(&token).await, "{by_company}");

@@ -20,7 +20,7 @@ mod reference;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -66,19 +66,15 @@ pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
     Router::new()
         .route(
             "/docs",
-            get(
-                async move |State(state): State<AppState>,
-                            MaybeSignedIn(session): MaybeSignedIn| {
-                    first.page("", (&state, session.as_ref()))
-                },
-            ),
+            get(async move |MaybeSignedIn(state, session): MaybeSignedIn| {
+                first.page("", (&state, session.as_ref()))
+            }),
         )
         .route(
             "/docs/{page}",
             get(
                 async move |Path(page): Path<String>,
-                            State(state): State<AppState>,
-                            MaybeSignedIn(session): MaybeSignedIn| {
+                            MaybeSignedIn(state, session): MaybeSignedIn| {
                     below.page(&page, (&state, session.as_ref()))
                 },
             ),

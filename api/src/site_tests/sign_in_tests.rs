@@ -20,7 +20,7 @@ use super::site_world::{
 };
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member};
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {
@@ -160,14 +160,17 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
 async fn add_member(bench: &Bench, email: &str) -> MemberId {
     let id = MemberId(Uuid::now_v7());
     let new = new_member(id, CompanyId(COMPANY), email);
-    bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::Member(MemberCommand::Create(new)))
+        .await
+        .unwrap();
     id
 }
 
 async fn deactivate(bench: &Bench, member: MemberId) {
     let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
     let command = AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), member, changes));
-    bench.state.carry_out(command).await.unwrap();
+    by_switch(&bench.state).carry_out(command).await.unwrap();
 }
 
 #[tokio::test]
@@ -202,8 +205,7 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
 
     let developer_of = Some(vec![CompanyId(COMPANY)]);
     let changes = UserChanges { developer_of, ..UserChanges::default() };
-    bench
-        .state
+    by_switch(&bench.state)
         .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
         .await
         .unwrap();
@@ -217,8 +219,7 @@ async fn who_leaves_between_the_steps_does_not_get_in() {
     let answer_hash = hash("difference").await.unwrap();
     let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
-    bench
-        .state
+    by_switch(&bench.state)
         .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
         .await
         .unwrap();
@@ -264,7 +265,7 @@ async fn an_app_is_told_nothing_of_people_who_have_not_signed_in() {
         requested: AccessScope::default(),
     };
     let id = app.id.0;
-    bench.state.carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
+    by_switch(&bench.state).carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
     for flaw in ["response_type=token", "response_type=code&scope=everything", "scope=admin"] {
         let asked = format!("/v1/oauth/authorize?client_id={id}&{flaw}");
         let mut stranger = Visitor::new(&bench);

@@ -25,6 +25,7 @@ use super::address_of;
 use super::parameters::Parameters;
 use super::password_grant;
 use super::reply::{ChallengeBody, TokenBody, reply};
+use crate::actor_state::ActorState;
 use crate::auth::find_caller;
 use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::throttle::{Beyond, Source};
@@ -98,6 +99,7 @@ async fn show(
 )]
 pub async fn answer_challenge(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
+    let state = state.for_request(request.extensions());
     let headers = request.headers().clone();
     let answered = async {
         let parameters = request.extract::<Parameters, _>().await?;
@@ -107,7 +109,7 @@ pub async fn answer_challenge(State(state): State<AppState>, request: Request) -
 }
 
 async fn answer(
-    state: &AppState,
+    state: &ActorState,
     headers: &HeaderMap,
     parameters: &Parameters,
     address: Option<IpAddr>,
@@ -172,7 +174,7 @@ fn granted(
 
 /// Makes the token, if the user may still let apps in.
 async fn finish(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     digest: [u8; 32],
     pending: &PendingToken,

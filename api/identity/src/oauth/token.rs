@@ -13,6 +13,7 @@ use super::address_of;
 use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
+use crate::actor_state::ActorState;
 use crate::auth::throttle::Source;
 use crate::state::AppState;
 
@@ -71,6 +72,7 @@ pub(crate) struct TokenRequest {
 )]
 pub async fn create_token(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
+    let state = state.for_request(request.extensions());
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
         give_token(&state, &app, &parameters).await
@@ -80,7 +82,7 @@ pub async fn create_token(State(state): State<AppState>, request: Request) -> Re
 
 /// Errors: the app's proof is not right.
 async fn give_token(
-    state: &AppState,
+    state: &ActorState,
     app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {

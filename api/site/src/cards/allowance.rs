@@ -107,7 +107,8 @@ pub(super) async fn save(
     }
     let company = &acting.company;
     let body = FormBody::of(typed.changed_allowance(&known, company.zone));
-    match change_allowance(&state, company, card.profile.allowance_id, body.fields()?).await {
+    match change_allowance(&acting.state, company, card.profile.allowance_id, body.fields()?).await
+    {
         Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?.below("allowance");

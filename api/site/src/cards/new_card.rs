@@ -66,5 +66,5 @@ async fn make(state: &AppState, acting: &Acting, fields: &CardFields) -> Result<
         read_view(state, acting, |view| holder_id(fields.typed.of("holder"), None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);
     find_meant(state, acting, &mut body).await?;
-    cards::make_card(state, acting.into(), FormBody::of(body).fields()?).await
+    cards::make_card(&acting.state, acting.into(), FormBody::of(body).fields()?).await
 }

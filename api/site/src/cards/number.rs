@@ -99,7 +99,7 @@ pub(super) async fn show(
     if let Some(refusal) = refusal(&acting, &card) {
         return Ok(refusal);
     }
-    if !is_password_of(&state, &acting.session.user, &client, &form.password).await? {
+    if !is_password_of(&acting.state, &acting.session.user, &client, &form.password).await? {
         let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
@@ -108,7 +108,7 @@ pub(super) async fn show(
     }
     let noted =
         AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
-    state.carry_out(noted).await?;
+    acting.state.carry_out(noted).await?;
     let content = NumberContent {
         face: Face::new(&card, &acting.company, state.now()),
         secret: CardSecret::open(&state, &card, &acting.company)?,

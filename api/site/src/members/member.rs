@@ -156,7 +156,9 @@ pub(super) async fn change(
     }
     let mut body = form.body();
     find_meant(&state, &acting, &mut body).await?;
-    match change_member(&state, (&acting).into(), member.id, FormBody::of(body).fields()?).await {
+    match change_member(&acting.state, (&acting).into(), member.id, FormBody::of(body).fields()?)
+        .await
+    {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),
         Err(error) => member_page(&state, &acting, &member, (Some(form), faults_of(error)?)).await,
     }

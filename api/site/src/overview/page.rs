@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::RequisitionStatus;
@@ -62,18 +61,17 @@ struct Own {
 
 /// GET /overview.
 pub(super) async fn show(
-    State(state): State<AppState>,
     Extension(overviews): Extension<Arc<LiveOverviews>>,
-    SignedIn(session): SignedIn,
+    SignedIn(state, session): SignedIn,
 ) -> Result<Response, ApiError> {
     let Some((company, member)) = session.current.clone() else {
         return Ok(Redirect::to(ACCOUNT_PATH).into_response());
     };
-    let acting = Acting { session, company, member };
+    let acting = Acting { state, session, company, member };
     if acting.may(Right::SeeCompany) {
-        company_page(&state, &acting, overviews.switch_figures(&state)).await
+        company_page(&acting.state, &acting, overviews.switch_figures(&acting.state)).await
     } else {
-        own_page(&state, &acting).await
+        own_page(&acting.state, &acting).await
     }
 }
 

@@ -20,7 +20,7 @@ mod shown;
 use std::net::IpAddr;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::header::{REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
@@ -33,6 +33,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::link_guesses::Tried;
 use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_identity::state::AppState;
@@ -66,7 +67,7 @@ async fn keep_to_itself(mut response: Response) -> Response {
 
 /// A visitor's view of a shared card.
 struct Viewing<'a> {
-    state: &'a AppState,
+    state: &'a ActorState,
     opened: &'a Opened,
     csrf: String,
     address: IpAddr,
@@ -93,9 +94,8 @@ struct ViewerForm {
 
 /// Shows the card, or asks for its passphrase. GET /s/{key}.
 async fn show(
-    State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -111,9 +111,8 @@ async fn show(
 
 /// Takes answers, or shows the number. POST /s/{key}.
 async fn act(
-    State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(session): MaybeSignedIn,
+    MaybeSignedIn(state, session): MaybeSignedIn,
     (Path(key), headers): (Path<String>, HeaderMap),
     SiteForm(form): SiteForm<ViewerForm>,
 ) -> Result<Response, ApiError> {

@@ -80,7 +80,7 @@ pub(super) async fn create(
         fields.fault("app", Flaw::not_found("app"));
     }
     let made = match fields.finish() {
-        Ok(()) => webhook_endpoints::create(&state, acting.company.id, given).await,
+        Ok(()) => webhook_endpoints::create(&acting.state, acting.company.id, given).await,
         Err(faults) => Err(ApiError::invalid(faults)),
     };
     match made {
