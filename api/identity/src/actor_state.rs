@@ -19,20 +19,23 @@ use cardswitch_notify::mail::news::tell;
 use cardswitch_notify::webhooks::is_concerned;
 
 use crate::idempotency::Claim;
+use crate::idempotency::claim::Fate;
 use crate::state::AppState;
 
-/// The state of the handlers with the actor of the changes that are made by it; cheap to clone.
+/// The state of the handlers with the actor of the changes that are made by it, and the claim of their
+/// request; cheap to clone.
 #[derive(Clone)]
 pub struct ActorState {
     state: AppState,
     note: AuditNote,
+    claim: Option<Arc<Claim>>,
 }
 
 impl AppState {
     /// The state for changes of the actor in the note.
     #[must_use]
     pub fn for_changes_of(&self, note: AuditNote) -> ActorState {
-        ActorState { state: self.clone(), note }
+        ActorState { state: self.clone(), note, claim: None }
     }
 
     /// The state for a request with these extensions, whose actor is still unknown: the switch, at
@@ -66,6 +69,12 @@ impl ActorState {
         Self { note, ..self.clone() }
     }
 
+    /// The same for a request with the claim of an idempotency key.
+    #[must_use]
+    pub fn with_claim(self, claim: Option<Arc<Claim>>) -> Self {
+        Self { claim, ..self }
+    }
+
     /// Makes a change like `carry_out`, if the answer shows nothing of it: late tables are not
     /// waited for.
     /// Errors: a refusal, an overloaded or stopped switch, or an unknown outcome.
@@ -80,15 +89,15 @@ impl ActorState {
     /// also holds the actor, and the claim of a request with an idempotency key.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
-        let claim = Claim::at_hand();
+        let claim = self.claim.as_ref().filter(|claim| claim.fate() != Fate::Made);
         let note = self.note.clone();
         let concerns_webhooks = is_concerned(&command);
-        let command = match &claim {
+        let command = match claim {
             Some(claim) => claim.beside(command, note),
             None => Command::Noted(Box::new(NotedCommand { note, change: command })),
         };
         let reply = self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)?;
-        if let Some(claim) = &claim {
+        if let Some(claim) = claim {
             claim.note(&reply);
         }
         match reply {
