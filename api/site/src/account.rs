@@ -130,7 +130,7 @@ fn shown(
         companies: companies_of(session),
         sessions: open.into_iter().map(|ticket| shown_session(session, ticket)).collect(),
     };
-    Ok(page(state, "Your account", Some(session), content))
+    Ok(page("Your account", content))
 }
 
 fn is_current(session: &Session, ticket: &Ticket) -> bool {

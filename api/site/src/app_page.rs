@@ -94,7 +94,7 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
     };
-    let page = frame::page(state, &app.name, Some(&acting.session), content);
+    let page = frame::page(&app.name, content);
     with_status(page, form.faults.status())
 }
 
@@ -169,7 +169,7 @@ pub(super) async fn replace_secret(
         shown: vec![("Client ID", id.to_string()), ("Secret", secret.text)],
         onward: format!("/apps/{id}"),
     };
-    Ok(shown.page(&state, "New secret", &acting.session))
+    Ok(shown.page("New secret"))
 }
 
 /// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
@@ -203,7 +203,7 @@ pub(super) async fn make_own_token(
         shown: vec![("Access token", secret.text)],
         onward: format!("/apps/{id}"),
     };
-    Ok(shown.page(&state, "New token", &acting.session))
+    Ok(shown.page("New token"))
 }
 
 fn own_token(

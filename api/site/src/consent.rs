@@ -155,7 +155,7 @@ fn consent_page(question: &Question) -> Result<Response, ApiError> {
         forbids: forbidden(request.scope),
         destination: place_of(&request.redirect_uri),
     };
-    Ok(small_page(state, "Allow access", Some(session), content))
+    Ok(small_page("Allow access", content))
 }
 
 /// Host and port of an address; of one without, its scheme.
@@ -205,6 +205,8 @@ mod tests {
     use axum::http::header::LOCATION;
 
     use super::*;
+    use crate::frame::framed;
+    use crate::visit::Visit;
 
     #[test]
     fn people_are_told_the_place_and_nothing_that_only_looks_like_it() {
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(told.status(), StatusCode::SEE_OTHER);
         assert_eq!(told.headers()[LOCATION], "https://books.example/cb");
         headers.insert(ORIGIN, HeaderValue::from_static("http://cards.example"));
-        let page = send_on(&headers, "<i>Books</i>", target);
+        let page = framed(send_on(&headers, "<i>Books</i>", target), &Visit::of_nobody());
         assert_eq!(page.status(), StatusCode::OK);
         let body = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();

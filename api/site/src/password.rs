@@ -54,7 +54,7 @@ pub(super) async fn show(SignedIn(state, session): SignedIn) -> Response {
 
 fn shown(state: &AppState, session: &Session, content: PasswordContent) -> Response {
     let (csrf, email) = (session.csrf(state), session.user.email.clone());
-    page(state, "Change your password", Some(session), PasswordContent { csrf, email, ..content })
+    page("Change your password", PasswordContent { csrf, email, ..content })
 }
 
 /// POST /account/password.

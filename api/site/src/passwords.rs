@@ -3,7 +3,10 @@
 //! The answer does not tell whether an address belongs to somebody: every address gets the same
 //! answer at once, and the work follows it.
 
+use std::sync::Arc;
+
 use askama::Template;
+use axum::Extension;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
@@ -33,11 +36,12 @@ use super::csrf::csrf_of;
 use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
-use super::frame::small_page;
+use super::frame::{plain_page, small_page};
 use super::fresh_id;
 use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
+use super::visit::Visit;
 
 /// How long a link to set a new password is good. Units: seconds.
 const LINK_S: i64 = 3600;
@@ -80,20 +84,23 @@ pub(super) struct SetForm {
 }
 
 /// GET /password/forgot.
-pub(super) async fn show_forgot(MaybeSignedIn(state, session): MaybeSignedIn) -> Response {
-    let content = ForgotContent { csrf: csrf_of(&state, session.as_ref()) };
-    small_page(&state, "Forgot your password?", session.as_ref(), content)
+pub(super) async fn show_forgot(
+    Extension(visit): Extension<Arc<Visit>>,
+    MaybeSignedIn(state, session): MaybeSignedIn,
+) -> Response {
+    let content = ForgotContent { csrf: csrf_of(&state, &visit, session.as_ref()) };
+    small_page("Forgot your password?", content)
 }
 
 /// Has a link sent. POST /password/forgot.
 pub(super) async fn forgot(
     ClientAddress(address): ClientAddress,
-    MaybeSignedIn(state, session): MaybeSignedIn,
+    MaybeSignedIn(state, _): MaybeSignedIn,
     SiteForm(form): SiteForm<ForgotForm>,
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
     state.throttle.admit_on_page(None, Source::Address(address)).await?.failed();
-    let response = small_page(&state, "Check your email", session.as_ref(), SentContent);
+    let response = small_page("Check your email", SentContent);
     if let Ok(place) = LINKS.try_acquire() {
         tokio::spawn(async move {
             let _place = place;
@@ -131,17 +138,19 @@ async fn send_link(state: &ActorState, email: &str, address: &str) -> Result<(),
 
 /// GET /password/set/{key}.
 pub(super) async fn show_set(
+    Extension(visit): Extension<Arc<Visit>>,
     MaybeSignedIn(state, session): MaybeSignedIn,
     Path(key): Path<String>,
 ) -> Result<Response, ApiError> {
     match find_link(&state, &key)? {
-        Some(link) => Ok(shown_set(&state, session.as_ref(), &link, "", "")),
+        Some(link) => Ok(shown_set(&state, (&visit, session.as_ref()), &link, ("", ""))),
         None => Ok(dead_link()),
     }
 }
 
 /// Sets the password. POST /password/set/{key}.
 pub(super) async fn set(
+    Extension(visit): Extension<Arc<Visit>>,
     client: Client,
     MaybeSignedIn(state, session): MaybeSignedIn,
     Path(key): Path<String>,
@@ -150,7 +159,7 @@ pub(super) async fn set(
     let Some(link) = find_link(&state, &key)? else { return Ok(dead_link()) };
     let refused = |password_error: &str, repeated_error: &str| {
         let mut response =
-            shown_set(&state, session.as_ref(), &link, password_error, repeated_error);
+            shown_set(&state, (&visit, session.as_ref()), &link, (password_error, repeated_error));
         *response.status_mut() = StatusCode::BAD_REQUEST;
         Ok(response)
     };
@@ -201,19 +210,18 @@ fn find_link(state: &AppState, key: &str) -> Result<Option<PasswordLink>, ApiErr
 
 fn shown_set(
     state: &AppState,
-    session: Option<&Session>,
+    (visit, session): (&Visit, Option<&Session>),
     link: &PasswordLink,
-    password_error: &str,
-    repeated_error: &str,
+    (password_error, repeated_error): (&str, &str),
 ) -> Response {
     let content = SetContent {
-        csrf: csrf_of(state, session),
+        csrf: csrf_of(state, visit, session),
         email: &link.user.email,
         is_invite: link.is_invite,
         password_error,
         repeated_error,
     };
-    small_page(state, "Set your password", None, content)
+    plain_page("Set your password", content)
 }
 
 /// The same whether it was used, has expired or never was.

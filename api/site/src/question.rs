@@ -64,7 +64,7 @@ pub(super) async fn show(SignedIn(state, session): SignedIn) -> Response {
 fn shown(state: &AppState, session: &Session, content: QuestionContent) -> Response {
     let is_set = session.user.security_question.is_some();
     let content = QuestionContent { csrf: session.csrf(state), is_set, ..content };
-    page(state, "Security question", Some(session), content)
+    page("Security question", content)
 }
 
 /// POST /account/question.

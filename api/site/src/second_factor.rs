@@ -4,7 +4,10 @@
 //! The cookie holds the secret of a conversation, which is no session: it opens nothing but the next
 //! question.
 
+use std::sync::Arc;
+
 use askama::Template;
+use axum::Extension;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -25,9 +28,10 @@ use super::csrf::csrf_of;
 use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
-use super::frame::small_page;
+use super::frame::plain_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
+use super::visit::Visit;
 
 /// The page on which questions are asked.
 pub(super) const FACTOR_PATH: &str = "/login/second-factor";
@@ -53,12 +57,13 @@ pub(super) struct FactorForm {
 
 /// GET /login/second-factor.
 pub(super) async fn show(
+    Extension(visit): Extension<Arc<Visit>>,
     MaybeSignedIn(state, session): MaybeSignedIn,
     headers: HeaderMap,
 ) -> Response {
     let digest = conversation_of(&state, &headers);
     match digest.and_then(|digest| state.second_factors.question(&digest, state.now())) {
-        Some(challenge) if session.is_none() => shown(&state, &challenge, ""),
+        Some(challenge) if session.is_none() => shown(&state, &visit, &challenge, ""),
         _ => Redirect::to("/login").into_response(),
     }
 }
@@ -72,17 +77,18 @@ fn conversation_of(state: &AppState, headers: &HeaderMap) -> Option<[u8; 32]> {
     matches!(purpose, Purpose::SignIn { .. }).then_some(digest)
 }
 
-fn shown(state: &AppState, challenge: &Challenge, error: &str) -> Response {
+fn shown(state: &AppState, visit: &Visit, challenge: &Challenge, error: &str) -> Response {
     let question = match challenge.factor {
         Factor::Totp => None,
         Factor::SecurityQuestion => Some(challenge.question.as_str()),
     };
-    let content = FactorContent { csrf: csrf_of(state, None), question, error };
-    small_page(state, "Verify it’s you", None, content)
+    let content = FactorContent { csrf: csrf_of(state, visit, None), question, error };
+    plain_page("Verify it’s you", content)
 }
 
 /// POST /login/second-factor.
 pub(super) async fn answer_question(
+    Extension(visit): Extension<Arc<Visit>>,
     client: Client,
     MaybeSignedIn(state, _): MaybeSignedIn,
     headers: HeaderMap,
@@ -97,7 +103,9 @@ pub(super) async fn answer_question(
     match answer(&state, &digest, &form.answer, source, Beyond::Waits).await? {
         Answered::Done(finishing) => finish(&state, &headers, &client, finishing).await,
         Answered::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
-        Answered::Wrong => Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked))),
+        Answered::Wrong => {
+            Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &visit, &asked)))
+        }
         Answered::Ended => Ok(over(&state)),
     }
 }
@@ -125,12 +133,12 @@ async fn finish(
     Ok(response)
 }
 
-fn wrong(state: &AppState, asked: &Challenge) -> Response {
+fn wrong(state: &AppState, visit: &Visit, asked: &Challenge) -> Response {
     let error = match asked.factor {
         Factor::Totp => WRONG_CODE,
         Factor::SecurityQuestion => WRONG_ANSWER,
     };
-    let mut response = shown(state, asked, error);
+    let mut response = shown(state, visit, asked, error);
     *response.status_mut() = StatusCode::UNAUTHORIZED;
     response
 }

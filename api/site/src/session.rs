@@ -130,8 +130,9 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
             Some(SessionLookup(session)) => session.as_deref().cloned(),
             None => {
                 let session = find_session(&parts.headers, state)?;
-                if let Some(session) = &session {
-                    note_visitor(session, state);
+                if let Some((visit, session)) = Visit::find(&parts.extensions).zip(session.as_ref())
+                {
+                    visit.note_visitor(session, state);
                 }
                 parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
                 session
@@ -142,13 +143,6 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
             None => stranger,
         };
         Ok(Self(visitor, session))
-    }
-}
-
-/// Has the page of a failure keep the visitor's links.
-pub(super) fn note_visitor(session: &Session, state: &AppState) {
-    if let Some(visit) = Visit::at_hand() {
-        visit.note_visitor(session, state);
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) async fn list_tokens(
         tokens,
         pager,
     };
-    Ok(frame::page(&state, "Access tokens", Some(&acting.session), content))
+    Ok(frame::page("Access tokens", content))
 }
 
 fn token_row(

@@ -85,7 +85,7 @@ fn shown(
         code_error,
         password_error,
     };
-    Ok(page(state, "Authenticator app", Some(session), content))
+    Ok(page("Authenticator app", content))
 }
 
 fn enrolment(state: &AppState, session: &Session, seed: &Seed) -> Result<Enrolment, ApiError> {

@@ -29,7 +29,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
 use cardswitch_site::frame::{self, Markup, WayOn, Ways};
-use cardswitch_site::session::{MaybeSignedIn, Session};
+use cardswitch_site::session::MaybeSignedIn;
 use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 use serde_json::Value;
@@ -63,22 +63,10 @@ pub fn document_routes(published: &Arc<Published>) -> Router<AppState> {
 /// The routes of the documentation's pages, in the frame of the site.
 pub fn documentation_routes(published: &Arc<Published>) -> Router<AppState> {
     let (first, below) = (Arc::clone(published), Arc::clone(published));
-    Router::new()
-        .route(
-            "/docs",
-            get(async move |MaybeSignedIn(state, session): MaybeSignedIn| {
-                first.page("", (&state, session.as_ref()))
-            }),
-        )
-        .route(
-            "/docs/{page}",
-            get(
-                async move |Path(page): Path<String>,
-                            MaybeSignedIn(state, session): MaybeSignedIn| {
-                    below.page(&page, (&state, session.as_ref()))
-                },
-            ),
-        )
+    Router::new().route("/docs", get(async move |_: MaybeSignedIn| first.page(""))).route(
+        "/docs/{page}",
+        get(async move |Path(page): Path<String>, _: MaybeSignedIn| below.page(&page)),
+    )
 }
 
 /// The published documentation, made when it is first asked for.
@@ -118,11 +106,7 @@ impl Published {
 
     /// A page in the frame of the site.
     /// Errors: there is no such page.
-    fn page(
-        &self,
-        slug: &str,
-        (state, session): (&AppState, Option<&Session>),
-    ) -> Result<Response, ApiError> {
+    fn page(&self, slug: &str) -> Result<Response, ApiError> {
         let pages = &self.documentation().pages;
         let page = pages.iter().find(|page| page.slug == slug).ok_or_else(ApiError::not_found)?;
         let mut groups: Vec<Ways> = Vec::new();
@@ -138,7 +122,7 @@ impl Published {
             }
         }
         let title = format!("{} · API", page.title);
-        Ok(frame::reading_page(state, (&title, session), groups, Markup(page.html.clone())))
+        Ok(frame::reading_page(&title, groups, Markup(page.html.clone())))
     }
 }
 

@@ -88,7 +88,7 @@ async fn allowance_page(
         let form = CardForm::new(typed.or(least).unwrap_or(known), faults, view)?;
         Ok(AllowanceContent { csrf, seen, face, form, may_reset, allowing })
     });
-    let page = frame::page(state, "Budget and limits", Some(&acting.session), content.await?);
+    let page = frame::page("Budget and limits", content.await?);
     Ok(with_status(page, status))
 }
 

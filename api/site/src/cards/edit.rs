@@ -56,7 +56,7 @@ async fn edit_page(
         let form = CardForm::new(typed.unwrap_or(known), faults, view)?;
         Ok(EditContent { csrf, seen, face: Face::new(card, view.company, view.now), form })
     });
-    let page = frame::page(state, "Edit the card", Some(&acting.session), content.await?);
+    let page = frame::page("Edit the card", content.await?);
     Ok(with_status(page, status))
 }
 

@@ -149,7 +149,7 @@ fn link_page(
         fields,
         faults,
     };
-    with_status(frame::page(state, "Share card", Some(&acting.session), content), faults.status())
+    with_status(frame::page("Share card", content), faults.status())
 }
 
 /// POST /cards/{id}/links/new.

@@ -69,7 +69,7 @@ fn ask_page(state: &AppState, acting: &Acting, card: &CardRow, error: &'static s
         face: Face::new(card, &acting.company, state.now()),
         error,
     };
-    frame::page(state, "Show card details", Some(&acting.session), content)
+    frame::page("Show card details", content)
 }
 
 /// The page for a visitor who may not see the number.
@@ -113,6 +113,5 @@ pub(super) async fn show(
         face: Face::new(&card, &acting.company, state.now()),
         secret: CardSecret::open(&state, &card, &acting.company)?,
     };
-    let session = &acting.session;
-    Ok(frame::page_with_scripts(&state, "Card number", session, &[&*COPY], content))
+    Ok(frame::page_with_scripts("Card number", &[&*COPY], content))
 }

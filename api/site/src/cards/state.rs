@@ -132,7 +132,7 @@ async fn close_page(
         held: if held.is_positive() { money(held, company.currency) } else { String::new() },
         alert,
     };
-    Ok(frame::page(state, "Close the card", Some(&acting.session), content))
+    Ok(frame::page("Close the card", content))
 }
 
 /// POST /cards/{id}/close.

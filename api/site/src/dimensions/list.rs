@@ -83,7 +83,7 @@ async fn list_page(
         fields,
         faults,
     };
-    let page = frame::page(state, words.plural, Some(&acting.session), content);
+    let page = frame::page(words.plural, content);
     Ok(with_status(page, faults.status()))
 }
 

@@ -178,7 +178,7 @@ fn dimension_page(
         carried: found.carried,
         delete_alert: shown.delete_alert,
     };
-    let page = frame::page(state, &branch.dimension.name, Some(&acting.session), content);
+    let page = frame::page(&branch.dimension.name, content);
     with_status(page, shown.faults.status())
 }
 

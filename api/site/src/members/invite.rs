@@ -51,7 +51,7 @@ async fn new_page(
         roles: form.roles(None),
         dimensions,
     };
-    let page = frame::page(state, "Invite a member", Some(&acting.session), content);
+    let page = frame::page("Invite a member", content);
     Ok(with_status(page, faults.status()))
 }
 

@@ -127,7 +127,7 @@ fn leave_page(
         alert: faults.alert().to_owned(),
         effects,
     };
-    with_status(frame::page(state, &title, Some(&acting.session), content), faults.status())
+    with_status(frame::page(&title, content), faults.status())
 }
 
 /// POST /members/{id}/deactivate.

@@ -112,7 +112,7 @@ pub(super) async fn member_page(
         dimensions,
         cards,
     };
-    Ok(with_status(frame::page(state, &title, Some(&acting.session), content), faults.status()))
+    Ok(with_status(frame::page(&title, content), faults.status()))
 }
 
 fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {

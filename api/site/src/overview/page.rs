@@ -96,7 +96,7 @@ async fn company_page(
         own,
     };
     let extras = [&*PLOT_STYLE, &*PLOT, &*OVERVIEW];
-    Ok(frame::page_with_scripts(state, "Overview", &acting.session, &extras, content))
+    Ok(frame::page_with_scripts("Overview", &extras, content))
 }
 
 async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiError> {
@@ -112,7 +112,7 @@ async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiErro
     });
     let (purchases, own) = read.await?;
     let content = OwnContent { company: &acting.company.name, purchases, own };
-    Ok(frame::page(state, "Overview", Some(&acting.session), content))
+    Ok(frame::page("Overview", content))
 }
 
 fn own(acting: &Acting, view: &View<'_>) -> Result<Own, StoreError> {

@@ -70,7 +70,7 @@ async fn new_page(
         members,
         dimensions,
     };
-    let page = frame::page(state, "Request a purchase", Some(&acting.session), content);
+    let page = frame::page("Request a purchase", content);
     Ok(with_status(page, faults.status()))
 }
 

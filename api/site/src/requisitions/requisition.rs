@@ -160,7 +160,7 @@ pub(super) async fn requisition_page(
         facts,
     };
     let title = format!("Requisition: {}", requisition.description);
-    Ok(frame::page(state, &title, Some(&acting.session), content))
+    Ok(frame::page(&title, content))
 }
 
 fn facts_of(

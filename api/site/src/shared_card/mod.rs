@@ -18,7 +18,9 @@ mod passphrase;
 mod shown;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use axum::Extension;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::header::{REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
@@ -46,6 +48,7 @@ use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
+use super::visit::Visit;
 
 const WRONG: &str = "Incorrect answers. Check them and try again.";
 const PASSED: &str = "Timed out. Please answer again.";
@@ -94,13 +97,14 @@ struct ViewerForm {
 
 /// Shows the card, or asks for its passphrase. GET /s/{key}.
 async fn show(
+    Extension(visit): Extension<Arc<Visit>>,
     ClientAddress(address): ClientAddress,
     MaybeSignedIn(state, session): MaybeSignedIn,
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
-    let csrf = csrf_of(&state, session.as_ref());
+    let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = Viewing { state: &state, opened: &opened, csrf, address };
     if !opened.is_open_to(&state, &headers) {
         return Ok(ask_page(&viewing, ""));
@@ -111,13 +115,14 @@ async fn show(
 
 /// Takes answers, or shows the number. POST /s/{key}.
 async fn act(
+    Extension(visit): Extension<Arc<Visit>>,
     ClientAddress(address): ClientAddress,
     MaybeSignedIn(state, session): MaybeSignedIn,
     (Path(key), headers): (Path<String>, HeaderMap),
     SiteForm(form): SiteForm<ViewerForm>,
 ) -> Result<Response, ApiError> {
     let Some(opened) = Opened::find(&state, &key, address).await? else { return Ok(gone()) };
-    let csrf = csrf_of(&state, session.as_ref());
+    let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = Viewing { state: &state, opened: &opened, csrf, address };
     match form.action {
         Action::Open => viewing.judge(&form.answer).await,

@@ -166,7 +166,7 @@ async fn endpoint_page(
         since_error: said.since_error,
         delete_error: said.delete_error,
     };
-    let page = frame::page(state, title, Some(&acting.session), content);
+    let page = frame::page(title, content);
     Ok(with_status(page, said.faults.status()))
 }
 
@@ -274,7 +274,7 @@ pub(super) async fn rotate(
         shown: vec![("Signing secret", secret.text())],
         onward: format!("/webhooks/{id}"),
     };
-    Ok(shown.page(&state, "New signing secret", &acting.session))
+    Ok(shown.page("New signing secret"))
 }
 
 /// The form of `POST /webhooks/{id}/recover`.
