@@ -78,6 +78,7 @@ impl TestSwitch {
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             callers: Arc::default(),
+            passwords: Arc::default(),
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
@@ -96,6 +97,13 @@ impl TestSwitch {
 /// The state for changes that no caller asks for.
 pub(crate) fn by_switch(state: &AppState) -> ActorState {
     state.for_changes_of(AuditNote { actor: Actor::Switch, address: None })
+}
+
+/// The result of `work`, and the number of passwords that were verified meanwhile.
+pub(crate) async fn verifications<T>(state: &AppState, work: impl Future<Output = T>) -> (T, u64) {
+    let before = state.passwords.begun();
+    let done = work.await;
+    (done, state.passwords.begun() - before)
 }
 
 /// A switch as it is served.

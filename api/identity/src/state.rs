@@ -17,6 +17,7 @@ use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_wire::urls::Urls;
 
 use crate::auth::callers::Callers;
+use crate::auth::passwords::PasswordCheck;
 use crate::auth::second_factor::SecondFactors;
 use crate::auth::throttle::Throttle;
 use crate::receipts::ReceiptFiles;
@@ -36,6 +37,8 @@ pub struct AppState {
     pub receipts: Arc<ReceiptFiles>,
     /// The holders of recently seen tokens.
     pub callers: Arc<Callers>,
+    /// The check of passwords.
+    pub passwords: Arc<PasswordCheck>,
     /// The delays for guesses.
     pub throttle: Arc<Throttle>,
     /// The questions to users after their passwords.

@@ -11,7 +11,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::user::{SignInProof, User, UserChanges, UserCommand};
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::failures::note_failure;
-use cardswitch_identity::auth::passwords::{check_new, hash, verify};
+use cardswitch_identity::auth::passwords::{check_new, hash};
 use cardswitch_identity::auth::throttle::Account;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
@@ -128,7 +128,7 @@ pub(super) async fn is_password_of(
     let account = Account::Password(&user.email);
     let source = client.source(state, Some(user));
     let attempt = state.throttle.admit_on_page(Some(account), source).await?;
-    let fits = verify(user.password_hash.clone(), password).await?;
+    let fits = state.passwords.verify(user.password_hash.clone(), password).await?;
     if fits {
         attempt.succeeded();
     } else {

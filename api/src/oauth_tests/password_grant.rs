@@ -10,7 +10,6 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberR
 use cardswitch_engine::directory::user::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_identity::auth::passwords;
-use cardswitch_identity::auth::passwords::counted::{so_far, verifications};
 use cardswitch_identity::auth::second_factor::{
     Answered, CONVERSATION, Finishing, Purpose, answer,
 };
@@ -23,7 +22,7 @@ use uuid::Uuid;
 
 use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
-use crate::test_world::by_switch;
+use crate::test_world::{by_switch, verifications};
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 
@@ -325,11 +324,13 @@ async fn one_password_is_verified_whoever_it_is() {
         // Whose members do not take part cannot log in.
         ("anna", PASSWORD),
     ] {
-        let (told, verified) = verifications(world.sign_in(&email_of(name), password)).await;
+        let (told, verified) =
+            verifications(&world.bench.state, world.sign_in(&email_of(name), password)).await;
         assert_eq!((told.status, &told.body), (wrong.status, &wrong.body), "{name}");
         assert_eq!(verified, 1, "{name}");
     }
-    let (told, verified) = verifications(world.sign_in(&email_of("grace"), PASSWORD)).await;
+    let (told, verified) =
+        verifications(&world.bench.state, world.sign_in(&email_of("grace"), PASSWORD)).await;
     assert_eq!((told.status, verified), (201, 1));
 }
 
@@ -424,9 +425,11 @@ async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
     let world = World::new().await;
     let email = email_of("grace");
     // The password is compared while codes are set up.
-    let (seed, verified) = verifications(async {
+    let state = &world.bench.state;
+    let (seed, verified) = verifications(state, async {
+        let before = state.passwords.begun();
         let mut signing_in = Box::pin(world.sign_in(&email, PASSWORD));
-        while so_far() == 0 {
+        while state.passwords.begun() == before {
             let mut context = Context::from_waker(Waker::noop());
             assert!(signing_in.as_mut().poll(&mut context).is_pending(), "it is not compared yet");
             tokio::task::yield_now().await;

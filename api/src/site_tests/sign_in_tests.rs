@@ -9,7 +9,6 @@ use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_identity::auth::passwords::counted::verifications;
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::throttle::Source;
 use uuid::Uuid;
@@ -20,7 +19,7 @@ use super::site_world::{
 };
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY};
-use crate::test_world::{by_switch, new_member};
+use crate::test_world::{by_switch, new_member, verifications};
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {
@@ -193,7 +192,7 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
         visitor.get("/login").await;
         let csrf = visitor.get("/login").await.csrf().unwrap();
         let fields = [("email", email), ("password", password)];
-        let (page, verified) = verifications(visitor.post("/login", &fields)).await;
+        let (page, verified) = verifications(&bench.state, visitor.post("/login", &fields)).await;
         let page = page.expect(401);
         assert_eq!((verified, visitor.session()), (1, None), "{email}");
         // The place of the caret follows from whether an address was typed, which its typist knows.
@@ -239,14 +238,16 @@ async fn one_password_is_verified_whatever_is_asked() {
     for (old, status) in [("wrong", 400), (PASSWORD, 303)] {
         visitor.get("/account/password").await;
         let fields = [("old", old), ("password", NEW_PASSWORD), ("repeated", NEW_PASSWORD)];
-        let (page, verified) = verifications(visitor.post("/account/password", &fields)).await;
+        let (page, verified) =
+            verifications(&bench.state, visitor.post("/account/password", &fields)).await;
         page.expect(status);
         assert_eq!(verified, 1, "{old}");
     }
     for email in [EMAIL, "nobody@example.com"] {
         let asked = [("email", email)];
         let mut visitor = Visitor::new(&bench);
-        let (page, verified) = verifications(visitor.fill("/password/forgot", &asked)).await;
+        let (page, verified) =
+            verifications(&bench.state, visitor.fill("/password/forgot", &asked)).await;
         page.expect(200);
         assert_eq!(verified, 0, "{email}");
     }

@@ -10,7 +10,6 @@ use cardswitch_engine::directory::user::{ProvenPassword, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 
 use super::super::failures::note_failure;
-use super::super::passwords;
 use super::super::throttle::{Account, Beyond, Source, TooMany};
 use super::super::totp::Seed;
 use super::{Answered, Conversation, Factor, Finishing, LINE_RETRY_AFTER_S};
@@ -111,7 +110,7 @@ async fn is_right(
         Factor::Totp => uses_step(state, user, given).await,
         Factor::SecurityQuestion => {
             let hash = user.security_question.as_ref().map(|asked| asked.answer_hash.clone());
-            Ok(passwords::verify(hash, &normal_answer(given)).await?)
+            Ok(state.passwords.verify(hash, &normal_answer(given)).await?)
         }
     }
 }
