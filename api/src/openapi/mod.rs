@@ -13,9 +13,14 @@
 //! | `reference` | the document as pages to read |
 
 mod alternatives;
+mod components;
 mod example;
+mod failures;
 mod finish;
+mod formats;
+mod operation_parts;
 mod reference;
+mod schemas;
 
 use std::sync::{Arc, OnceLock};
 
