@@ -38,12 +38,11 @@ impl AppState {
         ActorState { state: self.clone(), note, claim: None }
     }
 
-    /// The state for a request with these extensions, whose actor is still unknown: the switch, at
-    /// the client's address. `ActorState::as_actor` names the actor once it has proven itself.
+    /// The state for a request with these extensions. Until a client has proven itself, the actor is
+    /// the switch; then `ActorState::as_actor` names it.
     #[must_use]
-    pub fn for_request(&self, extensions: &Extensions) -> ActorState {
-        let address = ClientAddress::of(extensions);
-        self.for_changes_of(AuditNote { actor: Actor::Switch, address })
+    pub fn for_request(&self, extensions: &Extensions, actor: Actor) -> ActorState {
+        self.for_changes_of(AuditNote { actor, address: ClientAddress::of(extensions) })
     }
 }
 
@@ -65,8 +64,9 @@ impl ActorState {
     /// The same in the hands of another actor, at the same address.
     #[must_use]
     pub fn as_actor(&self, actor: Actor) -> Self {
-        let note = AuditNote { actor, ..self.note.clone() };
-        Self { note, ..self.clone() }
+        let mut other = self.clone();
+        other.note.actor = actor;
+        other
     }
 
     /// The same for a request with the claim of an idempotency key.

@@ -125,7 +125,6 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let stranger = state.for_request(&parts.extensions);
         let session = match parts.extensions.get() {
             Some(SessionLookup(session)) => session.as_deref().cloned(),
             None => {
@@ -138,11 +137,8 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
                 session
             }
         };
-        let visitor = match &session {
-            Some(session) => stranger.as_actor(session.actor()),
-            None => stranger,
-        };
-        Ok(Self(visitor, session))
+        let actor = session.as_ref().map_or(Actor::Switch, Session::actor);
+        Ok(Self(state.for_request(&parts.extensions, actor), session))
     }
 }
 

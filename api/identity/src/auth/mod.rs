@@ -198,7 +198,7 @@ impl FromRequestParts<AppState> for Call {
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let caller = Caller::from_request_parts(parts, state).await?;
-        let state = state.for_request(&parts.extensions).as_actor(caller.actor());
+        let state = state.for_request(&parts.extensions, caller.actor());
         Ok(Self(state.with_claim(parts.extensions.get().cloned()), caller))
     }
 }

@@ -18,6 +18,7 @@ use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::user::ProvenPassword;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_secrets::token_digest;
 use serde::Serialize;
 
@@ -99,7 +100,7 @@ async fn show(
 )]
 pub async fn answer_challenge(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
-    let state = state.for_request(request.extensions());
+    let state = state.for_request(request.extensions(), Actor::Switch);
     let headers = request.headers().clone();
     let answered = async {
         let parameters = request.extract::<Parameters, _>().await?;

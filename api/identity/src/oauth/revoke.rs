@@ -73,7 +73,7 @@ enum Named {
 )]
 pub async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
-    let state = state.for_request(request.extensions());
+    let state = state.for_request(request.extensions(), Actor::Switch);
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
         revoke(&state, &app, &parameters).await?;

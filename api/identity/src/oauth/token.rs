@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::app::App;
+use cardswitch_engine::domain::audit::Actor;
 
 use super::address_of;
 use super::parameters::Parameters;
@@ -72,7 +73,7 @@ pub(crate) struct TokenRequest {
 )]
 pub async fn create_token(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
-    let state = state.for_request(request.extensions());
+    let state = state.for_request(request.extensions(), Actor::Switch);
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
         give_token(&state, &app, &parameters).await
