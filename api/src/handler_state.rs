@@ -110,6 +110,7 @@ fn state_of(
         }),
         receipts,
         callers: Arc::default(),
+        passwords: Arc::default(),
         throttle: Arc::default(),
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),

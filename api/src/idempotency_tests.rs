@@ -29,8 +29,8 @@ use cardswitch_engine::domain::ids::{
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyCode;
-use cardswitch_identity::auth::check_access;
-use cardswitch_identity::idempotency::claim::{CLAIM, Fate};
+use cardswitch_identity::auth::{Call, check_access};
+use cardswitch_identity::idempotency::claim::Fate;
 use cardswitch_identity::idempotency::sealed_answer::IDEMPOTENT_REPLAYED;
 use cardswitch_identity::idempotency::{Claim, once_per_key};
 use cardswitch_identity::state::AppState;
@@ -41,7 +41,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::router;
-use crate::test_world::{TestSwitch, access_token, company, new_member};
+use crate::test_world::{TestSwitch, access_token, by_switch, company, new_member};
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
@@ -280,16 +280,17 @@ async fn change_without_answer(
     command: AdminCommand,
 ) -> Result<(), WriteError> {
     let (claim, _) = claim_of(bench, request).await;
-    CLAIM.scope(claim, bench.state.carry_out(command)).await
+    by_switch(&bench.state).with_claim(Some(claim)).carry_out(command).await
 }
 
 /// Answers as a request's handler does, but keeps nothing of the answer: as if the process died.
 async fn answer_unkept(bench: &Bench, request: Request) -> ClientAnswer {
-    let (claim, request) = claim_of(bench, request).await;
+    let (claim, mut request) = claim_of(bench, request).await;
+    request.extensions_mut().insert(claim);
     let checked = middleware::from_fn_with_state(bench.state.clone(), check_access);
     let handlers = router::v1_routes().route_layer(checked).with_state(bench.state.clone());
     let handlers = router::finish(handlers, async || ApiError::not_found());
-    CLAIM.scope(claim, told(&handlers, request)).await
+    told(&handlers, request).await
 }
 
 #[tokio::test]
@@ -414,17 +415,14 @@ async fn several_that_were_made_are_shown_in_one_list() {
 #[tokio::test]
 async fn a_claim_rides_beside_the_command_that_succeeds() {
     let bench = Bench::new().await;
-    bench.state.carry_out(member(7, "a@example.com")).await.unwrap();
+    by_switch(&bench.state).carry_out(member(7, "a@example.com")).await.unwrap();
     let post = request("admin", "POST", "/v1/members", "one", &Value::Null);
     let claim = Arc::new(Claim::new([1; 32], [2; 32], &post));
-    let state = &bench.state;
-    let handler = async {
-        assert!(state.carry_out(member(7, "b@example.com")).await.is_err(), "the id is taken");
-        assert!(state.carry_out(member(8, "a@example.com")).await.is_err(), "the address is");
-        state.carry_out(member(9, "c@example.com")).await.unwrap();
-        state.carry_out(member(10, "d@example.com")).await.unwrap();
-    };
-    CLAIM.scope(Arc::clone(&claim), handler).await;
+    let state = by_switch(&bench.state).with_claim(Some(Arc::clone(&claim)));
+    assert!(state.carry_out(member(7, "b@example.com")).await.is_err(), "the id is taken");
+    assert!(state.carry_out(member(8, "a@example.com")).await.is_err(), "the address is");
+    state.carry_out(member(9, "c@example.com")).await.unwrap();
+    state.carry_out(member(10, "d@example.com")).await.unwrap();
     assert_eq!(claim.fate(), Fate::Made);
     let row = state.switch.read(|snapshot| snapshot.keyed_answer(&[1; 32])).await.unwrap();
     let row = row.unwrap();
@@ -499,9 +497,9 @@ async fn a_repeat_counts_once_however_much_it_shows() {
 #[tokio::test]
 async fn a_handler_that_panics_after_its_change_is_not_called_again() {
     let bench = Bench::new().await;
-    let (state, calls) = (bench.state.clone(), Arc::new(AtomicU32::new(0)));
+    let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
-    let handler = move || async move {
+    let handler = async move |Call(state, _): Call| {
         counted.fetch_add(1, Ordering::SeqCst);
         state.carry_out(member(7, "a@example.com")).await.unwrap();
         panic!("after the change");

@@ -12,11 +12,12 @@ use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::state::AppState;
 
 use crate::bench::{Bench, COMPANY};
+use crate::test_world::by_switch;
 
 async fn revoke(state: &AppState, access: &cardswitch_identity::auth::Caller) {
     let revoked =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(CompanyId(COMPANY), access.token));
-    state.carry_out(revoked).await.unwrap();
+    by_switch(state).carry_out(revoked).await.unwrap();
 }
 
 fn reader(state: &AppState) -> cardswitch_identity::auth::Caller {
@@ -65,7 +66,7 @@ async fn tables_are_looked_at_when_rights_may_have_changed_and_not_for_anything_
     });
     for key in 0..20 {
         assert!(access.is_open());
-        state.carry_out(AdminCommand::SetNetworkKey([key; 32])).await.unwrap();
+        by_switch(state).carry_out(AdminCommand::SetNetworkKey([key; 32])).await.unwrap();
     }
     assert_eq!(looked.load(Ordering::Relaxed), 1);
     revoke(state, &reader(state)).await;

@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 
 use crate::bench::Bench;
+use crate::test_world::by_switch;
 
 #[tokio::test]
 async fn a_body_breaks_off_where_access_ends_while_it_is_waited_for() {
@@ -29,7 +30,7 @@ async fn a_body_breaks_off_where_access_ends_while_it_is_waited_for() {
     tokio::task::yield_now().await;
     let revoked =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));
-    state.carry_out(revoked).await.unwrap();
+    by_switch(state).carry_out(revoked).await.unwrap();
     send.send("two").await.unwrap();
     assert!(reading.await.unwrap().unwrap().is_err());
     assert!(has_ended.load(Ordering::Acquire));

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::*;
 use crate::opening::{UnusedKey, settle_keys};
 use crate::pan_rotation::{Pace, PanRotation};
-use crate::test_world::{TestSwitch, access_token, company, token_id};
+use crate::test_world::{TestSwitch, access_token, by_switch, company, token_id};
 
 /// A switch that leads with one card under generation 0, and the keys of a node that follows it closely.
 struct World {
@@ -87,7 +87,7 @@ impl World {
     /// Has the engine forget older keys, and breaks off before the file.
     async fn forget_by_half(&self, newest: u32) {
         let forget = PanKeyCommand::Forget(PanGeneration(newest));
-        self.leader.state.carry_out(AdminCommand::PanKey(forget)).await.unwrap();
+        by_switch(&self.leader.state).carry_out(AdminCommand::PanKey(forget)).await.unwrap();
         self.rotation.report().await.unwrap();
     }
 }

@@ -10,7 +10,6 @@ use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::{Extension, Router};
-use cardswitch_edge::actor::from_somewhere;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::min_seq::read_as_asked;
 use cardswitch_edge::operation::routes_of;
@@ -61,16 +60,13 @@ pub fn whole(served: RouterParts) -> Router {
     let published = Arc::new(PublishedDocuments::new(state.urls()));
     let documents = document_routes(&published).layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
-    let v1 = v1
-        .merge(oauth_routes().merge(routes_of(open())).layer(middleware::from_fn(from_somewhere)));
+    let v1 = v1.merge(oauth_routes().merge(routes_of(open())));
     let others = network_routes()
         .with_state(state.network_door())
         .merge(documents)
         .merge(scim_routes(&state));
-    // A page finds out its visitor by itself; the address is known before.
     let site = site_routes(&state, documentation_routes(&published));
     let site = site.layer(Extension(overviews)).layer(Extension(peers));
-    let site = site.layer(middleware::from_fn(from_somewhere));
     let unknown = state.clone();
     finish(v1.merge(others).merge(site).with_state(state), async move |request| {
         unknown_path(unknown, request).await

@@ -7,6 +7,7 @@ use cardswitch_identity::auth::find_caller;
 use cardswitch_statements::{GuardedWriter, StatementError, StatementWriter};
 
 use crate::bench::Bench;
+use crate::test_world::by_switch;
 
 /// A statement without an end.
 struct EndlessStatement;
@@ -27,6 +28,6 @@ async fn a_statement_breaks_off_where_access_ends() {
     assert!(matches!(writer.next_piece(), Ok(Some(_))));
     let revoked =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));
-    state.carry_out(revoked).await.unwrap();
+    by_switch(state).carry_out(revoked).await.unwrap();
     assert!(matches!(writer.next_piece(), Err(StatementError::AccessEnded)));
 }

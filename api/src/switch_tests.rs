@@ -10,6 +10,7 @@ use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
 
 use crate::bench::{Bench, COMPANY};
+use crate::test_world::by_switch;
 
 #[tokio::test]
 async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
@@ -21,7 +22,7 @@ async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
         async move { switch.events_beyond(known).await }
     });
     for key in 1..20 {
-        state.carry_out(AdminCommand::SetNetworkKey([key; 32])).await.unwrap();
+        by_switch(state).carry_out(AdminCommand::SetNetworkKey([key; 32])).await.unwrap();
         tokio::task::yield_now().await;
     }
     assert!(!waiting.is_finished(), "no transaction was made or changed");
@@ -29,7 +30,7 @@ async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
     let id = state.switch.read(opening).await.unwrap().unwrap().record.id;
     let note = TagChanges { note: Some("ours".parse().unwrap()), ..TagChanges::default() };
     let tagged = AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(COMPANY), id, note));
-    state.carry_out(tagged).await.unwrap();
+    by_switch(state).carry_out(tagged).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));
 }
 

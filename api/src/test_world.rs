@@ -13,6 +13,7 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberRole, NewMember};
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -20,6 +21,7 @@ use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::receipts::ReceiptFiles;
 use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_notify::mail::Outbox;
@@ -76,6 +78,7 @@ impl TestSwitch {
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             callers: Arc::default(),
+            passwords: Arc::default(),
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
@@ -83,12 +86,24 @@ impl TestSwitch {
             token_rate: Arc::default(),
         };
         for command in commands {
-            state.carry_out(command).await.unwrap();
+            by_switch(&state).carry_out(command).await.unwrap();
         }
         let served = served(state.clone());
         let overviews = Arc::clone(&served.overviews);
         Self { routes: router::whole(served), state, overviews, directory }
     }
+}
+
+/// The state for changes that no caller asks for.
+pub(crate) fn by_switch(state: &AppState) -> ActorState {
+    state.for_changes_of(AuditNote { actor: Actor::Switch, address: None })
+}
+
+/// The result of `work`, and the number of passwords that were verified meanwhile.
+pub(crate) async fn verifications<T>(state: &AppState, work: impl Future<Output = T>) -> (T, u64) {
+    let before = state.passwords.begun();
+    let done = work.await;
+    (done, state.passwords.begun() - before)
 }
 
 /// A switch as it is served.

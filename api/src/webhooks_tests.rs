@@ -31,6 +31,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::test_world::by_switch;
 
 const APP: AppId = AppId(Uuid::from_u128(70));
 
@@ -68,7 +69,7 @@ async fn touch(bench: &Bench, company: Uuid, note: &str) {
     let changes = TagChanges { note: Some(note.parse().unwrap()), ..TagChanges::default() };
     let tagged =
         AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(company), id, changes));
-    bench.state.carry_out(tagged).await.unwrap();
+    by_switch(&bench.state).carry_out(tagged).await.unwrap();
 }
 
 async fn let_in(bench: &Bench, company: Uuid) {
@@ -85,8 +86,7 @@ async fn let_in(bench: &Bench, company: Uuid) {
         origin: TokenOrigin::Code,
         label: "Books".parse().unwrap(),
     };
-    bench
-        .state
+    by_switch(&bench.state)
         .carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
         .await
         .unwrap();
@@ -108,7 +108,7 @@ async fn make_app(bench: &Bench) {
         redirect_urls: vec!["https://books.example.com/back".to_owned()],
         requested: AccessScope::default(),
     };
-    bench.state.carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
+    by_switch(&bench.state).carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     bench.advance("2026-03-04T20:01:00Z");
     let (address, mut gets) = receiver().await;
     let given = GivenEndpoint { address, description: Default::default(), app: Some(APP) };
-    let (id, _) = create(&bench.state, CompanyId(COMPANY), given).await.unwrap();
+    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
     touch(bench, OTHER_COMPANY, "before").await;
     touch(bench, COMPANY, "own").await;
     assert_eq!(counts(&gets.recv().await.unwrap()), (1, 0), "it is not let in yet");
@@ -144,7 +144,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     assert!(resent.is_delivered() && resent.message == newest.message);
     gets.recv().await.unwrap();
     let shut_out = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(OTHER_COMPANY)));
-    bench.state.carry_out(shut_out).await.unwrap();
+    by_switch(&bench.state).carry_out(shut_out).await.unwrap();
     let untold = webhooks.resend(id, newest.id).await.unwrap().unwrap();
     assert_eq!(untold.result, AttemptResult::Unanswered(Failure::NothingToTell));
     assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
@@ -173,7 +173,7 @@ async fn told_after(
     // Deliveries that start by themselves at this port are not looked at.
     let address = "http://localhost:9/hook".to_owned();
     let given = GivenEndpoint { address, description: LineText::default(), app: Some(APP) };
-    let (id, _) = create(state, CompanyId(COMPANY), given).await.unwrap();
+    let (id, _) = create(&by_switch(state), CompanyId(COMPANY), given).await.unwrap();
     for company in [COMPANY, OTHER_COMPANY] {
         let_in(bench, company).await;
         touch(bench, company, "news").await;
@@ -213,12 +213,14 @@ async fn told_after(
         ConcurrentChange::Nothing => {}
         ConcurrentChange::Revoked(company) => {
             let revoked = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(company)));
-            state.carry_out(revoked).await.unwrap();
+            by_switch(state).carry_out(revoked).await.unwrap();
         }
         ConcurrentChange::Changed(changes) => {
-            update(state, CompanyId(COMPANY), id, changes).await.unwrap();
+            update(&by_switch(state), CompanyId(COMPANY), id, changes).await.unwrap();
         }
-        ConcurrentChange::Deleted => delete(state, CompanyId(COMPANY), id).await.unwrap(),
+        ConcurrentChange::Deleted => {
+            delete(&by_switch(state), CompanyId(COMPANY), id).await.unwrap()
+        }
     }
     answer.send(()).unwrap();
     let result = told.await.unwrap().result;

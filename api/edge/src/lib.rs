@@ -3,7 +3,6 @@
 //!
 //! No resource and no person is known here: a client is an address, its request a path.
 
-pub mod actor;
 pub mod address_counts;
 pub mod bearer;
 pub mod bounded_table;

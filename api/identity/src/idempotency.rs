@@ -9,7 +9,7 @@
 //! | `sealed_answer` | an answer as it is kept |
 //!
 //! 1. A key under way is 409. A kept key answers, or is refused for another request.
-//! 2. The handler runs; its command carries the claim (`AppState::carry_out`), so that the record of
+//! 2. The handler runs; its command carries the claim (`ActorState::carry_out`), so that the record of
 //!    the change holds the key and the place of its answer.
 //! 3. The answer is sealed and kept by a second record, and only then sent.
 //!
@@ -47,7 +47,7 @@ use tracing::Instrument;
 
 use self::answer_source::AnswerSource;
 pub use self::claim::Claim;
-use self::claim::{CLAIM, Fate};
+use self::claim::Fate;
 use self::in_flight::{InFlightKey, InFlightKeys};
 use self::sealed_answer::{Answer, IDEMPOTENT_REPLAYED};
 use crate::auth::{Caller, InternalRequest, find_caller, permit};
@@ -149,7 +149,7 @@ impl Desk {
     async fn answer(
         self,
         asked: KeyedRequest,
-        request: Request,
+        mut request: Request,
         next: Next,
         _under_way: InFlightKey,
     ) -> Result<Response, ApiError> {
@@ -162,7 +162,8 @@ impl Desk {
             return self.replay(&asked, known, parts.headers.get(AUTHORIZATION).cloned()).await;
         }
         let claim = Arc::new(Claim::new(asked.key, asked.request, &request));
-        let response = answer_of(CLAIM.scope(Arc::clone(&claim), next.run(request))).await;
+        request.extensions_mut().insert(Arc::clone(&claim));
+        let response = answer_of(next.run(request)).await;
         // A refused claim belongs to another answer; of an unknown outcome there is none yet.
         let is_open = matches!(claim.fate(), Fate::Waiting | Fate::Made);
         if !is_open || !is_kept(response.status()) {

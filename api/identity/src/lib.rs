@@ -3,6 +3,7 @@
 //!
 //! Resources of `/v1` and pages stand above; nothing here renders either.
 
+pub mod actor_state;
 pub mod auth;
 pub mod idempotency;
 pub mod invitation;

@@ -17,6 +17,7 @@ use cardswitch_wire::body::{Rule, flag, line_schema, reference, rule, short_line
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 
+use crate::actor_state::ActorState;
 use crate::state::AppState;
 
 /// The most characters a description has.
@@ -124,7 +125,7 @@ pub async fn get_endpoint(
 /// Makes an endpoint. Returns its id, and the secret that is shown once.
 /// Errors: the change is refused; no randomness.
 pub async fn create(
-    state: &AppState,
+    state: &ActorState,
     company: CompanyId,
     given: GivenEndpoint,
 ) -> Result<(WebhookEndpointId, WebhookSecret), ApiError> {
@@ -139,7 +140,7 @@ pub async fn create(
 /// Changes an endpoint.
 /// Errors: the change is refused.
 pub async fn update(
-    state: &AppState,
+    state: &ActorState,
     company: CompanyId,
     id: WebhookEndpointId,
     given: GivenChanges,
@@ -161,7 +162,7 @@ pub async fn update(
 /// Gives an endpoint a new secret, which is shown once; the one before signs for a while, too.
 /// Errors: the change is refused; no randomness.
 pub async fn rotate_secret(
-    state: &AppState,
+    state: &ActorState,
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<WebhookSecret, ApiError> {
@@ -186,7 +187,7 @@ fn drawn(state: &AppState, id: WebhookEndpointId) -> Result<(WebhookSecret, Vec<
 /// Takes an endpoint away.
 /// Errors: the change is refused.
 pub async fn delete(
-    state: &AppState,
+    state: &ActorState,
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<(), ApiError> {

@@ -2,7 +2,7 @@
 //! authenticator app and security question.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
@@ -68,8 +68,7 @@ pub(super) struct ProfileForm {
 
 /// GET /account.
 pub(super) async fn show(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
 ) -> Result<Response, ApiError> {
     let (first_name, last_name) = (session.user.first_name.clone(), session.user.last_name.clone());
     shown(&state, &session, &ProfileForm { first_name, last_name }, ["", ""])
@@ -77,8 +76,7 @@ pub(super) async fn show(
 
 /// Changes the name. POST /account.
 pub(super) async fn save_profile(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     SiteForm(form): SiteForm<ProfileForm>,
 ) -> Result<Response, ApiError> {
     let form = ProfileForm {
@@ -134,7 +132,7 @@ fn shown(
         companies: companies_of(session),
         sessions: open.into_iter().map(|ticket| shown_session(session, ticket)).collect(),
     };
-    Ok(page(state, "Your account", Some(session), content))
+    Ok(page("Your account", content))
 }
 
 fn is_current(session: &Session, ticket: &Ticket) -> bool {
@@ -177,8 +175,7 @@ fn shown_session(session: &Session, ticket: &Ticket) -> ShownSession {
 
 /// Ends a session of the user's. POST /account/sessions/{id}/end.
 pub(super) async fn end_session(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     Path(id): Path<Uuid>,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
@@ -194,8 +191,7 @@ pub(super) async fn end_session(
 
 /// Ends every session of the user's but the visitor's own. POST /account/sessions/end-others.
 pub(super) async fn end_other_sessions(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let user = &session.user;

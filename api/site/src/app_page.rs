@@ -94,7 +94,7 @@ fn app_page(state: &AppState, acting: &ActingMember, app: &App, form: &AppForm) 
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
     };
-    let page = frame::page(state, &app.name, Some(&acting.session), content);
+    let page = frame::page(&app.name, content);
     with_status(page, form.faults.status())
 }
 
@@ -130,7 +130,8 @@ pub(super) async fn update_app(
         requested: Some(requested),
         ..AppChanges::default()
     };
-    state
+    acting
+        .state
         .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
         .await?;
     let waits = get_app(&state, &acting, app.id).await?.revision.is_some();
@@ -158,7 +159,8 @@ pub(super) async fn replace_secret(
     }
     let secret = DrawnSecret::draw()?;
     let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
-    state
+    acting
+        .state
         .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
         .await?;
     let shown = SecretPage {
@@ -167,7 +169,7 @@ pub(super) async fn replace_secret(
         shown: vec![("Client ID", id.to_string()), ("Secret", secret.text)],
         onward: format!("/apps/{id}"),
     };
-    Ok(shown.page(&state, "New secret", &acting.session))
+    Ok(shown.page("New secret"))
 }
 
 /// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
@@ -191,14 +193,17 @@ pub(super) async fn make_own_token(
     }
     let secret = DrawnSecret::draw_token(&state.switch)?;
     let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
-    state.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)))).await?;
+    acting
+        .state
+        .carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
+        .await?;
     let shown = SecretPage {
         heading: &format!("A token for {}", acting.company.name),
         text: "It opens the data of your own company, until it is revoked.",
         shown: vec![("Access token", secret.text)],
         onward: format!("/apps/{id}"),
     };
-    Ok(shown.page(&state, "New token", &acting.session))
+    Ok(shown.page("New token"))
 }
 
 fn own_token(
@@ -258,6 +263,9 @@ pub(super) async fn delete_app(
         let again = AppForm::of_app(&app).with_faults(faults);
         return Ok(app_page(&state, &acting, &app, &again));
     }
-    state.carry_out(AdminCommand::App(AppCommand::Delete(acting.company.id, app.id))).await?;
+    acting
+        .state
+        .carry_out(AdminCommand::App(AppCommand::Delete(acting.company.id, app.id)))
+        .await?;
     Ok(go_on(&state, "/apps", Notice::APP_DELETED))
 }

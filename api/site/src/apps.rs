@@ -67,7 +67,7 @@ pub(super) async fn list_apps(
     let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
     let apps = listed.rows.into_iter().map(|app| AppRow::new(app, &acting.session)).collect();
     let content = AppsContent { company: &company.name, apps, pager };
-    Ok(frame::page(&state, "Apps", Some(&acting.session), content))
+    Ok(frame::page("Apps", content))
 }
 
 #[derive(Template)]
@@ -89,7 +89,7 @@ pub(super) async fn ask_for_app(
 fn new_app_page(state: &AppState, acting: &ActingMember, form: &AppForm) -> Response {
     let csrf = acting.session.csrf(state);
     let content = NewAppContent { csrf, company: &acting.company.name, form };
-    let page = frame::page(state, "Register an app", Some(&acting.session), content);
+    let page = frame::page("Register an app", content);
     with_status(page, form.faults.status())
 }
 
@@ -109,14 +109,14 @@ pub(super) async fn register_app(
     let company = acting.company.id;
     let heading = format!("{name} is registered");
     let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
-    state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
+    acting.state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
     let shown = SecretPage {
         heading: &heading,
         text: "Used to exchange codes and revoke tokens.",
         shown: vec![("Client ID", id.0.to_string()), ("Secret", secret)],
         onward: format!("/apps/{}", id.0),
     };
-    Ok(shown.page(&state, "Registered", &acting.session))
+    Ok(shown.page("Registered"))
 }
 
 /// A page that shows a secret, of which only a hash is kept. It is the answer to the form itself:
@@ -136,7 +136,7 @@ pub(super) struct SecretPage<'a> {
 
 impl SecretPage<'_> {
     /// The page, with buttons that copy what it shows.
-    pub(super) fn page(self, state: &AppState, title: &str, session: &Session) -> Response {
-        frame::page_with_scripts(state, title, session, &[&*COPY], self)
+    pub(super) fn page(self, title: &str) -> Response {
+        frame::page_with_scripts(title, &[&*COPY], self)
     }
 }

@@ -5,7 +5,7 @@
 //! answer. The request is in the address, judged anew for the answer: a form cannot widen it.
 
 use askama::Template;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::header::ORIGIN;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -14,6 +14,7 @@ use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::oauth::authorize::{
     AuthorizationRequest, PageFault, Refusal, RequestCheck, check,
 };
@@ -31,6 +32,7 @@ use super::session::{OptionalSession, Session};
 /// A request, who is to decide on it, and for which companies they may.
 #[derive(Debug)]
 pub(super) struct Question {
+    state: ActorState,
     request: AuthorizationRequest,
     session: Session,
     choices: Vec<(Company, Member)>,
@@ -44,7 +46,7 @@ impl FromRequestParts<AppState> for Question {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
         let query = parts.uri.query().unwrap_or_default();
         let checked = check(state, query).map_err(IntoResponse::into_response)?;
-        let OptionalSession(session) = OptionalSession::from_request_parts(parts, state)
+        let OptionalSession(state, session) = OptionalSession::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         let (request, session) = match (checked, session) {
@@ -59,7 +61,7 @@ impl FromRequestParts<AppState> for Question {
             (RequestCheck::Ask(request), Some(session)) => (*request, session),
         };
         match request.grantable(&session.memberships) {
-            Ok(choices) => Ok(Self { request, session, choices }),
+            Ok(choices) => Ok(Self { state, request, session, choices }),
             Err(refusal) => Err(tell(parts, &request.app.name, &request.refused(refusal))),
         }
     }
@@ -95,11 +97,8 @@ struct ConsentCompany<'a> {
 }
 
 /// GET /v1/oauth/authorize.
-pub(super) async fn ask(
-    State(state): State<AppState>,
-    question: Question,
-) -> Result<Response, ApiError> {
-    consent_page(&state, &question)
+pub(super) async fn ask(question: Question) -> Result<Response, ApiError> {
+    consent_page(&question)
 }
 
 /// The member's answer.
@@ -120,8 +119,7 @@ enum Decision {
 
 /// POST /v1/oauth/authorize.
 pub(super) async fn answer(
-    State(state): State<AppState>,
-    Question { request, session, choices }: Question,
+    Question { state, request, session, choices }: Question,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     SiteForm(form): SiteForm<AnswerForm>,
@@ -136,8 +134,8 @@ pub(super) async fn answer(
     Ok(send_on(&headers, &request.app.name, &target))
 }
 
-fn consent_page(state: &AppState, question: &Question) -> Result<Response, ApiError> {
-    let Question { request, session, choices } = question;
+fn consent_page(question: &Question) -> Result<Response, ApiError> {
+    let Question { state, request, session, choices } = question;
     let app = &request.app;
     let owner = state.switch.read_at_once(|snapshot| snapshot.company(app.company))?;
     let current = session.current.as_ref().map(|(company, _)| company.id);
@@ -157,7 +155,7 @@ fn consent_page(state: &AppState, question: &Question) -> Result<Response, ApiEr
         forbids: forbidden(request.scope),
         destination: place_of(&request.redirect_uri),
     };
-    Ok(small_page(state, "Allow access", Some(session), content))
+    Ok(small_page("Allow access", content))
 }
 
 /// Host and port of an address; of one without, its scheme.
@@ -207,6 +205,8 @@ mod tests {
     use axum::http::header::LOCATION;
 
     use super::*;
+    use crate::frame::framed;
+    use crate::visit::Visit;
 
     #[test]
     fn people_are_told_the_place_and_nothing_that_only_looks_like_it() {
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(told.status(), StatusCode::SEE_OTHER);
         assert_eq!(told.headers()[LOCATION], "https://books.example/cb");
         headers.insert(ORIGIN, HeaderValue::from_static("http://cards.example"));
-        let page = send_on(&headers, "<i>Books</i>", target);
+        let page = framed(send_on(&headers, "<i>Books</i>", target), &Visit::of_nobody());
         assert_eq!(page.status(), StatusCode::OK);
         let body = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();

@@ -18,30 +18,30 @@ use super::visit::Visit;
 /// The field that carries the value.
 pub(super) const FIELD: &str = "csrf";
 
-/// The value for forms on this page of a visitor without a session. Blank outside of the site.
+/// The value for forms on the page of a visit.
 #[must_use]
-fn csrf_of_visitor(state: &AppState) -> String {
-    Visit::at_hand().map_or(String::new(), |visit| {
-        state.secrets.form_tag(FormBond::Visitor, visit.form_key().as_bytes())
-    })
-}
-
-/// The value for forms on this page.
-#[must_use]
-pub fn csrf_of(state: &AppState, session: Option<&Session>) -> String {
-    session.map_or_else(|| csrf_of_visitor(state), |session| session.csrf(state))
-}
-
-/// Whether `sent` is the value of the visitor's forms.
-pub(super) fn is_own(state: &AppState, session: Option<&Session>, sent: &str) -> bool {
-    let expected = match session {
+pub(super) fn csrf_of(state: &AppState, visit: &Visit, session: Option<&Session>) -> String {
+    match session {
         Some(session) => session.csrf(state),
-        None => {
-            let visit = Visit::at_hand();
-            let Some(key) = visit.as_deref().and_then(Visit::form_key_sent) else { return false };
-            state.secrets.form_tag(FormBond::Visitor, key.as_bytes())
-        }
-    };
+        None => state.secrets.form_tag(FormBond::Visitor, visit.form_key().as_bytes()),
+    }
+}
+
+/// The value of the forms that the visitor was shown; none where they were shown none.
+pub(super) fn csrf_sent(
+    state: &AppState,
+    visit: &Visit,
+    session: Option<&Session>,
+) -> Option<String> {
+    let of_visitor = |key: &str| state.secrets.form_tag(FormBond::Visitor, key.as_bytes());
+    match session {
+        Some(session) => Some(session.csrf(state)),
+        None => visit.form_key_sent().map(of_visitor),
+    }
+}
+
+/// Whether a form came with the `expected` value.
+pub(super) fn is_own(expected: &str, sent: &str) -> bool {
     expected.as_bytes().ct_eq(sent.as_bytes()).into()
 }
 

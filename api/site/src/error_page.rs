@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 
-use super::session::{find_session, note_visitor};
-use super::visit::receive_with;
+use super::session::find_session;
+use super::visit::{Visit, receive_with};
 use super::{frame, headers};
 
 /// Paths that are for programs, whatever they accept.
@@ -27,7 +27,7 @@ struct ErrorContent<'a> {
 #[must_use]
 pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
     let content = ErrorContent { status: status.as_u16(), title, text };
-    let mut response = frame::failure_page(title, content);
+    let mut response = frame::page(title, content);
     *response.status_mut() = status;
     headers::secure(response.headers_mut());
     response
@@ -62,10 +62,10 @@ pub async fn unknown_path(state: AppState, request: Request) -> Response {
     if !is_for_people(request.uri().path(), request.headers()) {
         return ApiError::not_found().into_response();
     }
-    let page = async |request: Request| {
+    let page = async |request: Request, visit: &Visit| {
         // Without tables there are no ways on, and the path is as unknown.
         if let Ok(Some(session)) = find_session(request.headers(), &state) {
-            note_visitor(&session, &state);
+            visit.note_visitor(&session, &state);
         }
         failure_page(StatusCode::NOT_FOUND)
     };
@@ -108,6 +108,7 @@ mod tests {
     #[tokio::test]
     async fn what_an_error_page_says_is_escaped() {
         let page = error_page(StatusCode::BAD_REQUEST, "<b>", "\"><script>alert(1)</script>");
+        let page = frame::framed(page, &Visit::of_nobody());
         assert!(page.headers().contains_key("content-security-policy"));
         let body = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();

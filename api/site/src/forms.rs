@@ -25,6 +25,7 @@ use url::form_urlencoded;
 use super::csrf;
 use super::error_page::{error_page, failure_page};
 use super::session::{OptionalSession, Session};
+use super::visit::Visit;
 
 /// The longest form. Units: bytes.
 const FORM_BYTES_MAX: usize = 64 * 1024;
@@ -46,7 +47,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         if !is_form(&parts.headers) {
             return Err(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
-        let OptionalSession(session) = OptionalSession::from_request_parts(&mut parts, state)
+        let OptionalSession(_, session) = OptionalSession::from_request_parts(&mut parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
         let body = read_body(body, FORM_BYTES_MAX).await.map_err(IntoResponse::into_response)?;
@@ -57,7 +58,9 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         let fields = fields_of(&body).ok_or_else(|| failure_page(StatusCode::BAD_REQUEST))?;
         let sent = fields.iter().find(|(name, _)| name == csrf::FIELD);
         let sent = sent.and_then(|(_, Field(values))| values.first()).map_or("", String::as_str);
-        if !csrf::is_own(state, session.as_ref(), sent) {
+        let expected = Visit::find(&parts.extensions)
+            .and_then(|visit| csrf::csrf_sent(state, visit, session.as_ref()));
+        if !expected.is_some_and(|expected| csrf::is_own(&expected, sent)) {
             return Err(stale_form());
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))

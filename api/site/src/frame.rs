@@ -1,22 +1,25 @@
 //! The frame around every page: its head with the ways on, the notice, and the page itself.
 //!
+//! A handler renders its template and leaves it in its answer. `visit`, which knows the request, puts
+//! the frame around it on the way out.
+//!
 //! INVARIANT: the template of a page escapes its values; the frame takes a rendered template and
 //! nothing else as it is.
 
 use askama::Template;
+use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse, Response};
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_identity::state::AppState;
 
 use super::assets::{Asset, MARK, STYLE};
 use super::headers;
 use super::notice::Notice;
 use super::rights::Right;
 use super::session::Session;
-use super::visit::Visit;
+use super::visit::{SignedInVisitor, Visit};
 use super::words::person;
 
 /// A way on beside every page.
@@ -116,10 +119,10 @@ struct Visitor<'a> {
     name: String,
     email: &'a str,
     company: Option<&'a str>,
-    searched: String,
+    searched: &'a str,
     others: Vec<OtherCompany<'a>>,
     ways: Vec<Ways>,
-    csrf: String,
+    csrf: &'a str,
 }
 
 struct OtherCompany<'a> {
@@ -127,138 +130,153 @@ struct OtherCompany<'a> {
     name: &'a str,
 }
 
-/// A page at full width, with the ways on that the visitor has.
+/// A page that waits in the answer of its handler for the frame, which `visit` puts around it.
+#[derive(Clone)]
+struct Page {
+    title: String,
+    /// The rendered template.
+    body: String,
+    /// Ways on of the page's own.
+    ways: Option<Vec<Ways>>,
+    forward: Option<String>,
+    scripts: Vec<&'static Asset>,
+    is_small: bool,
+    hides_visitor: bool,
+}
+
+impl Page {
+    /// A page at full width, with the ways on that the visitor has.
+    /// Errors: the template cannot be rendered.
+    fn of(title: &str, content: impl Template) -> askama::Result<Self> {
+        Ok(Self {
+            title: title.to_owned(),
+            body: content.render()?,
+            ways: None,
+            forward: None,
+            scripts: Vec::new(),
+            is_small: false,
+            hides_visitor: false,
+        })
+    }
+}
+
+/// The answer in which a page waits for its frame.
+fn waiting(page: askama::Result<Page>) -> Response {
+    match page {
+        Ok(page) => {
+            let mut response = Html(Body::empty()).into_response();
+            response.extensions_mut().insert(page);
+            response
+        }
+        Err(error) => broken(&error),
+    }
+}
+
+fn broken(error: &askama::Error) -> Response {
+    tracing::error!(%error, "a page could not be made");
+    StatusCode::INTERNAL_SERVER_ERROR.into_response()
+}
+
+/// A page at full width, with the ways on that the visitor has; narrow for somebody who has not
+/// signed in.
 #[must_use]
-pub fn page(
-    state: &AppState,
-    title: &str,
-    session: Option<&Session>,
-    content: impl Template,
-) -> Response {
-    let visitor = session.map(|session| visitor_of(session.csrf(state), session));
-    frame(Frame { title, visitor, is_small: session.is_none(), ..Frame::default() }, content)
+pub(super) fn page(title: &str, content: impl Template) -> Response {
+    waiting(Page::of(title, content))
 }
 
 /// A page as of `page`, with scripts of the site that make more of it; without them it is whole as
 /// well.
 #[must_use]
 pub(super) fn page_with_scripts(
-    state: &AppState,
     title: &str,
-    session: &Session,
-    scripts: &[&Asset],
+    scripts: &[&'static Asset],
     content: impl Template,
 ) -> Response {
-    let visitor = Some(visitor_of(session.csrf(state), session));
-    let mut response = frame(Frame { title, visitor, scripts, ..Frame::default() }, content);
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
-    response
+    let page = Page::of(title, content).map(|page| Page { scripts: scripts.to_vec(), ..page });
+    allowing_scripts(waiting(page))
 }
 
 /// A page to read, for anybody: with ways on of its own in place of those of the site.
 #[must_use]
-pub fn reading_page(
-    state: &AppState,
-    (title, session): (&str, Option<&Session>),
-    ways: Vec<Ways>,
-    content: Markup,
-) -> Response {
-    let visitor = session.map(|session| visitor_of(session.csrf(state), session));
-    frame(Frame { title, visitor, ways: Some(ways), ..Frame::default() }, content)
+pub fn reading_page(title: &str, ways: Vec<Ways>, content: Markup) -> Response {
+    waiting(Page::of(title, content).map(|page| Page { ways: Some(ways), ..page }))
 }
 
 /// A page for one question: narrow, without ways on.
 #[must_use]
-pub fn small_page(
-    state: &AppState,
-    title: &str,
-    session: Option<&Session>,
-    content: impl Template,
-) -> Response {
-    let visitor = session.map(|session| visitor_of(session.csrf(state), session));
-    frame(Frame { title, visitor, is_small: true, ..Frame::default() }, content)
+pub(super) fn small_page(title: &str, content: impl Template) -> Response {
+    waiting(Page::of(title, content).map(|page| Page { is_small: true, ..page }))
 }
 
-/// The page of a failure: with the ways on where a handler has found out who visits.
-#[must_use]
-pub(super) fn failure_page(title: &str, content: impl Template) -> Response {
-    let visit = Visit::at_hand();
-    let visitor = visit.as_deref().and_then(Visit::visitor);
-    let visitor = visitor.map(|known| visitor_of(known.csrf.clone(), &known.session));
-    frame(Frame { title, is_small: visitor.is_none(), visitor, ..Frame::default() }, content)
-}
-
-/// A page that knows nothing of its visitor.
+/// A page as of `small_page`, which shows nothing of its visitor.
 #[must_use]
 pub(super) fn plain_page(title: &str, content: impl Template) -> Response {
-    frame(Frame { title, is_small: true, ..Frame::default() }, content)
+    waiting(plain(title, content))
 }
 
 /// A page as of `plain_page`, with scripts of the site that make more of it.
 #[must_use]
 pub(super) fn plain_page_with_scripts(
     title: &str,
-    scripts: &[&Asset],
+    scripts: &[&'static Asset],
     content: impl Template,
 ) -> Response {
-    let mut response = frame(Frame { title, is_small: true, scripts, ..Frame::default() }, content);
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
-    response
+    let page = plain(title, content).map(|page| Page { scripts: scripts.to_vec(), ..page });
+    allowing_scripts(waiting(page))
 }
 
 /// A page from which the browser goes on to `target` by itself.
 #[must_use]
 pub(super) fn forwarding_page(title: &str, target: &str, content: impl Template) -> Response {
-    frame(Frame { title, is_small: true, forward: Some(target), ..Frame::default() }, content)
+    waiting(plain(title, content).map(|page| Page { forward: Some(target.to_owned()), ..page }))
 }
 
-#[derive(Default)]
-struct Frame<'a> {
-    title: &'a str,
-    visitor: Option<Visitor<'a>>,
-    /// Ways on of the page's own.
-    ways: Option<Vec<Ways>>,
-    is_small: bool,
-    forward: Option<&'a str>,
-    scripts: &'a [&'a Asset],
+fn plain(title: &str, content: impl Template) -> askama::Result<Page> {
+    Ok(Page { is_small: true, hides_visitor: true, ..Page::of(title, content)? })
 }
 
-fn frame(frame: Frame<'_>, content: impl Template) -> Response {
-    let Frame { title, mut visitor, ways, is_small, forward, scripts } = frame;
-    let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
-    let ways = if is_small { Vec::new() } else { ways.or(own).unwrap_or_default() };
-    let visit = Visit::at_hand();
-    let has_faults = visit.as_ref().is_some_and(|visit| visit.has_faults());
-    let notice = visit.and_then(|visit| visit.take_notice());
-    let rendered = content.render().and_then(|body| {
-        let layout = Layout {
-            title,
-            style: STYLE.path(),
-            mark: MARK.path(),
-            forward,
-            scripts,
-            is_small,
-            visitor,
-            ways,
-            notice,
-            has_faults,
-            body: &body,
-        };
-        layout.render()
-    });
-    match rendered {
-        Ok(html) => Html(html).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "a page could not be made");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+fn allowing_scripts(mut response: Response) -> Response {
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
+    response
+}
+
+/// The answer with the frame around the page that waits in it; any other answer as it is.
+pub(super) fn framed(mut response: Response, visit: &Visit) -> Response {
+    let Some(page) = response.extensions_mut().remove::<Page>() else { return response };
+    match render(&page, visit) {
+        Ok(html) => {
+            *response.body_mut() = Body::from(html);
+            response
         }
+        Err(error) => broken(&error),
     }
 }
 
-fn visitor_of(csrf: String, session: &Session) -> Visitor<'_> {
-    let user = &session.user;
-    let here = Visit::at_hand();
-    let here = here.as_deref().map_or("", Visit::path);
+fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
+    let known = visit.visitor().filter(|_| !page.hides_visitor);
+    let mut visitor = known.map(|known| visitor_of(known, visit));
+    let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
+    let is_small = page.is_small || (visitor.is_none() && page.ways.is_none());
+    let ways = if is_small { Vec::new() } else { page.ways.clone().or(own).unwrap_or_default() };
+    let layout = Layout {
+        title: &page.title,
+        style: STYLE.path(),
+        mark: MARK.path(),
+        forward: page.forward.as_deref(),
+        scripts: &page.scripts,
+        is_small,
+        visitor,
+        ways,
+        notice: visit.take_notice(),
+        has_faults: visit.has_faults(),
+        body: &page.body,
+    };
+    layout.render()
+}
+
+fn visitor_of<'a>(known: &'a SignedInVisitor, visit: &'a Visit) -> Visitor<'a> {
+    let SignedInVisitor { session, csrf } = known;
+    let (user, here) = (&session.user, visit.path());
     let is_below = |path: &str| {
         here.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -283,7 +301,7 @@ fn visitor_of(csrf: String, session: &Session) -> Visitor<'_> {
         name: person(&user.first_name, &user.last_name, &user.email),
         email: &user.email,
         company: current.map(|company| company.name.as_str()),
-        searched: Visit::at_hand().map(|visit| visit.searched().to_owned()).unwrap_or_default(),
+        searched: visit.searched(),
         others: others.map(other).collect(),
         ways: vec![shown("", Group::Company), shown("Settings", Group::Settings)],
         csrf,

@@ -139,7 +139,7 @@ fn app_routes() -> Router<AppState> {
 }
 
 /// GET /.
-async fn start(OptionalSession(session): OptionalSession) -> Redirect {
+async fn start(OptionalSession(_, session): OptionalSession) -> Redirect {
     Redirect::to(if session.is_some() { next::START_PATH } else { "/login" })
 }
 

@@ -1,7 +1,6 @@
 //! Changing one's password, for which the old one is asked. GET and POST /account/password.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -10,8 +9,9 @@ use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::user::{SignInProof, User, UserChanges, UserCommand};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::failures::note_failure;
-use cardswitch_identity::auth::passwords::{check_new, hash, verify};
+use cardswitch_identity::auth::passwords::{check_new, hash};
 use cardswitch_identity::auth::throttle::Account;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
@@ -48,23 +48,19 @@ pub(super) struct ChangeForm {
 }
 
 /// GET /account/password.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
-) -> Response {
+pub(super) async fn show(RequiredSession(state, session): RequiredSession) -> Response {
     shown(&state, &session, PasswordContent::default())
 }
 
 fn shown(state: &AppState, session: &Session, content: PasswordContent) -> Response {
     let (csrf, email) = (session.csrf(state), session.user.email.clone());
-    page(state, "Change your password", Some(session), PasswordContent { csrf, email, ..content })
+    page("Change your password", PasswordContent { csrf, email, ..content })
 }
 
 /// POST /account/password.
 pub(super) async fn change(
-    State(state): State<AppState>,
     client: Client,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     SiteForm(form): SiteForm<ChangeForm>,
 ) -> Result<Response, ApiError> {
     let refused = |content| {
@@ -101,7 +97,7 @@ pub(super) type ChangeResult = Result<(), Response>;
 /// and the change is then not made. The user gets a letter about a new password.
 /// Errors: the change was not made, or may not have been.
 pub async fn change_user(
-    state: &AppState,
+    state: &ActorState,
     session: &Session,
     changes: UserChanges,
 ) -> Result<ChangeResult, ApiError> {
@@ -124,7 +120,7 @@ pub async fn change_user(
 /// with. Wrong ones slow down the next.
 /// Errors: too many tries, or too many wait.
 pub(super) async fn is_password_of(
-    state: &AppState,
+    state: &ActorState,
     user: &User,
     client: &Client,
     password: &str,
@@ -132,7 +128,7 @@ pub(super) async fn is_password_of(
     let account = Account::Password(&user.email);
     let source = client.source(state, Some(user));
     let attempt = state.throttle.admit_on_page(Some(account), source).await?;
-    let fits = verify(user.password_hash.clone(), password).await?;
+    let fits = state.passwords.verify(user.password_hash.clone(), password).await?;
     if fits {
         attempt.succeeded();
     } else {

@@ -3,12 +3,14 @@
 //! The answer does not tell whether an address belongs to somebody: every address gets the same
 //! answer at once, and the work follows it.
 
+use std::sync::Arc;
+
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::Extension;
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
-use cardswitch_edge::actor::{act_as, acting, note_at_hand};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
@@ -20,6 +22,7 @@ use cardswitch_engine::directory::ticket::{
 use cardswitch_engine::directory::user::{PasswordLinkUse, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::TicketId;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{check_new, hash};
 use cardswitch_identity::auth::throttle::Source;
@@ -33,11 +36,12 @@ use super::csrf::csrf_of;
 use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
-use super::frame::small_page;
+use super::frame::{plain_page, small_page};
 use super::fresh_id;
 use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
 use super::session::{OptionalSession, Session, later};
+use super::visit::Visit;
 
 /// How long a link to set a new password is good. Units: seconds.
 const LINK_S: i64 = 3600;
@@ -81,39 +85,36 @@ pub(super) struct SetForm {
 
 /// GET /password/forgot.
 pub(super) async fn show_forgot(
-    State(state): State<AppState>,
-    OptionalSession(session): OptionalSession,
+    Extension(visit): Extension<Arc<Visit>>,
+    OptionalSession(state, session): OptionalSession,
 ) -> Response {
-    let content = ForgotContent { csrf: csrf_of(&state, session.as_ref()) };
-    small_page(&state, "Forgot your password?", session.as_ref(), content)
+    let content = ForgotContent { csrf: csrf_of(&state, &visit, session.as_ref()) };
+    small_page("Forgot your password?", content)
 }
 
 /// Has a link sent. POST /password/forgot.
 pub(super) async fn forgot(
-    State(state): State<AppState>,
     ClientAddress(address): ClientAddress,
-    OptionalSession(session): OptionalSession,
+    OptionalSession(state, _): OptionalSession,
     SiteForm(form): SiteForm<ForgotForm>,
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
     state.throttle.admit_on_page(None, Source::Address(address)).await?.failed();
-    let response = small_page(&state, "Check your email", session.as_ref(), SentContent);
+    let response = small_page("Check your email", SentContent);
     if let Ok(place) = LINKS.try_acquire() {
-        // Another task, but for the same visitor.
-        let note = note_at_hand();
-        tokio::spawn(acting(note, async move {
+        tokio::spawn(async move {
             let _place = place;
             if let Err(error) = send_link(&state, form.email.trim(), &address.to_string()).await {
                 tracing::warn!(?error, "no link to set a password was sent");
             }
-        }));
+        });
     }
     Ok(response)
 }
 
 /// Sends a link to the user with the address, if there is one.
 /// Errors: the link was not issued.
-async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), ApiError> {
+async fn send_link(state: &ActorState, email: &str, address: &str) -> Result<(), ApiError> {
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
     let Some(user) = user else { return Ok(()) };
     if !state.outbox.may_be_asked_for(&user.email, std::time::Instant::now()) {
@@ -137,28 +138,28 @@ async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), A
 
 /// GET /password/set/{key}.
 pub(super) async fn show_set(
-    State(state): State<AppState>,
-    OptionalSession(session): OptionalSession,
+    Extension(visit): Extension<Arc<Visit>>,
+    OptionalSession(state, session): OptionalSession,
     Path(key): Path<String>,
 ) -> Result<Response, ApiError> {
     match find_link(&state, &key)? {
-        Some(link) => Ok(shown_set(&state, session.as_ref(), &link, "", "")),
+        Some(link) => Ok(shown_set(&state, (&visit, session.as_ref()), &link, ("", ""))),
         None => Ok(dead_link()),
     }
 }
 
 /// Sets the password. POST /password/set/{key}.
 pub(super) async fn set(
-    State(state): State<AppState>,
+    Extension(visit): Extension<Arc<Visit>>,
     client: Client,
-    OptionalSession(session): OptionalSession,
+    OptionalSession(state, session): OptionalSession,
     Path(key): Path<String>,
     SiteForm(form): SiteForm<SetForm>,
 ) -> Result<Response, ApiError> {
     let Some(link) = find_link(&state, &key)? else { return Ok(dead_link()) };
     let refused = |password_error: &str, repeated_error: &str| {
         let mut response =
-            shown_set(&state, session.as_ref(), &link, password_error, repeated_error);
+            shown_set(&state, (&visit, session.as_ref()), &link, (password_error, repeated_error));
         *response.status_mut() = StatusCode::BAD_REQUEST;
         Ok(response)
     };
@@ -169,12 +170,12 @@ pub(super) async fn set(
         return refused(&fault.to_string(), "");
     }
     let password_hash = hash(&form.password).await?;
-    act_as(Actor::User { id: link.user.id, member: None });
     let news = News::password_was_set(link.user.id, &password_hash);
     // The reader of the mail is the owner: the browser is remembered even while others guess.
     let device = client.remember(&state, link.user.id, &password_hash)?;
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
     match state
+        .as_actor(Actor::User { id: link.user.id, member: None })
         .carry_out_and_tell(AdminCommand::User(UserCommand::UsePasswordLink(link_use)), Some(news))
         .await
     {
@@ -209,19 +210,18 @@ fn find_link(state: &AppState, key: &str) -> Result<Option<PasswordLink>, ApiErr
 
 fn shown_set(
     state: &AppState,
-    session: Option<&Session>,
+    (visit, session): (&Visit, Option<&Session>),
     link: &PasswordLink,
-    password_error: &str,
-    repeated_error: &str,
+    (password_error, repeated_error): (&str, &str),
 ) -> Response {
     let content = SetContent {
-        csrf: csrf_of(state, session),
+        csrf: csrf_of(state, visit, session),
         email: &link.user.email,
         is_invite: link.is_invite,
         password_error,
         repeated_error,
     };
-    small_page(state, "Set your password", None, content)
+    plain_page("Set your password", content)
 }
 
 /// The same whether it was used, has expired or never was.

@@ -100,7 +100,7 @@ pub(super) async fn show(
         seen.into_iter().map(|door| teller.door(door)).collect::<Result<Vec<_>, StoreError>>()
     });
     let content = PeersContent { doors: doors.await?, zone: zone_words(acting.company.zone) };
-    Ok(frame::page(&state, "Peers", Some(&acting.session), content))
+    Ok(frame::page("Peers", content))
 }
 
 /// Real time by the wall clock of a company, whatever the clock of the switch.

@@ -1,7 +1,6 @@
 //! The security question of a user's choice. GET and POST /account/question.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -56,10 +55,7 @@ enum QuestionAction {
 }
 
 /// GET /account/question.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
-) -> Response {
+pub(super) async fn show(RequiredSession(state, session): RequiredSession) -> Response {
     let asked = session.user.security_question.as_ref();
     let question = asked.map_or(String::new(), |asked| asked.question.to_string());
     shown(&state, &session, QuestionContent { question, ..Default::default() })
@@ -68,14 +64,13 @@ pub(super) async fn show(
 fn shown(state: &AppState, session: &Session, content: QuestionContent) -> Response {
     let is_set = session.user.security_question.is_some();
     let content = QuestionContent { csrf: session.csrf(state), is_set, ..content };
-    page(state, "Security question", Some(session), content)
+    page("Security question", content)
 }
 
 /// POST /account/question.
 pub(super) async fn change(
-    State(state): State<AppState>,
     client: Client,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     SiteForm(form): SiteForm<QuestionForm>,
 ) -> Result<Response, ApiError> {
     let question = form.question.trim().to_owned();

@@ -33,6 +33,7 @@ use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::Reader;
 
@@ -107,6 +108,8 @@ impl Right {
 /// see their own things unless they have a right to more.
 #[derive(Debug)]
 pub(super) struct ActingMember {
+    /// The state in their hands.
+    pub(super) state: ActorState,
     /// The session of the acting user.
     pub(super) session: Session,
     /// The company for which they act.
@@ -165,9 +168,10 @@ impl FromRequestParts<AppState> for ActingMember {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
-        let RequiredSession(session) = RequiredSession::from_request_parts(parts, state).await?;
+        let RequiredSession(state, session) =
+            RequiredSession::from_request_parts(parts, state).await?;
         let (company, member) = session.current.clone().ok_or_else(no_company)?;
-        Ok(Self { session, company, member })
+        Ok(Self { state, session, company, member })
     }
 }
 

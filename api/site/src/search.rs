@@ -95,7 +95,7 @@ pub(super) async fn search(
         purchases,
         text,
     };
-    Ok(frame::page(&state, "Search", Some(&acting.session), content))
+    Ok(frame::page("Search", content))
 }
 
 /// The text searched for, and its readings as digits and as an amount.

@@ -4,12 +4,16 @@
 //! The cookie holds the secret of a conversation, which is no session: it opens nothing but the next
 //! question.
 
+use std::sync::Arc;
+
 use askama::Template;
-use axum::extract::State;
+use axum::Extension;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::domain::audit::Actor;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::credentials::may_sign_in;
 use cardswitch_identity::auth::second_factor::{
     AnswerOutcome, AnsweredConversation, Challenge, Factor, Purpose, answer,
@@ -24,9 +28,10 @@ use super::csrf::csrf_of;
 use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
-use super::frame::small_page;
+use super::frame::plain_page;
 use super::session::OptionalSession;
 use super::sign_in::enter;
+use super::visit::Visit;
 
 /// The page on which questions are asked.
 pub(super) const FACTOR_PATH: &str = "/login/second-factor";
@@ -52,13 +57,13 @@ pub(super) struct FactorForm {
 
 /// GET /login/second-factor.
 pub(super) async fn show(
-    State(state): State<AppState>,
-    OptionalSession(session): OptionalSession,
+    Extension(visit): Extension<Arc<Visit>>,
+    OptionalSession(state, session): OptionalSession,
     headers: HeaderMap,
 ) -> Response {
     let digest = conversation_of(&state, &headers);
     match digest.and_then(|digest| state.second_factors.question(&digest, state.now())) {
-        Some(challenge) if session.is_none() => shown(&state, &challenge, ""),
+        Some(challenge) if session.is_none() => shown(&state, &visit, &challenge, ""),
         _ => Redirect::to("/login").into_response(),
     }
 }
@@ -72,19 +77,20 @@ fn conversation_of(state: &AppState, headers: &HeaderMap) -> Option<[u8; 32]> {
     matches!(purpose, Purpose::SignIn { .. }).then_some(digest)
 }
 
-fn shown(state: &AppState, challenge: &Challenge, error: &str) -> Response {
+fn shown(state: &AppState, visit: &Visit, challenge: &Challenge, error: &str) -> Response {
     let question = match challenge.factor {
         Factor::Totp => None,
         Factor::SecurityQuestion => Some(challenge.question.as_str()),
     };
-    let content = FactorContent { csrf: csrf_of(state, None), question, error };
-    small_page(state, "Verify it’s you", None, content)
+    let content = FactorContent { csrf: csrf_of(state, visit, None), question, error };
+    plain_page("Verify it’s you", content)
 }
 
 /// POST /login/second-factor.
 pub(super) async fn answer_question(
-    State(state): State<AppState>,
+    Extension(visit): Extension<Arc<Visit>>,
     client: Client,
+    OptionalSession(state, _): OptionalSession,
     headers: HeaderMap,
     SiteForm(form): SiteForm<FactorForm>,
 ) -> Result<Response, ApiError> {
@@ -98,7 +104,7 @@ pub(super) async fn answer_question(
         AnswerOutcome::Done(finishing) => finish(&state, &headers, &client, finishing).await,
         AnswerOutcome::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
         AnswerOutcome::Wrong => {
-            Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked)))
+            Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &visit, &asked)))
         }
         AnswerOutcome::Ended => Ok(over(&state)),
     }
@@ -107,7 +113,7 @@ pub(super) async fn answer_question(
 /// Lets the user in, if they still may.
 /// Errors: the session could not be begun; the answer can be given again.
 async fn finish(
-    state: &AppState,
+    state: &ActorState,
     headers: &HeaderMap,
     client: &Client,
     finishing: AnsweredConversation,
@@ -119,19 +125,20 @@ async fn finish(
     let (Purpose::SignIn { next }, true) = (&finishing.purpose, is_allowed) else {
         return Ok(over(state));
     };
-    let entered = enter(state, &finishing.proven, headers, client, next.as_deref()).await?;
+    let user = state.as_actor(Actor::User { id: finishing.proven.user, member: None });
+    let entered = enter(&user, &finishing.proven, headers, client, next.as_deref()).await?;
     let Some(mut response) = entered else { return Ok(over(state)) };
     state.second_factors.finish(finishing);
     forget_conversation(state, &mut response);
     Ok(response)
 }
 
-fn wrong(state: &AppState, asked: &Challenge) -> Response {
+fn wrong(state: &AppState, visit: &Visit, asked: &Challenge) -> Response {
     let error = match asked.factor {
         Factor::Totp => WRONG_CODE,
         Factor::SecurityQuestion => WRONG_ANSWER,
     };
-    let mut response = shown(state, asked, error);
+    let mut response = shown(state, visit, asked, error);
     *response.status_mut() = StatusCode::UNAUTHORIZED;
     response
 }

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::header::{COOKIE, SET_COOKIE, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_edge::actor::act_as;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
@@ -27,6 +26,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, TicketId, Timestamp, UserId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::{FormBond, token_digest};
@@ -113,35 +113,32 @@ impl Session {
     }
 }
 
-/// The visitor's session, where there is one.
+/// The state in the visitor's hands, and their session where there is one.
 #[derive(Clone, Debug)]
-pub struct OptionalSession(pub Option<Session>);
+pub struct OptionalSession(pub ActorState, pub Option<Session>);
 
-/// The visitor's session; a visitor without one is sent to sign in.
+/// The state in the visitor's hands, and their session; a visitor without one is sent to sign in.
 #[derive(Clone, Debug)]
-pub struct RequiredSession(pub Session);
+pub struct RequiredSession(pub ActorState, pub Session);
 
 impl FromRequestParts<AppState> for OptionalSession {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        if let Some(SessionLookup(session)) = parts.extensions.get() {
-            return Ok(Self(session.as_deref().cloned()));
-        }
-        let session = find_session(&parts.headers, state)?;
-        if let Some(session) = &session {
-            act_as(session.actor());
-            note_visitor(session, state);
-        }
-        parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
-        Ok(Self(session))
-    }
-}
-
-/// Has the page of a failure keep the visitor's links.
-pub(super) fn note_visitor(session: &Session, state: &AppState) {
-    if let Some(visit) = Visit::at_hand() {
-        visit.note_visitor(session, state);
+        let session = match parts.extensions.get() {
+            Some(SessionLookup(session)) => session.as_deref().cloned(),
+            None => {
+                let session = find_session(&parts.headers, state)?;
+                if let Some((visit, session)) = Visit::find(&parts.extensions).zip(session.as_ref())
+                {
+                    visit.note_visitor(session, state);
+                }
+                parts.extensions.insert(SessionLookup(session.clone().map(Arc::new)));
+                session
+            }
+        };
+        let actor = session.as_ref().map_or(Actor::Switch, Session::actor);
+        Ok(Self(state.for_request(&parts.extensions, actor), session))
     }
 }
 
@@ -153,10 +150,10 @@ impl FromRequestParts<AppState> for RequiredSession {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
-        let OptionalSession(session) = OptionalSession::from_request_parts(parts, state)
+        let OptionalSession(state, session) = OptionalSession::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
-        session.map(Self).ok_or_else(|| {
+        session.map(|session| Self(state, session)).ok_or_else(|| {
             // The action of a form is lost; sign-in leads back to pages only.
             let next = parts.uri.path_and_query().filter(|_| parts.method == Method::GET);
             let next = next.map_or("", |next| next.as_str());
@@ -208,7 +205,7 @@ fn session_of(
 /// browser had before is ended.
 /// Errors: no randomness, or the change was not made.
 pub async fn begin_session(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     headers: &HeaderMap,
     ClientAddress(address): ClientAddress,
@@ -226,7 +223,7 @@ pub async fn begin_session(
         address: address.to_string(),
         content: NewTicketContent::Session { user_agent: user_agent_of(headers) },
     };
-    act_as(Actor::User { id: proven.user, member: None });
+    let state = state.as_actor(Actor::User { id: proven.user, member: None });
     let issue = Box::new(AdminCommand::Ticket(TicketCommand::Issue(ticket)));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), issue)).await {
         Err(WriteError::Rejected(Rejection::PasswordChanged)) => return Ok(None),
@@ -237,7 +234,7 @@ pub async fn begin_session(
 
 /// Ends one ticket of a user; one that is gone is as good as ended.
 pub(super) async fn end_ticket(
-    state: &AppState,
+    state: &ActorState,
     user: UserId,
     ticket: TicketId,
 ) -> Result<(), ApiError> {
@@ -273,8 +270,7 @@ pub(super) struct CompanyForm {
 
 /// Changes the company the user acts for. POST /company.
 pub(super) async fn choose_company(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     SiteForm(form): SiteForm<CompanyForm>,
 ) -> Response {
     let id = Uuid::parse_str(&form.company).ok().map(CompanyId);
@@ -290,8 +286,7 @@ pub(super) async fn choose_company(
 
 /// Ends the session. POST /logout.
 pub(super) async fn sign_out(
-    State(state): State<AppState>,
-    OptionalSession(session): OptionalSession,
+    OptionalSession(state, session): OptionalSession,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     if let Some(session) = session {

@@ -3,13 +3,17 @@
 //!
 //! Neither the answer nor its time tells whether an address belongs to somebody.
 
+use std::sync::Arc;
+
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::Extension;
+use axum::extract::Query;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::{ProvenPassword, SignInProof};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::credentials::find_user;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::failures::note_failure;
@@ -22,10 +26,11 @@ use super::cookies::SiteCookie;
 use super::csrf::csrf_of;
 use super::device::Client;
 use super::forms::SiteForm;
-use super::frame::{forwarding_page, small_page};
+use super::frame::{forwarding_page, plain_page};
 use super::next::{START_PATH, local_path};
 use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{OptionalSession, begin_session};
+use super::visit::Visit;
 
 /// The same for an address that nobody has and for a wrong password.
 const WRONG: &str = "Incorrect email or password.";
@@ -65,26 +70,27 @@ pub(super) struct SignInForm {
 
 /// GET /login.
 pub(super) async fn show(
-    State(state): State<AppState>,
-    OptionalSession(session): OptionalSession,
+    Extension(visit): Extension<Arc<Visit>>,
+    OptionalSession(state, session): OptionalSession,
     Query(query): Query<SignInQuery>,
 ) -> Response {
     let next = local_path(&query.next);
     if session.is_some() {
         return Redirect::to(next.as_deref().unwrap_or(START_PATH)).into_response();
     }
-    shown(&state, "", &next.unwrap_or_default(), "")
+    shown(&state, &visit, ("", &next.unwrap_or_default(), ""))
 }
 
-fn shown(state: &AppState, email: &str, next: &str, error: &str) -> Response {
-    let content = SignInContent { csrf: csrf_of(state, None), email, next, error };
-    small_page(state, "Sign in", None, content)
+fn shown(state: &AppState, visit: &Visit, (email, next, error): (&str, &str, &str)) -> Response {
+    let content = SignInContent { csrf: csrf_of(state, visit, None), email, next, error };
+    plain_page("Sign in", content)
 }
 
 /// POST /login.
 pub(super) async fn sign_in(
-    State(state): State<AppState>,
+    Extension(visit): Extension<Arc<Visit>>,
     client: Client,
+    OptionalSession(state, _): OptionalSession,
     headers: HeaderMap,
     SiteForm(form): SiteForm<SignInForm>,
 ) -> Result<Response, ApiError> {
@@ -96,7 +102,7 @@ pub(super) async fn sign_in(
     let Some(user) = find_user(&state, email, &form.password).await? else {
         attempt.failed();
         note_failure(&state, owner.as_ref(), SignInProof::Password);
-        return Ok(refused(&state, email, next, WRONG));
+        return Ok(refused(&state, &visit, (email, next, WRONG)));
     };
     attempt.succeeded();
     let conversation = DrawnSecret::draw()?;
@@ -106,7 +112,7 @@ pub(super) async fn sign_in(
     if asked.is_none() {
         let proven = ProvenPassword::of(&user);
         let entered = enter(&state, &proven, &headers, &client, next.as_deref()).await?;
-        return Ok(entered.unwrap_or_else(|| refused(&state, email, next, CHANGED)));
+        return Ok(entered.unwrap_or_else(|| refused(&state, &visit, (email, next, CHANGED))));
     }
     let is_secure = state.urls().is_behind_tls();
     let mut response = Redirect::to(FACTOR_PATH).into_response();
@@ -115,8 +121,12 @@ pub(super) async fn sign_in(
     Ok(response)
 }
 
-fn refused(state: &AppState, email: &str, next: Option<String>, error: &str) -> Response {
-    let mut response = shown(state, email, &next.unwrap_or_default(), error);
+fn refused(
+    state: &AppState,
+    visit: &Visit,
+    (email, next, error): (&str, Option<String>, &str),
+) -> Response {
+    let mut response = shown(state, visit, (email, &next.unwrap_or_default(), error));
     *response.status_mut() = StatusCode::UNAUTHORIZED;
     response
 }
@@ -125,7 +135,7 @@ fn refused(state: &AppState, email: &str, next: Option<String>, error: &str) -> 
 /// password or a second factor was changed meanwhile.
 /// Errors: the session could not be begun.
 pub(super) async fn enter(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     headers: &HeaderMap,
     client: &Client,

@@ -63,7 +63,7 @@ pub(super) async fn list_tokens(
         tokens,
         pager,
     };
-    Ok(frame::page(&state, "Access tokens", Some(&acting.session), content))
+    Ok(frame::page("Access tokens", content))
 }
 
 fn token_row(
@@ -105,6 +105,6 @@ pub(super) async fn revoke_token(
 ) -> Result<Response, ApiError> {
     let command =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(acting.company.id, AccessTokenId(id)));
-    state.carry_out(command).await?;
+    acting.state.carry_out(command).await?;
     Ok(go_on(&state, "/tokens", Notice::TOKEN_REVOKED))
 }

@@ -4,7 +4,6 @@
 //! its user, and in the app.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
@@ -67,8 +66,7 @@ enum TotpAction {
 
 /// GET /account/totp.
 pub(super) async fn show(
-    State(state): State<AppState>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
 ) -> Result<Response, ApiError> {
     let seed = match &session.user.totp {
         Some(_) => None,
@@ -89,7 +87,7 @@ fn shown(
         code_error,
         password_error,
     };
-    Ok(page(state, "Authenticator app", Some(session), content))
+    Ok(page("Authenticator app", content))
 }
 
 fn enrolment(state: &AppState, session: &Session, seed: &Seed) -> Result<Enrolment, ApiError> {
@@ -131,9 +129,8 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
 
 /// POST /account/totp.
 pub(super) async fn change(
-    State(state): State<AppState>,
     client: Client,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
     SiteForm(form): SiteForm<TotpForm>,
 ) -> Result<Response, ApiError> {
     let is_on = session.user.totp.is_some();

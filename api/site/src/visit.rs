@@ -1,16 +1,15 @@
 //! The frame of every request of the site: the facts that its page uses, and the headers of its
 //! answer.
 //!
-//! Pages are made far from the request, so the facts that they use (its path, its notice, the key
-//! of its forms) are scoped to the task that answers. Failures of handlers, which are those of the
-//! API, become pages here.
+//! The facts (its path, its notice, the key of its forms) go to extractors with the request. Pages get
+//! their frame, and failures of handlers, which are those of the API, become pages here.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderName, Uri};
+use axum::http::{Extensions, HeaderMap, HeaderName, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
@@ -20,17 +19,13 @@ use cardswitch_identity::state::AppState;
 
 use super::cookies::SiteCookie;
 use super::error_page::failure_page;
+use super::frame::framed;
 use super::headers;
 use super::notice::Notice;
 use super::session::Session;
 
 /// How long forms of a visitor without a session are good. Units: seconds.
 const FORM_KEY_S: i64 = 12 * 3600;
-
-tokio::task_local! {
-    /// The request that this task answers.
-    static VISIT: Arc<Visit>;
-}
 
 /// The facts of a request that pages use.
 #[derive(Debug)]
@@ -74,9 +69,9 @@ impl Visit {
         })
     }
 
-    /// The request that is being answered; none outside of the site.
-    pub(super) fn at_hand() -> Option<Arc<Self>> {
-        VISIT.try_with(Arc::clone).ok()
+    /// The visit of a request of the site.
+    pub(super) fn find(extensions: &Extensions) -> Option<&Self> {
+        extensions.get::<Arc<Self>>().map(Arc::as_ref)
     }
 
     /// The path of the page.
@@ -94,7 +89,7 @@ impl Visit {
         &self.searched
     }
 
-    /// Notes the visitor, for the page of a failure.
+    /// Notes the visitor, for the frame of the page.
     pub(super) fn note_visitor(&self, session: &Session, state: &AppState) {
         let csrf = session.csrf(state);
         self.visitor.get_or_init(|| SignedInVisitor { session: session.clone(), csrf });
@@ -133,6 +128,24 @@ impl Visit {
     }
 }
 
+#[cfg(test)]
+impl Visit {
+    /// The visit of a stranger without cookies.
+    pub(super) fn of_nobody() -> Self {
+        Self {
+            path: "/".to_owned(),
+            searched: String::new(),
+            has_faults: false,
+            form_key: String::new(),
+            is_form_key_new: true,
+            is_form_key_used: AtomicBool::new(false),
+            notice: None,
+            is_notice_shown: AtomicBool::new(false),
+            visitor: OnceLock::new(),
+        }
+    }
+}
+
 /// The text in the search field.
 fn searched(uri: &Uri) -> String {
     let query = uri.query().filter(|_| uri.path() == "/search").unwrap_or_default();
@@ -146,22 +159,23 @@ pub(super) async fn receive(
     request: Request,
     next: Next,
 ) -> Response {
-    receive_with(&state, request, async |request| as_page(answer_of(next.run(request)).await)).await
+    receive_with(&state, request, async |request, _| as_page(answer_of(next.run(request)).await))
+        .await
 }
 
-/// Answers a request by `handle`, whose pages know of the request.
+/// Answers a request by `handle`, and puts the frame around its page.
 pub(super) async fn receive_with(
     state: &AppState,
-    request: Request,
-    handle: impl AsyncFnOnce(Request) -> Response,
+    mut request: Request,
+    handle: impl AsyncFnOnce(Request, &Visit) -> Response,
 ) -> Response {
     let is_secure = state.urls().is_behind_tls();
     let visit = match Visit::of(&request, state, is_secure) {
         Ok(visit) => Arc::new(visit),
-        Err(error) => return failure_page(error.into_response().status()),
+        Err(error) => return error.into_response(),
     };
-    let answer = handle(request);
-    let mut response = VISIT.scope(Arc::clone(&visit), answer).await;
+    request.extensions_mut().insert(Arc::clone(&visit));
+    let mut response = framed(handle(request, &visit).await, &visit);
     visit.leave(response.headers_mut(), is_secure);
     headers::secure(response.headers_mut());
     if is_secure {

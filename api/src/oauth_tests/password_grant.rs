@@ -10,7 +10,6 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberR
 use cardswitch_engine::directory::user::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_identity::auth::passwords;
-use cardswitch_identity::auth::passwords::counted::{so_far, verifications};
 use cardswitch_identity::auth::second_factor::{
     AnswerOutcome, AnsweredConversation, CONVERSATION, Purpose, answer,
 };
@@ -23,6 +22,7 @@ use uuid::Uuid;
 
 use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
+use crate::test_world::{by_switch, verifications};
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 
@@ -324,11 +324,13 @@ async fn one_password_is_verified_whoever_it_is() {
         // Whose members do not take part cannot log in.
         ("anna", PASSWORD),
     ] {
-        let (told, verified) = verifications(world.sign_in(&email_of(name), password)).await;
+        let (told, verified) =
+            verifications(&world.bench.state, world.sign_in(&email_of(name), password)).await;
         assert_eq!((told.status, &told.body), (wrong.status, &wrong.body), "{name}");
         assert_eq!(verified, 1, "{name}");
     }
-    let (told, verified) = verifications(world.sign_in(&email_of("grace"), PASSWORD)).await;
+    let (told, verified) =
+        verifications(&world.bench.state, world.sign_in(&email_of("grace"), PASSWORD)).await;
     assert_eq!((told.status, verified), (201, 1));
 }
 
@@ -376,7 +378,8 @@ async fn almost_with(world: &World, given: &str) -> (String, AnsweredConversatio
     let source = Source::App(AppId(Uuid::from_u128(APP)));
     let digest = token_digest(&token);
     let state = &world.bench.state;
-    let answered = answer(state, &digest, given, source, ExcessPolicy::Refused).await.unwrap();
+    let answered =
+        answer(&by_switch(state), &digest, given, source, ExcessPolicy::Refused).await.unwrap();
     let AnswerOutcome::Done(finishing) = answered else { panic!("{answered:?}") };
     (token, finishing)
 }
@@ -396,7 +399,7 @@ async fn what_came_between_can_be_tried_again() {
     let (token, finishing) = almost(&world).await;
     let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap();
+    make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books").await.unwrap();
     drop(finishing);
     assert_eq!(world.answer(&token, ANSWER).await.status, 200);
 }
@@ -409,7 +412,9 @@ async fn no_token_is_made_for_a_password_that_is_another_by_now() {
     let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
     world.change("grace", set).await;
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
+    make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books")
+        .await
+        .unwrap_err();
     assert!(!world.opens(&token).await);
 }
 
@@ -420,9 +425,11 @@ async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
     let world = World::new().await;
     let email = email_of("grace");
     // The password is compared while codes are set up.
-    let (seed, verified) = verifications(async {
+    let state = &world.bench.state;
+    let (seed, verified) = verifications(state, async {
+        let before = state.passwords.begun();
         let mut signing_in = Box::pin(world.sign_in(&email, PASSWORD));
-        while so_far() == 0 {
+        while state.passwords.begun() == before {
             let mut context = Context::from_waker(Waker::noop());
             assert!(signing_in.as_mut().poll(&mut context).is_pending(), "it is not compared yet");
             tokio::task::yield_now().await;
@@ -453,7 +460,9 @@ async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
     let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
     let other = world.give_totp("grace").await;
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
+    make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books")
+        .await
+        .unwrap_err();
     assert!(!world.opens(&token).await);
 
     // A new sign-in succeeds.
@@ -475,7 +484,9 @@ async fn a_token_that_is_being_made_is_revoked_all_the_same() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(revoking.as_mut().poll(&mut context).is_pending(), "it waits for the token");
         let (state, digest) = (&world.bench.state, token_digest(&token));
-        make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap();
+        make_token(&by_switch(state), &finishing.proven, (digest, &pending), "Books")
+            .await
+            .unwrap();
         state.second_factors.finish(finishing);
         assert_eq!(revoking.await.status, 200);
         assert!(!world.opens(&token).await, "{by_company}");

@@ -26,7 +26,7 @@ use url::form_urlencoded;
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member};
 
 /// Everybody's.
 pub(super) const PASSWORD: &str = "correct horse battery";
@@ -100,7 +100,7 @@ impl World {
     }
 
     pub(super) async fn carry_out(&self, command: AdminCommand) {
-        self.bench.state.carry_out(command).await.unwrap();
+        by_switch(&self.bench.state).carry_out(command).await.unwrap();
     }
 
     pub(super) async fn add_member(&self, company: Uuid, name: &str, role: MemberRole) {
@@ -207,8 +207,9 @@ impl World {
             self.bench.state.switch.read_at_once(|snapshot| snapshot.memberships(&user.email));
         let granted = request.grantable(&memberships.unwrap()).unwrap();
         let (company, member) = &granted[0];
-        let address =
-            request.grant(&self.bench.state, user.id, (company, member), "203.0.113.7").await;
+        let address = request
+            .grant(&by_switch(&self.bench.state), user.id, (company, member), "203.0.113.7")
+            .await;
         let address = address.unwrap();
         let (_, query) = address.split_once('?').unwrap();
         let mut pairs = form_urlencoded::parse(query.as_bytes());

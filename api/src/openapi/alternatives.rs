@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::finish::each_object_mut;
+use super::schemas::each_object_mut;
 
 /// The key whose word names the form.
 const TAG: &str = "type";

@@ -13,14 +13,19 @@
 //! | `reference` | the document as pages to read |
 
 mod alternatives;
+mod components;
 mod example;
+mod failures;
 mod finish;
+mod formats;
+mod operation_parts;
 mod reference;
+mod schemas;
 
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -29,7 +34,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
 use cardswitch_site::frame::{self, Markup, WayOn, Ways};
-use cardswitch_site::session::{OptionalSession, Session};
+use cardswitch_site::session::OptionalSession;
 use cardswitch_v1::operations::{CompanyDocument, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 use serde_json::Value;
@@ -63,26 +68,10 @@ pub fn document_routes(published: &Arc<PublishedDocuments>) -> Router<AppState> 
 /// The routes of the documentation's pages, in the frame of the site.
 pub fn documentation_routes(published: &Arc<PublishedDocuments>) -> Router<AppState> {
     let (first, below) = (Arc::clone(published), Arc::clone(published));
-    Router::new()
-        .route(
-            "/docs",
-            get(
-                async move |State(state): State<AppState>,
-                            OptionalSession(session): OptionalSession| {
-                    first.page("", (&state, session.as_ref()))
-                },
-            ),
-        )
-        .route(
-            "/docs/{page}",
-            get(
-                async move |Path(page): Path<String>,
-                            State(state): State<AppState>,
-                            OptionalSession(session): OptionalSession| {
-                    below.page(&page, (&state, session.as_ref()))
-                },
-            ),
-        )
+    Router::new().route("/docs", get(async move |_: OptionalSession| first.page(""))).route(
+        "/docs/{page}",
+        get(async move |Path(page): Path<String>, _: OptionalSession| below.page(&page)),
+    )
 }
 
 /// The published documentation, made when it is first asked for.
@@ -122,11 +111,7 @@ impl PublishedDocuments {
 
     /// A page in the frame of the site.
     /// Errors: there is no such page.
-    fn page(
-        &self,
-        slug: &str,
-        (state, session): (&AppState, Option<&Session>),
-    ) -> Result<Response, ApiError> {
+    fn page(&self, slug: &str) -> Result<Response, ApiError> {
         let pages = &self.documentation().pages;
         let page = pages.iter().find(|page| page.slug == slug).ok_or_else(ApiError::not_found)?;
         let mut groups: Vec<Ways> = Vec::new();
@@ -142,7 +127,7 @@ impl PublishedDocuments {
             }
         }
         let title = format!("{} · API", page.title);
-        Ok(frame::reading_page(state, (&title, session), groups, Markup(page.html.clone())))
+        Ok(frame::reading_page(&title, groups, Markup(page.html.clone())))
     }
 }
 

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use super::{Door, document};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::test_world::by_switch;
 
 /// The scopes of a token that may change everything of a company.
 pub(super) const ADMIN_AND_IAM: &str = "admin,iam";
@@ -129,7 +130,7 @@ impl World {
                             scim: scope == "scim",
                         },
                     }));
-                world.bench.state.carry_out(command).await.unwrap();
+                by_switch(&world.bench.state).carry_out(command).await.unwrap();
             }
         }
         world
@@ -247,7 +248,7 @@ impl World {
             company: company_of(side),
             scope: AccessScope::default(),
         }));
-        self.bench.state.carry_out(command).await.unwrap();
+        by_switch(&self.bench.state).carry_out(command).await.unwrap();
         id.to_string()
     }
 

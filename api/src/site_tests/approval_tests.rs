@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, OTHER_EMAIL, OTHER_USER, bench, sign_in};
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member};
 
 const STEPS: usize = 400;
 /// A walk goes on until the other company's administrator was asked for something; a right switch gets
@@ -61,7 +61,7 @@ impl Walk<'_> {
     }
 
     async fn operator(&self, command: AdminCommand) {
-        self.bench.state.carry_out(command).await.unwrap();
+        by_switch(&self.bench.state).carry_out(command).await.unwrap();
     }
 
     async fn step(&mut self) {
@@ -134,7 +134,7 @@ impl Walk<'_> {
         let changes = MemberChanges { role: Some(role), ..MemberChanges::default() };
         let command =
             AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), member, changes));
-        match self.bench.state.carry_out(command).await {
+        match by_switch(&self.bench.state).carry_out(command).await {
             Ok(()) => self.role = role,
             // Somebody has to administer the company.
             Err(error) => assert!(format!("{error:?}").contains("LastAdministrator"), "{error:?}"),
@@ -205,7 +205,7 @@ async fn what_a_consent_page_shows_is_what_an_operator_approved() {
         AdminCommand::Member(MemberCommand::Update(CompanyId(OTHER_COMPANY), victim, administers)),
         AdminCommand::App(AppCommand::Create(app)),
     ] {
-        bench.state.carry_out(command).await.unwrap();
+        by_switch(&bench.state).carry_out(command).await.unwrap();
     }
     let mut walk = Walk {
         random: ChaCha20Rng::seed_from_u64(seed),

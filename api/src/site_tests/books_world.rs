@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, sign_in};
 use super::visitor_tests::{ORIGIN, Page, Visitor};
 use crate::bench::{Bench, COMPANY, MEMBER, amount, id_of};
+use crate::test_world::by_switch;
 
 /// Texts that are no markup, no matter where they stand.
 pub(super) const EVIL: &str = "\"><script>alert(1)</script>'&<b>";
@@ -21,7 +22,7 @@ pub(super) async fn sign_in_as(bench: &Bench, role: MemberRole) -> Visitor<'_> {
     let changes = MemberChanges { role: Some(role), ..MemberChanges::default() };
     let command =
         AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), MemberId(MEMBER), changes));
-    bench.state.carry_out(command).await.unwrap();
+    by_switch(&bench.state).carry_out(command).await.unwrap();
     let mut visitor = sign_in(bench, EMAIL).await;
     visitor.post("/company", &[("company", &COMPANY.to_string())]).await.expect(303);
     visitor

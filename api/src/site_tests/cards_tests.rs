@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::site_world::PASSWORD;
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member};
 
 pub(super) const ROOT: &str = "root@example.com";
 pub(super) const BOOKS: &str = "books@example.com";
@@ -42,10 +42,16 @@ pub(super) async fn stage() -> (Bench, Value) {
             password_hash: password_hash.clone(),
             developer_of: Vec::new(),
         };
-        bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
+        by_switch(&bench.state)
+            .carry_out(AdminCommand::User(UserCommand::Create(user)))
+            .await
+            .unwrap();
         let id = MemberId(Uuid::from_u128(number));
         let new = NewMember { role, ..new_member(id, CompanyId(company), email) };
-        bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
+        by_switch(&bench.state)
+            .carry_out(AdminCommand::Member(MemberCommand::Create(new)))
+            .await
+            .unwrap();
     }
     let card = json!({
         "description": "Travel",

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member};
 
 pub(super) const REVIEWER: &str = "grace@example.com";
 pub(super) const ACCOUNTANT: &str = "luca@example.com";
@@ -28,8 +28,7 @@ pub(super) async fn company() -> Bench {
     let (company, ada) = membership(&bench, COMPANY).await;
     let role = Some(MemberRole::Administrator);
     let changes = MemberChanges { role, ..MemberChanges::default() };
-    bench
-        .state
+    by_switch(&bench.state)
         .carry_out(AdminCommand::Member(MemberCommand::Update(company.id, ada.id, changes)))
         .await
         .unwrap();
@@ -48,7 +47,10 @@ pub(super) async fn company() -> Bench {
             password_hash: Some(password_hash.clone()),
             developer_of: Vec::new(),
         };
-        bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
+        by_switch(&bench.state)
+            .carry_out(AdminCommand::User(UserCommand::Create(user)))
+            .await
+            .unwrap();
     }
     bench
 }
@@ -62,7 +64,10 @@ pub(super) async fn add_member(bench: &Bench, number: u128, email: &str, role: M
         role,
         ..new_member(id, CompanyId(COMPANY), email)
     };
-    bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::Member(MemberCommand::Create(new)))
+        .await
+        .unwrap();
 }
 
 /// Somebody of the company, signed in for it.

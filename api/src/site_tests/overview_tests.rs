@@ -18,6 +18,7 @@ use super::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 use super::site_world::{OTHER_EMAIL, bench, sign_in};
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY, amount};
+use crate::test_world::by_switch;
 
 /// How long a message is waited for: far longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -160,10 +161,10 @@ async fn streams_are_for_who_sees_the_company_and_end_when_that_ends() {
     let endings =
         [update(MemberRole::Member), AdminCommand::Member(MemberCommand::Delete(company, member))];
     for ending in endings {
-        bench.state.carry_out(update(MemberRole::Accountant)).await.unwrap();
+        by_switch(&bench.state).carry_out(update(MemberRole::Accountant)).await.unwrap();
         let mut stream = Stream::open(&bench, &visit(&bench, BOOKS).await).await.unwrap();
         stream.figures().await;
-        bench.state.carry_out(ending).await.unwrap();
+        by_switch(&bench.state).carry_out(ending).await.unwrap();
         assert_eq!(stream.last_words().await, "event: end\ndata: {}\n\n");
     }
 }

@@ -20,6 +20,7 @@ use super::site_world::{
 };
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY};
+use crate::test_world::by_switch;
 
 #[tokio::test]
 async fn a_new_password_asks_for_the_old_one_and_ends_everything_else() {
@@ -128,14 +129,17 @@ async fn a_change_in_flight_undoes_no_reset() {
     let link = ask_for_link(&bench).await;
     let digest = token_digest(link.rsplit('/').next().unwrap());
     let reset = PasswordLinkUse { digest, password_hash: hash(NEW_PASSWORD).await.unwrap() };
-    bench.state.carry_out(AdminCommand::User(UserCommand::UsePasswordLink(reset))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::User(UserCommand::UsePasswordLink(reset)))
+        .await
+        .unwrap();
     let changes = [
         UserChanges { password_hash: Some("another".into()), ..UserChanges::default() },
         UserChanges { totp: Some(None), ..UserChanges::default() },
         UserChanges { security_question: Some(None), ..UserChanges::default() },
     ];
     for change in changes {
-        let changed = change_user(&bench.state, &session, change).await.unwrap();
+        let changed = change_user(&by_switch(&bench.state), &session, change).await.unwrap();
         let answer = changed.expect_err("a session that is over changes nothing");
         assert_eq!(answer.headers()["location"], "/login");
     }
@@ -152,11 +156,14 @@ async fn a_sign_in_with_the_old_password_begins_no_session_once_there_is_a_new_o
     let proven = ProvenPassword::of(&user.unwrap().unwrap());
     let begin = async || {
         let (headers, address) = (HeaderMap::new(), ClientAddress(Ipv4Addr::LOCALHOST.into()));
-        begin_session(&bench.state, &proven, &headers, address).await.unwrap()
+        begin_session(&by_switch(&bench.state), &proven, &headers, address).await.unwrap()
     };
     assert!(begin().await.is_some());
     let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::User(UserCommand::Update(proven.user, set))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::User(UserCommand::Update(proven.user, set)))
+        .await
+        .unwrap();
     assert_eq!(begin().await, None);
 }
 

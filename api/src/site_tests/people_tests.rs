@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member};
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {
@@ -70,7 +70,10 @@ async fn developers_are_that_where_they_were_named_and_nowhere_else() {
     let bench = bench().await;
     let developer_of = Some(vec![CompanyId(COMPANY)]);
     let changes = UserChanges { developer_of, ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::User(UserCommand::Update(USER, changes))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::User(UserCommand::Update(USER, changes)))
+        .await
+        .unwrap();
     let mut visitor = sign_in(&bench, EMAIL).await;
     for (company, status) in [(COMPANY, 200), (OTHER_COMPANY, 403), (COMPANY, 200)] {
         visitor.post("/company", &[("company", &company.to_string())]).await.expect(303);
@@ -102,7 +105,7 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         )),
         AdminCommand::App(AppCommand::Create(app)),
     ] {
-        bench.state.carry_out(command).await.unwrap();
+        by_switch(&bench.state).carry_out(command).await.unwrap();
     }
     let mut visitor = sign_in(&bench, EMAIL).await;
     visitor.post("/company", &[("company", &COMPANY.to_string())]).await.expect(303);
@@ -113,8 +116,7 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         (CompanyState::Active, 200, "Access token"),
     ] {
         let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
-        bench
-            .state
+        by_switch(&bench.state)
             .carry_out(AdminCommand::Company(CompanyCommand::Update(company.id, changes)))
             .await
             .unwrap();
@@ -133,7 +135,7 @@ async fn invite(bench: &Bench, id: u128, company: Uuid, email: &str) {
     let new = NewMember { invite, ..new_member(id, company.id, email) };
     let (command, news) =
         (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(&company));
-    bench.state.carry_out_and_tell(command, Some(news)).await.unwrap();
+    by_switch(&bench.state).carry_out_and_tell(command, Some(news)).await.unwrap();
 }
 
 #[tokio::test]
@@ -150,7 +152,7 @@ async fn invitations_go_to_whom_the_link_is_for_and_not_without_end() {
             MemberId(Uuid::from_u128(id)),
         ));
         letters_after(&bench, usize::try_from(id - 100).unwrap().min(4)).await;
-        bench.state.carry_out(gone).await.unwrap();
+        by_switch(&bench.state).carry_out(gone).await.unwrap();
     }
     // Somebody else's letter is written after all of those.
     invite(&bench, 107, COMPANY, "last@example.com").await;

@@ -15,6 +15,7 @@ use super::company_world::{
 use super::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::test_world::by_switch;
 use crate::{router, test_world};
 
 const CHAIRS: [(&str, &str); 4] =
@@ -249,7 +250,9 @@ async fn a_verdict_is_about_what_was_seen_whatever_is_asked_meanwhile() {
     assert_eq!(status, 200, "{body}");
     let fields = Fields::parse(br#"{"status": "approved"}"#).unwrap();
     let reader = Reader { company: &company, shows_links: false };
-    review_requisition(&bench.state, (reader, Some(reviewer)), &seen, fields).await.unwrap();
+    review_requisition(&by_switch(&bench.state), (reader, Some(reviewer)), &seen, fields)
+        .await
+        .unwrap();
     let body = shown(&bench, &api(&path)).await;
     assert_eq!((&body["status"], &body["amount"]), (&json!("approved"), &json!(120.5)));
     assert_eq!((&body["description"], body["end_time"].is_null()), (&json!("Chairs"), false));

@@ -22,6 +22,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY};
+use crate::test_world::by_switch;
 
 /// Sets up an authenticator app and gives its seed.
 async fn set_up_totp(bench: &Bench, visitor: &mut Visitor<'_>) -> Seed {
@@ -201,7 +202,10 @@ async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the
     let answer_hash = hash("difference").await.unwrap();
     let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::User(UserCommand::Update(USER, changes))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::User(UserCommand::Update(USER, changes)))
+        .await
+        .unwrap();
     let mut visitor = Visitor::new(&bench);
     let fields = [("email", EMAIL), ("password", PASSWORD)];
     visitor.fill("/login", &fields).await.expect(303);
@@ -242,7 +246,7 @@ async fn a_sign_in_that_began_before_a_second_factor_was_set_up_is_over() {
     let proven = ProvenPassword::of(&user.unwrap().unwrap());
     set_question(&mut owner, "difference").await;
     let (headers, address) = (HeaderMap::new(), ClientAddress(Ipv4Addr::LOCALHOST.into()));
-    let begun = begin_session(&bench.state, &proven, &headers, address).await;
+    let begun = begin_session(&by_switch(&bench.state), &proven, &headers, address).await;
     assert_eq!(begun.unwrap(), None);
 
     let path = "/login/second-factor";

@@ -9,7 +9,6 @@ use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_identity::auth::passwords::counted::verifications;
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::throttle::Source;
 use uuid::Uuid;
@@ -20,7 +19,7 @@ use super::site_world::{
 };
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY};
-use crate::test_world::new_member;
+use crate::test_world::{by_switch, new_member, verifications};
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {
@@ -160,14 +159,17 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
 async fn add_member(bench: &Bench, email: &str) -> MemberId {
     let id = MemberId(Uuid::now_v7());
     let new = new_member(id, CompanyId(COMPANY), email);
-    bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
+    by_switch(&bench.state)
+        .carry_out(AdminCommand::Member(MemberCommand::Create(new)))
+        .await
+        .unwrap();
     id
 }
 
 async fn deactivate(bench: &Bench, member: MemberId) {
     let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
     let command = AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), member, changes));
-    bench.state.carry_out(command).await.unwrap();
+    by_switch(&bench.state).carry_out(command).await.unwrap();
 }
 
 #[tokio::test]
@@ -190,7 +192,7 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
         visitor.get("/login").await;
         let csrf = visitor.get("/login").await.csrf().unwrap();
         let fields = [("email", email), ("password", password)];
-        let (page, verified) = verifications(visitor.post("/login", &fields)).await;
+        let (page, verified) = verifications(&bench.state, visitor.post("/login", &fields)).await;
         let page = page.expect(401);
         assert_eq!((verified, visitor.session()), (1, None), "{email}");
         // The place of the caret follows from whether an address was typed, which its typist knows.
@@ -202,8 +204,7 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
 
     let developer_of = Some(vec![CompanyId(COMPANY)]);
     let changes = UserChanges { developer_of, ..UserChanges::default() };
-    bench
-        .state
+    by_switch(&bench.state)
         .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
         .await
         .unwrap();
@@ -217,8 +218,7 @@ async fn who_leaves_between_the_steps_does_not_get_in() {
     let answer_hash = hash("difference").await.unwrap();
     let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
-    bench
-        .state
+    by_switch(&bench.state)
         .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
         .await
         .unwrap();
@@ -238,14 +238,16 @@ async fn one_password_is_verified_whatever_is_asked() {
     for (old, status) in [("wrong", 400), (PASSWORD, 303)] {
         visitor.get("/account/password").await;
         let fields = [("old", old), ("password", NEW_PASSWORD), ("repeated", NEW_PASSWORD)];
-        let (page, verified) = verifications(visitor.post("/account/password", &fields)).await;
+        let (page, verified) =
+            verifications(&bench.state, visitor.post("/account/password", &fields)).await;
         page.expect(status);
         assert_eq!(verified, 1, "{old}");
     }
     for email in [EMAIL, "nobody@example.com"] {
         let asked = [("email", email)];
         let mut visitor = Visitor::new(&bench);
-        let (page, verified) = verifications(visitor.fill("/password/forgot", &asked)).await;
+        let (page, verified) =
+            verifications(&bench.state, visitor.fill("/password/forgot", &asked)).await;
         page.expect(200);
         assert_eq!(verified, 0, "{email}");
     }
@@ -264,7 +266,7 @@ async fn an_app_is_told_nothing_of_people_who_have_not_signed_in() {
         requested: AccessScope::default(),
     };
     let id = app.id.0;
-    bench.state.carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
+    by_switch(&bench.state).carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
     for flaw in ["response_type=token", "response_type=code&scope=everything", "scope=admin"] {
         let asked = format!("/v1/oauth/authorize?client_id={id}&{flaw}");
         let mut stranger = Visitor::new(&bench);

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};
 use crate::bench::Bench;
+use crate::test_world::by_switch;
 
 pub(super) const EMAIL: &str = "ada@example.com";
 pub(super) const PASSWORD: &str = "difference engine no. 2";
@@ -34,7 +35,10 @@ pub(super) async fn bench() -> Bench {
             password_hash: Some(hash(PASSWORD).await.unwrap()),
             developer_of: Vec::new(),
         };
-        bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
+        by_switch(&bench.state)
+            .carry_out(AdminCommand::User(UserCommand::Create(user)))
+            .await
+            .unwrap();
     }
     bench
 }

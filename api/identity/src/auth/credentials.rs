@@ -8,7 +8,6 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
-use super::passwords;
 use crate::state::AppState;
 
 /// The user with this e-mail address and password, where they may sign in.
@@ -25,7 +24,7 @@ pub async fn find_user(
     })?;
     let (user, is_allowed) = found.unzip();
     let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let fits = passwords::verify(hash, password).await?;
+    let fits = state.passwords.verify(hash, password).await?;
     Ok(user.filter(|_| fits && is_allowed == Some(true)))
 }
 

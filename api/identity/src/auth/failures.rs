@@ -8,7 +8,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::actor::{acting, note_at_hand};
 use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{SignInProof, User, UserCommand};
@@ -17,7 +16,7 @@ use cardswitch_notify::mail::Letter;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use crate::state::AppState;
+use crate::actor_state::ActorState;
 
 /// The window in which failures are counted.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -94,7 +93,7 @@ impl SignInFailures {
 }
 
 /// Notes a failed sign-in, of `user` where a user has the address.
-pub fn note_failure(state: &AppState, user: Option<&User>, proof: SignInProof) {
+pub fn note_failure(state: &ActorState, user: Option<&User>, proof: SignInProof) {
     let failures = &state.throttle.failures;
     let Some(user) = user else {
         let count = failures.of_nobody.fetch_add(1, Ordering::Relaxed) + 1;
@@ -110,7 +109,7 @@ pub fn note_failure(state: &AppState, user: Option<&User>, proof: SignInProof) {
     tracing::info!(user = %user.id.0, ?proof, "a sign-in failed");
     let Ok(place) = TOLD_AT_ONCE.try_acquire() else { return };
     let (state, user, email) = (state.clone(), user.id, user.email.clone());
-    tokio::spawn(acting(note_at_hand(), async move {
+    tokio::spawn(async move {
         let _place = place;
         if news.is_audited
             && let Err(error) = state
@@ -123,7 +122,7 @@ pub fn note_failure(state: &AppState, user: Option<&User>, proof: SignInProof) {
             let link = state.urls().page("/password/forgot");
             state.outbox.post(Letter::password_is_known(&email, &link)).await;
         }
-    }));
+    });
 }
 
 #[cfg(test)]

@@ -24,21 +24,20 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use cardswitch_edge::actor::acting;
 use cardswitch_edge::bearer::bearer_of;
-use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::access_token::AccessScope;
-use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::token_digest;
 
 use self::lasting_body::LastingBody;
+use crate::actor_state::ActorState;
 use crate::state::AppState;
 
 /// The holder of an access token.
@@ -83,7 +82,7 @@ pub async fn check_access(State(state): State<AppState>, request: Request, next:
     }
 }
 
-/// Has a request answered in the name of its caller, whom handlers find with it. A request whose
+/// Has a request answered for its caller, whom handlers find with it. A request whose
 /// access ends before its body has come is not carried out.
 pub async fn answer_to(
     state: &AppState,
@@ -91,14 +90,12 @@ pub async fn answer_to(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let address = ClientAddress::of(request.extensions());
-    let note = AuditNote { actor: caller.actor(), address };
     let access = caller.lasting_access(&state.switch);
     request.extensions_mut().insert(caller);
     let (parts, body) = request.into_parts();
     let (body, has_ended) = LastingBody::new(body, access);
     let request = Request::from_parts(parts, Body::new(body));
-    let answer = acting(note, next.run(request)).await;
+    let answer = next.run(request).await;
     if has_ended.load(Ordering::Acquire) {
         return ApiError::unauthorized().into_response();
     }
@@ -192,14 +189,16 @@ impl FromRequestParts<AppState> for Caller {
     }
 }
 
-/// The arguments of every handler: the switch, and the caller.
+/// The arguments of every handler: the state in the caller's hands, and the caller.
 #[derive(Clone)]
-pub struct Call(pub AppState, pub Caller);
+pub struct Call(pub ActorState, pub Caller);
 
 impl FromRequestParts<AppState> for Call {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        Ok(Self(state.clone(), Caller::from_request_parts(parts, state).await?))
+        let caller = Caller::from_request_parts(parts, state).await?;
+        let state = state.for_request(&parts.extensions, caller.actor());
+        Ok(Self(state.with_claim(parts.extensions.get().cloned()), caller))
     }
 }

@@ -5,6 +5,7 @@
 //! a hash, a hash of nobody's password is verified in its place.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
@@ -125,48 +126,32 @@ pub async fn hash(text: &str) -> Result<String, PasswordError> {
     .await?
 }
 
-/// Whether a password is the one that was hashed. Without a hash the answer is no, after the same
-/// time.
-/// Errors: too many wait.
-/// Cost: as `hash`.
-pub async fn verify(hash: Option<String>, text: &str) -> Result<bool, PasswordError> {
-    counted::count();
-    let text = Zeroizing::new(text.to_owned());
-    seated(move || {
-        let known = hash.as_deref().unwrap_or(NOBODYS_HASH);
-        let fits = Argon2::default().verify_password(text.as_bytes(), known).is_ok();
-        fits && hash.is_some()
-    })
-    .await
+/// The check of passwords against their hashes.
+#[derive(Debug, Default)]
+pub struct PasswordCheck {
+    begun: AtomicU64,
 }
 
-/// The number of verified passwords, which shows in the time of an answer.
-pub mod counted {
-    use std::cell::Cell;
-
-    tokio::task_local! {
-        static VERIFIED: Cell<u32>;
+impl PasswordCheck {
+    /// Whether a password is the one that was hashed. Without a hash the answer is no, after the
+    /// same time.
+    /// Errors: too many wait.
+    /// Cost: as `hash`.
+    pub async fn verify(&self, hash: Option<String>, text: &str) -> Result<bool, PasswordError> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let text = Zeroizing::new(text.to_owned());
+        seated(move || {
+            let known = hash.as_deref().unwrap_or(NOBODYS_HASH);
+            let fits = Argon2::default().verify_password(text.as_bytes(), known).is_ok();
+            fits && hash.is_some()
+        })
+        .await
     }
 
-    pub(super) fn count() {
-        // Only where a test asks.
-        VERIFIED.try_with(|verified| verified.set(verified.get() + 1)).unwrap_or_default();
-    }
-
-    /// How many passwords the work around this has verified, or is verifying.
-    #[must_use]
-    pub fn so_far() -> u32 {
-        VERIFIED.with(Cell::get)
-    }
-
-    /// The result of `work`, and the number of passwords that it verified.
-    pub async fn verifications<T>(work: impl Future<Output = T>) -> (T, u32) {
-        VERIFIED
-            .scope(Cell::new(0), async {
-                let done = work.await;
-                (done, so_far())
-            })
-            .await
+    /// The number of passwords that were verified or are being verified. It shows in the time of an
+    /// answer.
+    pub fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
     }
 }
 
@@ -219,6 +204,7 @@ mod tests {
         let hashed = hash("correct horse").await.unwrap();
         assert!(hashed.starts_with("$argon2id$v=19$"), "{hashed}");
         assert_ne!(hashed, hash("correct horse").await.unwrap(), "a salt came twice");
+        let check = PasswordCheck::default();
         let rows = [
             (Some(hashed.clone()), "correct horse", true),
             (Some(hashed.clone()), "correct horsf", false),
@@ -230,7 +216,7 @@ mod tests {
             (None, "", false),
         ];
         for (hash, text, fits) in rows {
-            assert_eq!(verify(hash.clone(), text).await, Ok(fits), "{hash:?} {text}");
+            assert_eq!(check.verify(hash.clone(), text).await, Ok(fits), "{hash:?} {text}");
         }
     }
 

@@ -1,10 +1,8 @@
 //! The claim of a request's key on its way beside the command that makes the request's change.
 //!
-//! Handlers do not know of it: it is scoped to the task that runs them, and `AppState::carry_out`
-//! picks it up there. A refused command leaves it to the next one; once a change is made it is used.
+//! A request with a key carries it to `Call`, whose state has it for the handler's commands. A refused
+//! command leaves it to the next one; once a change is made it is used.
 //! INVARIANT: a handler makes its change by one command, so a claim covers all of it or nothing.
-
-use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::Method;
@@ -17,11 +15,6 @@ use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use parking_lot::Mutex;
 
 use super::answer_source::shown_at;
-
-tokio::task_local! {
-    /// The claim of the request that this task answers.
-    pub static CLAIM: Arc<Claim>;
-}
 
 /// The fate of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +49,6 @@ impl Claim {
             path: request.uri().path().to_owned(),
             fate: Mutex::new(Fate::Waiting),
         }
-    }
-
-    /// The claim of the request that is being answered, as long as no change was made under it.
-    #[must_use]
-    pub fn at_hand() -> Option<Arc<Self>> {
-        let claim = CLAIM.try_with(Arc::clone).ok()?;
-        (claim.fate() != Fate::Made).then_some(claim)
     }
 
     /// The command with the claim beside it, and a note of the caller.

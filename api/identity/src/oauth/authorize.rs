@@ -21,6 +21,7 @@ use cardswitch_wire::fields::parse_id;
 use url::form_urlencoded;
 
 use super::{pkce, scope};
+use crate::actor_state::ActorState;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
 
@@ -278,7 +279,7 @@ impl AuthorizationRequest {
     /// Errors: the code cannot be made.
     pub async fn grant(
         &self,
-        state: &AppState,
+        state: &ActorState,
         user: UserId,
         (company, member): (&Company, &Member),
         address: &str,

@@ -18,6 +18,7 @@ use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::user::ProvenPassword;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_secrets::token_digest;
 use serde::Serialize;
 
@@ -25,6 +26,7 @@ use super::address_of;
 use super::parameters::Parameters;
 use super::password_grant;
 use super::reply::{ChallengeBody, TokenBody, reply};
+use crate::actor_state::ActorState;
 use crate::auth::find_caller;
 use crate::auth::second_factor::{self, AnswerOutcome, PendingToken, Purpose};
 use crate::auth::throttle::{ExcessPolicy, Source};
@@ -98,6 +100,7 @@ async fn show(
 )]
 pub async fn answer_challenge(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
+    let state = state.for_request(request.extensions(), Actor::Switch);
     let headers = request.headers().clone();
     let answered = async {
         let parameters = request.extract::<Parameters, _>().await?;
@@ -107,7 +110,7 @@ pub async fn answer_challenge(State(state): State<AppState>, request: Request) -
 }
 
 async fn answer(
-    state: &AppState,
+    state: &ActorState,
     headers: &HeaderMap,
     parameters: &Parameters,
     address: Option<IpAddr>,
@@ -172,7 +175,7 @@ fn granted(
 
 /// Makes the token, if the user may still let apps in.
 async fn finish(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     digest: [u8; 32],
     pending: &PendingToken,

@@ -5,7 +5,6 @@
 //! answer.
 
 use axum::http::StatusCode;
-use cardswitch_edge::actor::act_as;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -26,6 +25,7 @@ use cardswitch_secrets::token_digest;
 use super::parameters::Parameters;
 use super::reply::TokenBody;
 use super::{pkce, scope};
+use crate::actor_state::ActorState;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
 
@@ -39,7 +39,7 @@ struct GrantedCode {
 
 /// Errors: the code is not the app's, not proven, used, or over.
 pub(super) async fn give(
-    state: &AppState,
+    state: &ActorState,
     app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
@@ -101,7 +101,7 @@ fn is_redirect(code: &AuthorizationCode, named: Option<&str>, app: &App) -> bool
 }
 
 async fn exchange(
-    state: &AppState,
+    state: &ActorState,
     grant: &GrantedCode,
     app: &App,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
@@ -117,8 +117,9 @@ async fn exchange(
         },
         label: LineText::spaced(&app.name),
     };
-    act_as(Actor::Token { id: exchange.token.id, member: Some(grant.member.id) });
+    let actor = Actor::Token { id: exchange.token.id, member: Some(grant.member.id) };
     match state
+        .as_actor(actor)
         .carry_out(AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(exchange))))
         .await
     {
@@ -135,8 +136,8 @@ async fn exchange(
 
 /// Revokes the tokens of a code that came a second time.
 /// Errors: the switch cannot tell.
-async fn take_back(state: &AppState, app: &App, digest: [u8; 32]) -> Result<(), ApiError> {
-    act_as(Actor::App { id: app.id });
+async fn take_back(state: &ActorState, app: &App, digest: [u8; 32]) -> Result<(), ApiError> {
+    let state = state.as_actor(Actor::App { id: app.id });
     match state.carry_out(AdminCommand::Ticket(TicketCommand::RevokeCode(digest))).await {
         // Forgotten or expired meanwhile: it gives nothing any more.
         Ok(()) | Err(WriteError::Rejected(_)) => Ok(()),

@@ -5,7 +5,6 @@
 //! the last question is answered (`challenge`): until then no table knows of it.
 
 use axum::http::StatusCode;
-use cardswitch_edge::actor::act_as;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -28,6 +27,7 @@ use uuid::Uuid;
 use super::authorize::{Refusal, find_grantable};
 use super::parameters::Parameters;
 use super::reply::{ChallengeBody, TokenBody};
+use crate::actor_state::ActorState;
 use crate::auth::credentials;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::failures::note_failure;
@@ -41,7 +41,7 @@ const READ: AccessScope = AccessScope { accountant: false, admin: false, scim: f
 /// Errors: a scope is requested; no user has the e-mail address and password; the user may not let
 /// apps in.
 pub(super) async fn give(
-    state: &AppState,
+    state: &ActorState,
     app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
@@ -79,7 +79,7 @@ fn parse_company(parameters: &Parameters) -> Result<Option<CompanyId>, ApiError>
 /// The user with this e-mail address and password.
 /// Errors: there is none, in the same words and after the same time whichever of them is wrong.
 async fn find_user(
-    state: &AppState,
+    state: &ActorState,
     app: &App,
     email: &str,
     password: &str,
@@ -122,7 +122,7 @@ pub(super) fn find_membership(
 /// Makes the token of a password grant.
 /// Errors: the password or a second factor was changed meanwhile, the member or the app is gone, the switch cannot tell.
 pub async fn make_token(
-    state: &AppState,
+    state: &ActorState,
     proven: &ProvenPassword,
     (digest, pending): ([u8; 32], &PendingToken),
     label: &str,
@@ -139,7 +139,7 @@ pub async fn make_token(
         origin: TokenOrigin::Password,
         label: LineText::spaced(label),
     };
-    act_as(Actor::Token { id: grant.token.id, member: grant.member });
+    let state = state.as_actor(Actor::Token { id: grant.token.id, member: grant.member });
     let grant = Box::new(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), grant)).await {
         // The text was drawn for this token, so the token that has it is this one: the answer to

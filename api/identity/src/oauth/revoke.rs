@@ -6,7 +6,6 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_edge::actor::act_as;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -23,6 +22,7 @@ use serde::Serialize;
 use super::parameters::Parameters;
 use super::reply::reply;
 use super::{address_of, client};
+use crate::actor_state::ActorState;
 use crate::auth::second_factor::Purpose;
 use crate::state::AppState;
 
@@ -74,6 +74,7 @@ enum RevocationTarget {
 )]
 pub async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
+    let state = state.for_request(request.extensions(), Actor::Switch);
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
         revoke(&state, &app, &parameters).await?;
@@ -82,8 +83,7 @@ pub async fn revoke_tokens(State(state): State<AppState>, request: Request) -> R
     reply(answered.await)
 }
 
-async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<(), ApiError> {
-    act_as(Actor::App { id: app.id });
+async fn revoke(state: &ActorState, app: &App, parameters: &Parameters) -> Result<(), ApiError> {
     let waiting = &state.second_factors;
     let command = match parse(parameters)? {
         RevocationTarget::Token(digest) => {
@@ -103,7 +103,7 @@ async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<
         }
     };
     let Some(command) = command else { return Ok(()) };
-    match state.carry_out(command).await {
+    match state.as_actor(Actor::App { id: app.id }).carry_out(command).await {
         Ok(()) => Ok(()),
         Err(WriteError::Rejected(rejection)) if is_nothing(rejection) => Ok(()),
         Err(error) => Err(error.into()),

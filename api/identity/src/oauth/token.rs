@@ -8,11 +8,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::app::App;
+use cardswitch_engine::domain::audit::Actor;
 
 use super::address_of;
 use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
+use crate::actor_state::ActorState;
 use crate::auth::throttle::Source;
 use crate::state::AppState;
 
@@ -71,6 +73,7 @@ pub(crate) struct TokenRequest {
 )]
 pub async fn create_token(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
+    let state = state.for_request(request.extensions(), Actor::Switch);
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
         give_token(&state, &app, &parameters).await
@@ -80,7 +83,7 @@ pub async fn create_token(State(state): State<AppState>, request: Request) -> Re
 
 /// Errors: the app's proof is not right.
 async fn give_token(
-    state: &AppState,
+    state: &ActorState,
     app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {

@@ -9,7 +9,6 @@ use cardswitch_dispatch::deliveries::Deliveries;
 use cardswitch_dispatch::dispatcher::{
     Dispatcher, EndedRequest, Figures, Order, Progress, Request, StepContext,
 };
-use cardswitch_edge::actor::note_at_hand;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -18,6 +17,7 @@ use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::webhook_endpoint::{
     GoneReceiver, WebhookEndpoint, WebhookEndpointChanges, WebhookEndpointCommand,
 };
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_secrets::Secrets;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
@@ -247,7 +247,8 @@ async fn is_turned_off(switch: &Switch, endpoint: &WebhookEndpoint) -> bool {
         endpoint.id,
         changes,
     ));
-    let command = NotedCommand { note: note_at_hand(), change };
+    let note = AuditNote { actor: Actor::Switch, address: None };
+    let command = NotedCommand { note, change };
     match switch.ask(Command::Noted(Box::new(command)).into()).await {
         Ok(Reply::Done(seq)) => {
             switch.visible(seq).await;

@@ -90,7 +90,7 @@ pub(crate) async fn list_events(
         pager: Pager::new(query.part(), lines.len(), count, "/audit", &query.pairs()),
         rows: folded(lines),
     };
-    Ok(frame::page(&state, "Audit log", Some(&acting.session), content))
+    Ok(frame::page("Audit log", content))
 }
 
 /// The filter, or the error in it: the `actor` (an id), an `action` such as `card.updated`, a

@@ -88,7 +88,7 @@ async fn allowance_page(
         let form = CardForm::new(typed.or(least).unwrap_or(known), faults, view)?;
         Ok(AllowanceContent { csrf, seen, face, form, may_reset, allowing })
     });
-    let page = frame::page(state, "Budget and limits", Some(&acting.session), content.await?);
+    let page = frame::page("Budget and limits", content.await?);
     Ok(with_status(page, status))
 }
 
@@ -107,7 +107,8 @@ pub(super) async fn save(
     }
     let company = &acting.company;
     let body = FormBody::of(typed.changed_allowance(&known, company.zone));
-    match change_allowance(&state, company, card.profile.allowance_id, body.fields()?).await {
+    match change_allowance(&acting.state, company, card.profile.allowance_id, body.fields()?).await
+    {
         Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?.below("allowance");

@@ -112,7 +112,7 @@ pub(super) async fn card_page(
     };
     let content = read_view(state, acting, read).await?;
     let title = card.profile.texts.description.clone();
-    Ok(frame::page_with_scripts(state, &title, &acting.session, &[&*COPY], content))
+    Ok(frame::page_with_scripts(&title, &[&*COPY], content))
 }
 
 fn content(

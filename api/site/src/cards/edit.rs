@@ -56,7 +56,7 @@ async fn edit_page(
         let form = CardForm::new(typed.unwrap_or(known), faults, view)?;
         Ok(EditContent { csrf, seen, face: Face::new(card, view.company, view.now), form })
     });
-    let page = frame::page(state, "Edit the card", Some(&acting.session), content.await?);
+    let page = frame::page("Edit the card", content.await?);
     Ok(with_status(page, status))
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn save(
     let mut body = typed.changed_profile(&known, holder);
     find_meant(&state, &acting, &mut body).await?;
     let body = FormBody::of(body);
-    match change_card(&state, (&acting).into(), card.profile.id, body.fields()?).await {
+    match change_card(&acting.state, (&acting).into(), card.profile.id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;

@@ -149,7 +149,7 @@ fn link_page(
         fields,
         faults,
     };
-    with_status(frame::page(state, "Share card", Some(&acting.session), content), faults.status())
+    with_status(frame::page("Share card", content), faults.status())
 }
 
 /// POST /cards/{id}/links/new.
@@ -161,7 +161,7 @@ pub(super) async fn make_link(
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
     let body = FormBody::of(typed.body(card.profile.id));
-    match share_card(&state, (&acting).into(), body.fields()?).await {
+    match share_card(&acting.state, (&acting).into(), body.fields()?).await {
         Ok(link) => Ok(go_on(&state, &format!("/cards/{id}?link={}", link.0), Notice::LINK_MADE)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
@@ -184,7 +184,8 @@ pub(super) async fn delete_link(
     if found.is_none_or(|found| found.card != card.profile.slot) {
         return Err(ApiError::not_found());
     }
-    state
+    acting
+        .state
         .carry_out(AdminCommand::SharedLink(SharedLinkCommand::Delete(acting.company.id, link)))
         .await?;
     Ok(go_on(&state, &format!("/cards/{}", id.0), Notice::LINK_DELETED))

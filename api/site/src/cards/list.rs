@@ -131,7 +131,7 @@ pub(super) async fn list_page(
         rows,
         query,
     };
-    Ok(frame::page(state, "Cards", Some(&acting.session), content))
+    Ok(frame::page("Cards", content))
 }
 
 fn find_cards(

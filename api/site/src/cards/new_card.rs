@@ -46,7 +46,7 @@ async fn new_card_page(
     let form = read_view(state, acting, |view| CardForm::new(fields, faults, view)).await?;
     let csrf = acting.session.csrf(state);
     let content = NewCardContent { csrf, company: &acting.company.name, form };
-    Ok(with_status(frame::page(state, "New card", Some(&acting.session), content), status))
+    Ok(with_status(frame::page("New card", content), status))
 }
 
 /// POST /cards/new.
@@ -70,5 +70,5 @@ async fn make(
         read_view(state, acting, |view| holder_id(fields.typed.of("holder"), None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);
     find_meant(state, acting, &mut body).await?;
-    cards::make_card(state, acting.into(), FormBody::of(body).fields()?).await
+    cards::make_card(&acting.state, acting.into(), FormBody::of(body).fields()?).await
 }

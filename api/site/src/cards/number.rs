@@ -74,7 +74,7 @@ fn ask_page(
         face: Face::new(card, &acting.company, state.now()),
         error,
     };
-    frame::page(state, "Show card details", Some(&acting.session), content)
+    frame::page("Show card details", content)
 }
 
 /// The page for a visitor who may not see the number.
@@ -104,7 +104,7 @@ pub(super) async fn show(
     if let Some(refusal) = refusal(&acting, &card) {
         return Ok(refusal);
     }
-    if !is_password_of(&state, &acting.session.user, &client, &form.password).await? {
+    if !is_password_of(&acting.state, &acting.session.user, &client, &form.password).await? {
         let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
@@ -113,11 +113,10 @@ pub(super) async fn show(
     }
     let noted =
         AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
-    state.carry_out(noted).await?;
+    acting.state.carry_out(noted).await?;
     let content = NumberContent {
         face: Face::new(&card, &acting.company, state.now()),
         secret: CardSecret::open(&state, &card, &acting.company)?,
     };
-    let session = &acting.session;
-    Ok(frame::page_with_scripts(&state, "Card number", session, &[&*COPY], content))
+    Ok(frame::page_with_scripts("Card number", &[&*COPY], content))
 }

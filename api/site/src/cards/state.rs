@@ -42,7 +42,7 @@ pub(super) async fn change(
     SiteForm(form): SiteForm<StateForm>,
 ) -> Result<Response, ApiError> {
     let card = get_card(&state, &acting, CardId(id)).await?;
-    match set_state(&state, &acting, card.profile.id, &form.to).await {
+    match set_state(&acting, card.profile.id, &form.to).await {
         Ok(()) => {
             let is_open = form.to == "active";
             let notice = if is_open { Notice::CARD_OPENED } else { Notice::CARD_SUSPENDED };
@@ -62,14 +62,9 @@ pub(super) async fn change(
     }
 }
 
-async fn set_state(
-    state: &AppState,
-    acting: &ActingMember,
-    card: CardId,
-    to: &str,
-) -> Result<(), ApiError> {
+async fn set_state(acting: &ActingMember, card: CardId, to: &str) -> Result<(), ApiError> {
     let body = FormBody::of(json!({"state": to}));
-    change_card(state, acting.into(), card, body.fields()?).await
+    change_card(&acting.state, acting.into(), card, body.fields()?).await
 }
 
 /// The form of `POST /cards/suspend`.
@@ -90,7 +85,7 @@ pub(super) async fn suspend_several(
     for id in form.card.iter().take(ROWS) {
         let Some(id) = parse_id(id).map(CardId) else { return Err(ApiError::not_found()) };
         let card = get_card(&state, &acting, id).await?;
-        match set_state(&state, &acting, card.profile.id, "suspended").await {
+        match set_state(&acting, card.profile.id, "suspended").await {
             Ok(()) => {}
             Err(error) if error.status().is_client_error() => refused += 1,
             Err(error) => return Err(error),
@@ -137,7 +132,7 @@ async fn close_page(
         held: if held.is_positive() { money(held, company.currency) } else { String::new() },
         alert,
     };
-    Ok(frame::page(state, "Close the card", Some(&acting.session), content))
+    Ok(frame::page("Close the card", content))
 }
 
 /// POST /cards/{id}/close.
@@ -154,6 +149,6 @@ pub(super) async fn close(
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     let command = AdminCommand::Card(CardCommand::Terminate(acting.company.id, card.profile.id));
-    state.carry_out(command).await?;
+    acting.state.carry_out(command).await?;
     Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_CLOSED))
 }

@@ -83,7 +83,7 @@ async fn list_page(
         fields,
         faults,
     };
-    let page = frame::page(state, words.plural, Some(&acting.session), content);
+    let page = frame::page(words.plural, content);
     Ok(with_status(page, faults.status()))
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn make_dimension(
     let mut body = body_of(&sent);
     find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
-    let Err(error) = make(&state, Reader::from(&acting), kind, body.fields()?).await else {
+    let Err(error) = make(&acting.state, Reader::from(&acting), kind, body.fields()?).await else {
         return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_MADE));
     };
     let faults = Faults::of_refusal(error)?;

@@ -184,7 +184,7 @@ fn dimension_page(
         carried: found.carried,
         delete_alert: shown.delete_alert,
     };
-    let page = frame::page(state, &branch.dimension.name, Some(&acting.session), content);
+    let page = frame::page(&branch.dimension.name, content);
     with_status(page, shown.faults.status())
 }
 
@@ -204,7 +204,8 @@ pub(super) async fn change_dimension(
     let mut body = body_of(&sent);
     find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
-    let Err(error) = change(&state, Reader::from(&acting), (kind, id), body.fields()?).await else {
+    let Err(error) = change(&acting.state, Reader::from(&acting), (kind, id), body.fields()?).await
+    else {
         return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;
@@ -228,7 +229,8 @@ pub(super) async fn delete_dimension(
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     let named = NamedDimension { company: acting.company.id, kind, id };
-    match state
+    match acting
+        .state
         .carry_out(AdminCommand::Dimension(DimensionCommand::Delete(named)))
         .await
         .map_err(ApiError::from)

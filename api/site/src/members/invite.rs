@@ -51,7 +51,7 @@ async fn new_page(
         roles: form.roles(None),
         dimensions,
     };
-    let page = frame::page(state, "Invite a member", Some(&acting.session), content);
+    let page = frame::page("Invite a member", content);
     Ok(with_status(page, faults.status()))
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn invite(
 ) -> Result<Response, ApiError> {
     let mut body = form.body();
     find_meant(&state, &acting, &mut body).await?;
-    match invite_member(&state, (&acting).into(), FormBody::of(body).fields()?).await {
+    match invite_member(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(go_on(&state, &format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
         Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
     }

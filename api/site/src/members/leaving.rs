@@ -127,7 +127,7 @@ fn leave_page(
         alert: faults.alert().to_owned(),
         effects,
     };
-    with_status(frame::page(state, &title, Some(&acting.session), content), faults.status())
+    with_status(frame::page(&title, content), faults.status())
 }
 
 /// POST /members/{id}/deactivate.
@@ -171,8 +171,10 @@ async fn leave(
         return Ok(leave_page(state, acting, &member, (way, effects, &faults)));
     }
     let (done, notice) = match way {
-        Way::Deactivated => (deactivated(state, acting, id).await, Notice::MEMBER_DEACTIVATED),
-        Way::Deleted => (remove_member(state, &acting.company, id).await, Notice::MEMBER_DELETED),
+        Way::Deactivated => (deactivated(acting, id).await, Notice::MEMBER_DEACTIVATED),
+        Way::Deleted => {
+            (remove_member(&acting.state, &acting.company, id).await, Notice::MEMBER_DELETED)
+        }
     };
     match done {
         // Members who deleted themselves have no list to go on to.
@@ -183,11 +185,7 @@ async fn leave(
     }
 }
 
-async fn deactivated(
-    state: &AppState,
-    acting: &ActingMember,
-    id: MemberId,
-) -> Result<(), ApiError> {
+async fn deactivated(acting: &ActingMember, id: MemberId) -> Result<(), ApiError> {
     let body = FormBody::of(json!({"is_active": false}));
-    change_member(state, acting.into(), id, body.fields()?).await
+    change_member(&acting.state, acting.into(), id, body.fields()?).await
 }

@@ -77,7 +77,7 @@ pub(super) async fn list_members(
         ),
         rows: listed.rows,
     };
-    Ok(frame::page(&state, "Members", Some(&acting.session), content))
+    Ok(frame::page("Members", content))
 }
 
 fn find(view: &View<'_>, query: &ListForm) -> Result<ListPage<MemberLine>, StoreError> {

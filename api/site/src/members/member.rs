@@ -112,7 +112,7 @@ pub(super) async fn member_page(
         dimensions,
         cards,
     };
-    Ok(with_status(frame::page(state, &title, Some(&acting.session), content), faults.status()))
+    Ok(with_status(frame::page(&title, content), faults.status()))
 }
 
 fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {
@@ -156,7 +156,9 @@ pub(super) async fn change(
     }
     let mut body = form.body();
     find_meant(&state, &acting, &mut body).await?;
-    match change_member(&state, (&acting).into(), member.id, FormBody::of(body).fields()?).await {
+    match change_member(&acting.state, (&acting).into(), member.id, FormBody::of(body).fields()?)
+        .await
+    {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),
         Err(error) => member_page(&state, &acting, &member, (Some(form), faults_of(error)?)).await,
     }

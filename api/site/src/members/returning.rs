@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use axum::extract::State;
 use axum::response::Response;
-use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -15,6 +14,7 @@ use cardswitch_engine::directory::user::{NewUser, User, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::Letter;
@@ -50,7 +50,7 @@ pub(super) async fn reactivate(
 ) -> Result<Response, ApiError> {
     let member = get_member(&state, &acting, MemberId(id)).await?;
     let body = FormBody::of(json!({"is_active": true}));
-    match change_member(&state, (&acting).into(), member.id, body.fields()?).await {
+    match change_member(&acting.state, (&acting).into(), member.id, body.fields()?).await {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_REACTIVATED)),
         Err(error) => {
             member_page(&state, &acting, &member, (None, Faults::of_refusal(error)?)).await
@@ -74,20 +74,18 @@ pub(super) async fn send_link(
     }
     let response = go_on(&state, &format!("/members/{id}"), Notice::LINK_SENT);
     if let Ok(place) = LETTERS.try_acquire() {
-        // Another task, but for the same visitor.
-        let note = note_at_hand();
-        tokio::spawn(acting_for(note, async move {
+        tokio::spawn(async move {
             let _place = place;
-            if let Err(error) = send(&state, &acting.company, &member).await {
+            if let Err(error) = send(&acting.state, &acting.company, &member).await {
                 tracing::warn!(?error, "no link to choose a password was sent");
             }
-        }));
+        });
     }
     Ok(response)
 }
 
 /// Errors: the link was not issued.
-async fn send(state: &AppState, company: &Company, member: &Member) -> Result<(), ApiError> {
+async fn send(state: &ActorState, company: &Company, member: &Member) -> Result<(), ApiError> {
     let user = get_user(state, member).await?;
     if !state.outbox.may_be_invited(company.id, &user.email, Instant::now()) {
         return Ok(());
@@ -116,7 +114,7 @@ async fn send(state: &AppState, company: &Company, member: &Member) -> Result<()
 
 /// The user with a member's address; one is made where there is none yet.
 /// Errors: none can be made.
-async fn get_user(state: &AppState, member: &Member) -> Result<User, ApiError> {
+async fn get_user(state: &ActorState, member: &Member) -> Result<User, ApiError> {
     let find = || state.switch.read_at_once(|snapshot| snapshot.user_by_email(&member.email));
     if let Some(user) = find()? {
         return Ok(user);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::RequisitionStatus;
@@ -62,18 +61,17 @@ struct VisitorOverview {
 
 /// GET /overview.
 pub(super) async fn show(
-    State(state): State<AppState>,
     Extension(overviews): Extension<Arc<LiveOverviews>>,
-    RequiredSession(session): RequiredSession,
+    RequiredSession(state, session): RequiredSession,
 ) -> Result<Response, ApiError> {
     let Some((company, member)) = session.current.clone() else {
         return Ok(Redirect::to(ACCOUNT_PATH).into_response());
     };
-    let acting = ActingMember { session, company, member };
+    let acting = ActingMember { state, session, company, member };
     if acting.may(Right::SeeCompany) {
-        company_page(&state, &acting, overviews.switch_figures(&state)).await
+        company_page(&acting.state, &acting, overviews.switch_figures(&acting.state)).await
     } else {
-        own_page(&state, &acting).await
+        own_page(&acting.state, &acting).await
     }
 }
 
@@ -98,7 +96,7 @@ async fn company_page(
         own,
     };
     let extras = [&*PLOT_STYLE, &*PLOT, &*OVERVIEW];
-    Ok(frame::page_with_scripts(state, "Overview", &acting.session, &extras, content))
+    Ok(frame::page_with_scripts("Overview", &extras, content))
 }
 
 async fn own_page(state: &AppState, acting: &ActingMember) -> Result<Response, ApiError> {
@@ -114,7 +112,7 @@ async fn own_page(state: &AppState, acting: &ActingMember) -> Result<Response, A
     });
     let (purchases, own) = read.await?;
     let content = OwnContent { company: &acting.company.name, purchases, own };
-    Ok(frame::page(state, "Overview", Some(&acting.session), content))
+    Ok(frame::page("Overview", content))
 }
 
 fn own(acting: &ActingMember, view: &View<'_>) -> Result<VisitorOverview, StoreError> {

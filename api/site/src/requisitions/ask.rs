@@ -70,7 +70,7 @@ async fn new_page(
         members,
         dimensions,
     };
-    let page = frame::page(state, "Request a purchase", Some(&acting.session), content);
+    let page = frame::page("Request a purchase", content);
     Ok(with_status(page, faults.status()))
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn ask(
     let is_for_other = acting.session.is_administrator() && !other.is_empty();
     let member = if is_for_other { other } else { &own };
     body.insert("member".to_owned(), json!({ "id": member }));
-    match ask_for(&state, (&acting).into(), FormBody::of(body).fields()?).await {
+    match ask_for(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(go_on(&state, &format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
         Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
     }

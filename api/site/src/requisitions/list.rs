@@ -71,7 +71,7 @@ pub(super) async fn list_requisitions(
         pager: Pager::new(query.part(), listed.rows.len(), listed.count, PATH, &query.pairs()),
         rows: listed.rows,
     };
-    Ok(frame::page(&state, "Requisitions", Some(&acting.session), content))
+    Ok(frame::page("Requisitions", content))
 }
 
 /// The message where the company's requisitions serve other cards.

@@ -160,7 +160,7 @@ pub(super) async fn requisition_page(
         facts,
     };
     let title = format!("Requisition: {}", requisition.description);
-    Ok(frame::page(state, &title, Some(&acting.session), content))
+    Ok(frame::page(&title, content))
 }
 
 fn facts_of(
@@ -236,7 +236,9 @@ pub(super) async fn change(
     let mut body = form.body(acting.company.zone, Some(&known));
     find_meant(&state, &acting, &mut body).await?;
     let body = FormBody::of(body);
-    match change_requisition(&state, ((&acting).into(), None), known.id, body.fields()?).await {
+    match change_requisition(&acting.state, ((&acting).into(), None), known.id, body.fields()?)
+        .await
+    {
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let status = error.status();
@@ -281,7 +283,7 @@ pub(super) async fn cancel(
         let said = refused("Tick the box to confirm.");
         return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
     }
-    match take_back(&state, &acting.company, known.id).await {
+    match take_back(&acting.state, &acting.company, known.id).await {
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
         Err(error) => {
             let status = error.status();

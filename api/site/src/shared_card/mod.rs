@@ -18,9 +18,11 @@ pub mod pass;
 mod passphrase;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use axum::Extension;
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::header::{REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
@@ -33,6 +35,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::link_guesses::GuessKind;
 use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_identity::state::AppState;
@@ -45,6 +48,7 @@ use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::OptionalSession;
+use super::visit::Visit;
 
 const WRONG: &str = "Incorrect answers. Check them and try again.";
 const PASSED: &str = "Timed out. Please answer again.";
@@ -66,7 +70,7 @@ async fn keep_to_itself(mut response: Response) -> Response {
 
 /// A visitor's view of a shared card.
 struct SharedCardView<'a> {
-    state: &'a AppState,
+    state: &'a ActorState,
     opened: &'a LinkedCard,
     csrf: String,
     address: IpAddr,
@@ -93,14 +97,14 @@ struct ViewerForm {
 
 /// Shows the card, or asks for its passphrase. GET /s/{key}.
 async fn show(
-    State(state): State<AppState>,
+    Extension(visit): Extension<Arc<Visit>>,
     ClientAddress(address): ClientAddress,
-    OptionalSession(session): OptionalSession,
+    OptionalSession(state, session): OptionalSession,
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
-    let csrf = csrf_of(&state, session.as_ref());
+    let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     if !opened.is_open_to(&state, &headers) {
         return Ok(ask_page(&viewing, ""));
@@ -111,14 +115,14 @@ async fn show(
 
 /// Takes answers, or shows the number. POST /s/{key}.
 async fn act(
-    State(state): State<AppState>,
+    Extension(visit): Extension<Arc<Visit>>,
     ClientAddress(address): ClientAddress,
-    OptionalSession(session): OptionalSession,
+    OptionalSession(state, session): OptionalSession,
     (Path(key), headers): (Path<String>, HeaderMap),
     SiteForm(form): SiteForm<ViewerForm>,
 ) -> Result<Response, ApiError> {
     let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
-    let csrf = csrf_of(&state, session.as_ref());
+    let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     match form.action {
         Action::Open => viewing.judge(&form.answer).await,

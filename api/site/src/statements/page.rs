@@ -146,7 +146,7 @@ pub(super) async fn month_page(
         faults,
         days_max: DAYS_APART_MAX,
     };
-    Ok(frame::page(state, "Statements", Some(&acting.session), content))
+    Ok(frame::page("Statements", content))
 }
 
 fn choice(month: Month, shown: Month) -> Choice {

@@ -90,7 +90,7 @@ pub(super) async fn list_transactions(
         pager: Pager::new(asked.part(), listed.rows.len(), listed.count, "/transactions", &pairs),
         rows: listed.rows,
     };
-    let page = frame::page(&state, "Transactions", Some(&acting.session), content);
+    let page = frame::page("Transactions", content);
     Ok(with_status(page, faults.status()))
 }
 

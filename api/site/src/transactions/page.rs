@@ -146,7 +146,7 @@ async fn transaction_page(
     });
     let content = content.await?;
     let title = content.title.clone();
-    Ok(frame::page(state, &title, Some(&acting.session), content))
+    Ok(frame::page(&title, content))
 }
 
 /// The sources of a page.

@@ -60,7 +60,7 @@ pub(super) async fn hand_in_receipt(
         let text = "Choose a file first.";
         return refused(&state, &acting, &row, (StatusCode::BAD_REQUEST, text)).await;
     };
-    match hand_in(&state, Reader::from(&acting), TransactionId(id), file).await {
+    match hand_in(&acting.state, Reader::from(&acting), TransactionId(id), file).await {
         Ok(_) => Ok(done(&state, id, Notice::RECEIPT_KEPT)),
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let text = "That file isn’t a PNG, JPEG or PDF.";
@@ -109,7 +109,7 @@ pub(super) async fn delete_receipt(
     if form.seen != receipt_seen(&row) {
         return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
-    set_receipt(&state, Reader::from(&acting), TransactionId(id), None).await?;
+    set_receipt(&acting.state, Reader::from(&acting), TransactionId(id), None).await?;
     Ok(done(&state, id, Notice::RECEIPT_DELETED))
 }
 
@@ -128,6 +128,6 @@ pub(super) async fn lose_receipt(
         return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
     let receipt = Some(lost(&state));
-    set_receipt(&state, Reader::from(&acting), TransactionId(id), receipt).await?;
+    set_receipt(&acting.state, Reader::from(&acting), TransactionId(id), receipt).await?;
     Ok(done(&state, id, Notice::RECEIPT_LOST))
 }

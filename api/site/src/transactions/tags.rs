@@ -67,7 +67,7 @@ pub(super) async fn tag_transaction(
     let mut body = sent.body(extent);
     find_meant(&state, &acting, &mut body).await?;
     let (body, reader) = (FormBody::of(body), Reader::from(&acting));
-    let Err(error) = tag(&state, reader, TransactionId(id), body.fields()?).await else {
+    let Err(error) = tag(&acting.state, reader, TransactionId(id), body.fields()?).await else {
         return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;

@@ -74,7 +74,7 @@ pub(super) async fn read_upload_form(
     if let Some(changed) = refusal_where_changed(&acting.session, state) {
         return Err(refused(changed));
     }
-    if !csrf::is_own(state, Some(&acting.session), &sent) {
+    if !csrf::is_own(&acting.session.csrf(state), &sent) {
         return Err(refused(stale_form()));
     }
     match &form.file {

@@ -166,7 +166,7 @@ async fn endpoint_page(
         since_error: said.since_error,
         delete_error: said.delete_error,
     };
-    let page = frame::page(state, title, Some(&acting.session), content);
+    let page = frame::page(title, content);
     Ok(with_status(page, said.faults.status()))
 }
 
@@ -222,7 +222,9 @@ pub(super) async fn save(
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
     let saved = match fields.finish() {
-        Ok(()) => webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await,
+        Ok(()) => {
+            webhook_endpoints::update(&acting.state, acting.company.id, endpoint.id, given).await
+        }
         Err(faults) => Err(ApiError::invalid(faults)),
     };
     match saved {
@@ -251,7 +253,7 @@ pub(super) async fn switch(
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let is_enabled = form.to == "on";
     let given = GivenChanges { is_enabled: Some(is_enabled), ..GivenChanges::default() };
-    webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await?;
+    webhook_endpoints::update(&acting.state, acting.company.id, endpoint.id, given).await?;
     let notice = if is_enabled { Notice::WEBHOOK_ON } else { Notice::WEBHOOK_OFF };
     Ok(go_on(&state, &format!("/webhooks/{id}"), notice))
 }
@@ -264,14 +266,15 @@ pub(super) async fn rotate(
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    let secret = webhook_endpoints::rotate_secret(&state, acting.company.id, endpoint.id).await?;
+    let secret =
+        webhook_endpoints::rotate_secret(&acting.state, acting.company.id, endpoint.id).await?;
     let shown = SecretPage {
         heading: "The new signing secret",
         text: "For 24 hours each webhook is signed with both, so that you have time to change it.",
         shown: vec![("Signing secret", secret.text())],
         onward: format!("/webhooks/{id}"),
     };
-    Ok(shown.page(&state, "New signing secret", &acting.session))
+    Ok(shown.page("New signing secret"))
 }
 
 /// The form of `POST /webhooks/{id}/recover`.
@@ -320,6 +323,6 @@ pub(super) async fn delete(
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
-    webhook_endpoints::delete(&state, acting.company.id, endpoint.id).await?;
+    webhook_endpoints::delete(&acting.state, acting.company.id, endpoint.id).await?;
     Ok(go_on(&state, "/webhooks", Notice::WEBHOOK_DELETED))
 }

@@ -65,7 +65,7 @@ pub(super) async fn show(
     let endpoints: Vec<_> = named.into_iter().map(row).collect();
     let pager = Pager::new(part, endpoints.len(), count, "/webhooks", &[]);
     let content = EndpointListContent { company: &company.name, endpoints, pager };
-    Ok(frame::page(&state, "Webhooks", Some(&acting.session), content))
+    Ok(frame::page("Webhooks", content))
 }
 
 /// The company or app whose events an endpoint gets.

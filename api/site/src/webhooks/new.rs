@@ -63,7 +63,7 @@ async fn new_page(
     let address_hint = state.webhooks.reach().hint();
     let content =
         NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
-    let page = frame::page(state, "Add a webhook endpoint", Some(&acting.session), content);
+    let page = frame::page("Add a webhook endpoint", content);
     Ok(with_status(page, faults.status()))
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn create(
         fields.fault("app", Flaw::not_found("app"));
     }
     let made = match fields.finish() {
-        Ok(()) => webhook_endpoints::create(&state, acting.company.id, given).await,
+        Ok(()) => webhook_endpoints::create(&acting.state, acting.company.id, given).await,
         Err(faults) => Err(ApiError::invalid(faults)),
     };
     match made {
@@ -91,7 +91,7 @@ pub(super) async fn create(
                 shown: vec![("Signing secret", secret.text())],
                 onward: format!("/webhooks/{}", id.0),
             };
-            Ok(shown.page(&state, "Signing secret", &acting.session))
+            Ok(shown.page("Signing secret"))
         }
         Err(error) => new_page(&state, &acting, &form, &Faults::of_refusal(error)?).await,
     }

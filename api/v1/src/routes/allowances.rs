@@ -12,6 +12,7 @@ use cardswitch_engine::domain::ids::{AllowanceId, Timestamp};
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
@@ -270,7 +271,7 @@ pub async fn update_allowance(
 /// Changes what `fields` name of an allowance.
 /// Errors: faults of the fields, or the reason why it was not changed.
 pub async fn change_allowance(
-    state: &AppState,
+    state: &ActorState,
     company: &Company,
     id: AllowanceId,
     mut fields: Fields<'_>,

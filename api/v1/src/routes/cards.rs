@@ -15,6 +15,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, ListPage};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -312,7 +313,7 @@ pub async fn create_card(
 /// Makes the card that is asked for in `fields`.
 /// Errors: faults of the fields, or the reason why the card was not made.
 pub async fn make_card(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<CardId, ApiError> {
@@ -331,7 +332,7 @@ pub async fn make_card(
 }
 
 /// Draws numbers until one is free.
-async fn issue_card(state: &AppState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
+async fn issue_card(state: &ActorState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
     let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
     for _ in 0..DRAWS_MAX {
         let drawn = issuer.draw_card(asked, state.now(), &mut state.switch.random());
@@ -366,7 +367,7 @@ pub async fn update_card(
 /// Changes what `fields` name of a card.
 /// Errors: faults of the fields, there is no such card, or it was not changed.
 pub async fn change_card(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     id: CardId,
     mut fields: Fields<'_>,

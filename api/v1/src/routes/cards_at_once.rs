@@ -11,6 +11,7 @@ use cardswitch_engine::directory::card::{CardCommand, NewCard};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -94,7 +95,7 @@ fn unknown_in(
 }
 
 /// Draws numbers until all are free.
-async fn issue_cards(state: &AppState, orders: &[IssuingOrder]) -> Result<Vec<CardId>, ApiError> {
+async fn issue_cards(state: &ActorState, orders: &[IssuingOrder]) -> Result<Vec<CardId>, ApiError> {
     for _ in 0..DRAWS_MAX {
         let cards = draw_cards(state, orders)?;
         let ids = cards.iter().map(|card| card.id).collect();

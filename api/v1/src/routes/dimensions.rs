@@ -18,6 +18,7 @@ use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
@@ -243,7 +244,7 @@ pub async fn create_dimension(
 /// Makes one dimension of a company as the fields of a body say.
 /// Errors: fields are at fault, or it was not made.
 pub async fn make(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     kind: DimensionKind,
     mut fields: Fields<'_>,
@@ -296,7 +297,7 @@ pub async fn update_dimension(
 /// Changes one dimension of a company as the fields of a body say.
 /// Errors: there is none, fields are at fault, or the change was not made.
 pub async fn change(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     (kind, id): (DimensionKind, DimensionId),
     mut fields: Fields<'_>,

@@ -346,6 +346,7 @@ pub async fn stream_events(
     let place = state.webhooks.take_stream_place(caller.company.slot)?;
     let access = caller.lasting_access(&state.switch);
     let ready = VecDeque::new();
+    let state = AppState::clone(&state);
     let follower = Follower { state, caller, access, after, ready, _place: place };
     let lines = stream::unfold(follower, |mut follower| async move {
         let line = follower.next_line().await?;

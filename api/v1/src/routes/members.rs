@@ -15,6 +15,7 @@ use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, Page};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
@@ -283,7 +284,7 @@ pub async fn create_member(
 /// Makes the member that `fields` describe, and has the invitation sent.
 /// Errors: faults of the fields, or the reason why there can be no such member.
 pub async fn invite_member(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<MemberId, ApiError> {
@@ -324,7 +325,7 @@ pub async fn update_member(
 /// Changes a member as `fields` say.
 /// Errors: faults of the fields, or the reason against the change; the company has no such member.
 pub async fn change_member(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     id: MemberId,
     mut fields: Fields<'_>,
@@ -363,7 +364,7 @@ pub async fn delete_member(Call(state, caller): Call, PathId(id): PathId) -> Ans
 /// Removes a member.
 /// Errors: the company has no such member, or cannot be without.
 pub async fn remove_member(
-    state: &AppState,
+    state: &ActorState,
     company: &Company,
     id: MemberId,
 ) -> Result<(), ApiError> {

@@ -22,6 +22,7 @@ use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use cardswitch_identity::state::AppState;
@@ -143,7 +144,7 @@ pub async fn upload_receipt(
 /// Makes a file the receipt of a transaction of a company.
 /// Errors: it is no receipt, cannot be kept, or the change was not made.
 pub async fn hand_in(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     id: TransactionId,
     Upload { filename: given, content }: Upload,
@@ -227,7 +228,7 @@ async fn find_receipt_of(
 
 /// Sets the receipt of a transaction of a company, or takes it away.
 pub async fn set_receipt(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     id: TransactionId,
     receipt: Option<Receipt>,

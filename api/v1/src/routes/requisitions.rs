@@ -22,6 +22,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
@@ -376,7 +377,7 @@ pub async fn create_requisition(
 /// Makes the requisition that `fields` describe.
 /// Errors: faults of the fields, or the reason against the request.
 pub async fn ask_for(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<RequisitionId, ApiError> {
@@ -436,7 +437,7 @@ pub async fn update_requisition(
 /// Errors: faults of the fields, or the reason against the change; the company has no such
 /// requisition.
 pub async fn change_requisition(
-    state: &AppState,
+    state: &ActorState,
     whom: (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
     mut fields: Fields<'_>,
@@ -450,7 +451,7 @@ pub async fn change_requisition(
 /// verdict is about that.
 /// Errors: as `change_requisition`.
 pub async fn review_requisition(
-    state: &AppState,
+    state: &ActorState,
     whom: (Reader<'_>, Option<MemberId>),
     seen: &Requisition,
     mut fields: Fields<'_>,
@@ -465,7 +466,7 @@ pub async fn review_requisition(
 }
 
 async fn change_as(
-    state: &AppState,
+    state: &ActorState,
     (reader, by): (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
     (mut request, mut fields): (UpdateRequisitionRequest, Fields<'_>),
@@ -488,7 +489,7 @@ async fn change_as(
 /// Has the change made; numbers for a card are drawn until one is free.
 /// Errors: no number can be drawn; within: the change was not made.
 async fn carry_out(
-    state: &AppState,
+    state: &ActorState,
     owner: &Company,
     known: &Requisition,
     request: UpdateRequisitionRequest,
@@ -524,7 +525,7 @@ async fn carry_out(
 }
 
 async fn approve_with_new_card(
-    state: &AppState,
+    state: &ActorState,
     (company, id): (CompanyId, RequisitionId),
     (changes, reviewed_by): (&RequisitionChanges, Option<MemberId>),
     order: &IssuingOrder,
@@ -573,7 +574,7 @@ pub async fn delete_requisition(
 /// Cancels a pending requisition.
 /// Errors: the company has no such requisition, or it was decided.
 pub async fn take_back(
-    state: &AppState,
+    state: &ActorState,
     company: &Company,
     id: RequisitionId,
 ) -> Result<(), ApiError> {

@@ -17,6 +17,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::ListPage;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
@@ -341,7 +342,7 @@ pub async fn create_shared_link(
 /// Makes the link that is asked for in `fields`.
 /// Errors: faults of the fields, or the reason why the link was not made.
 pub async fn share_card(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<SharedLinkId, ApiError> {

@@ -8,8 +8,8 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::Call;
-use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::paragraph;
 use cardswitch_wire::fields::Fields;
@@ -53,7 +53,7 @@ pub async fn tag_transaction(
 /// Tags a transaction of a company as the fields of a body say.
 /// Errors: there is no such transaction, fields are at fault, or the change was not made.
 pub async fn tag(
-    state: &AppState,
+    state: &ActorState,
     reader: Reader<'_>,
     id: TransactionId,
     mut fields: Fields<'_>,

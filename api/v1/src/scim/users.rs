@@ -4,8 +4,6 @@
 
 use std::cell::RefCell;
 
-use axum::Extension;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::{IntoResponse, Response};
@@ -20,7 +18,8 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{DimensionId, MemberId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, Order, Page};
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::actor_state::ActorState;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::fault::Flaw;
@@ -44,8 +43,7 @@ const DEPARTMENT: usize = DimensionKind::Department as usize;
 
 /// Lists users, the oldest first.
 pub(super) async fn list_users(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     ScimQuery(query): ScimQuery,
 ) -> Result<ScimJson, ScimError> {
     list(&state, &caller, UserSelection::of_query(&query)?).await
@@ -53,8 +51,7 @@ pub(super) async fn list_users(
 
 /// Lists users by what stands in a body instead of the address.
 pub(super) async fn search_users(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     body: ScimBody,
 ) -> Result<ScimJson, ScimError> {
     list(&state, &caller, UserSelection::of_body(&body.object()?)?).await
@@ -120,8 +117,7 @@ fn search(view: &View<'_>, filter: &Filter, page: &Page) -> Result<ListPage<Memb
 
 /// Shows a user.
 pub(super) async fn get_user(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
 ) -> Result<ScimJson, ScimError> {
@@ -152,8 +148,7 @@ fn find_user(view: &View<'_>, id: MemberId) -> Result<Option<User>, StoreError> 
 
 /// Makes a user, who is invited by mail unless it does not take part yet.
 pub(super) async fn create_user(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<Response, ScimError> {
@@ -212,8 +207,7 @@ fn new_member(
 /// Replaces a user. An attribute that is not sent is removed where a user can be without it, and
 /// else stays.
 pub(super) async fn replace_user(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
     body: ScimBody,
@@ -242,8 +236,7 @@ fn required(name: &str) -> ApiError {
 
 /// Changes a user by operations.
 pub(super) async fn patch_user(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
     body: ScimBody,
@@ -258,7 +251,7 @@ pub(super) async fn patch_user(
 
 /// Makes a user what the draft is, by one change or none.
 async fn settle(
-    state: &AppState,
+    state: &ActorState,
     caller: &Caller,
     user: &User,
     draft: &Draft,
@@ -300,8 +293,7 @@ async fn settle(
 
 /// Removes a user.
 pub(super) async fn delete_user(
-    State(state): State<AppState>,
-    Extension(caller): Extension<Caller>,
+    Call(state, caller): Call,
     ScimId(id): ScimId,
 ) -> Result<StatusCode, ScimError> {
     // A deleted member counts as missing here, though its row exists.

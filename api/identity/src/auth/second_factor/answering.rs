@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cardswitch_edge::actor::act_as;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -11,16 +10,15 @@ use cardswitch_engine::directory::user::{ProvenPassword, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 
 use super::super::failures::note_failure;
-use super::super::passwords;
 use super::super::throttle::{Account, ExcessPolicy, Source, TooManyTries};
 use super::super::totp::Seed;
 use super::{AnswerOutcome, AnsweredConversation, Conversation, Factor, LINE_RETRY_AFTER_S};
-use crate::state::AppState;
+use crate::actor_state::ActorState;
 
 /// Answers the question that waits in a conversation, for which `source` is answerable.
 /// Errors: too many tries, the switch cannot tell.
 pub async fn answer(
-    state: &AppState,
+    state: &ActorState,
     digest: &[u8; 32],
     given: &str,
     source: Source,
@@ -45,7 +43,6 @@ pub async fn answer(
     let answered = if is_new { factors.right(digest) } else { factors.stands(digest) };
     Ok(match answered {
         AnswerOutcome::Done(finishing) => {
-            act_as(Actor::User { id: finishing.proven.user, member: None });
             state.throttle.failures.forget_factors(finishing.proven.user);
             AnswerOutcome::Done(AnsweredConversation {
                 _turn: Some(turn),
@@ -67,7 +64,7 @@ enum VerificationResult {
 
 /// Errors: too many tries, the switch cannot tell.
 async fn verify(
-    state: &AppState,
+    state: &ActorState,
     digest: &[u8; 32],
     known: &Conversation,
     given: &str,
@@ -85,7 +82,7 @@ async fn verify(
         factors.take_where(|known, _| known == digest);
         return Ok(VerificationResult::Ended);
     };
-    act_as(Actor::User { id: user.id, member: None });
+    let state = &state.as_actor(Actor::User { id: user.id, member: None });
     match is_right(state, &user, *factor, given).await {
         Ok(true) => {
             // Half of a proof is none: an attacker who has the code may still be guessing the other
@@ -110,7 +107,7 @@ async fn verify(
 
 /// Errors: the switch cannot tell.
 async fn is_right(
-    state: &AppState,
+    state: &ActorState,
     user: &User,
     factor: Factor,
     given: &str,
@@ -119,14 +116,14 @@ async fn is_right(
         Factor::Totp => uses_step(state, user, given).await,
         Factor::SecurityQuestion => {
             let hash = user.security_question.as_ref().map(|asked| asked.answer_hash.clone());
-            Ok(passwords::verify(hash, &normal_answer(given)).await?)
+            Ok(state.passwords.verify(hash, &normal_answer(given)).await?)
         }
     }
 }
 
 /// Whether a code is a present one that was not used before; uses it up.
 /// Errors: the switch cannot tell.
-pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<bool, ApiError> {
+pub async fn uses_step(state: &ActorState, user: &User, given: &str) -> Result<bool, ApiError> {
     let Some(totp) = &user.totp else { return Ok(false) };
     let seed = Seed::open(&state.secrets, user.id, &totp.sealed_seed)
         .ok_or_else(|| ApiError::internal(&"a seed was sealed with another key"))?;
