@@ -22,7 +22,7 @@ pub struct SwitchParts {
     /// The keys of its directory.
     pub secrets: Secrets,
     /// The listener for operators.
-    pub watched: OperatorListener,
+    pub operators: OperatorListener,
     /// Its receipts.
     pub receipts: Arc<ReceiptFiles>,
     /// The other place that keeps the progress of deliveries.
@@ -37,8 +37,8 @@ cardswitch_engine::opaque!(SwitchParts);
 
 /// The beginning of a start: the listener for operators, and the parts that a node has open
 /// already.
-pub(super) struct Begun {
-    pub(super) watched: OperatorListener,
+pub(super) struct StartParts {
+    pub(super) operators: OperatorListener,
     pub(super) opened: Option<(Engine, Secrets)>,
     pub(super) receipts: Option<Arc<ReceiptFiles>>,
     pub(super) elsewhere: Option<Box<dyn RemoteDeliveries>>,
@@ -51,11 +51,11 @@ pub(super) struct Begun {
 pub(super) async fn begin(
     opened: Option<SwitchParts>,
     settings: &Settings,
-) -> Result<Begun, StartError> {
+) -> Result<StartParts, StartError> {
     Ok(match opened {
-        Some(SwitchParts { engine, secrets, watched, receipts, deliveries, cluster, nodes }) => {
-            Begun {
-                watched,
+        Some(SwitchParts { engine, secrets, operators, receipts, deliveries, cluster, nodes }) => {
+            StartParts {
+                operators,
                 opened: Some((engine, secrets)),
                 receipts: Some(receipts),
                 elsewhere: Some(deliveries),
@@ -65,8 +65,8 @@ pub(super) async fn begin(
                 patience: LEADER_PATIENCE,
             }
         }
-        None => Begun {
-            watched: OperatorListener::start(settings).await?,
+        None => StartParts {
+            operators: OperatorListener::start(settings).await?,
             opened: None,
             receipts: None,
             elsewhere: None,
