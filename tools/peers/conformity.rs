@@ -3,11 +3,13 @@
 //! Each row changes an ordinary card or purchase in one way and names the rules that then fail, by
 //! the bit both peers use (the order of precedence), and the response code. Rules that span
 //! purchases (a repeat, a single use, a budget that runs out, wrong PINs in a row) follow in steps.
-//! A peer that evaluates fewer rules is held to those.
 
-use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Peer};
-use crate::program::{Card, CardState, Interval, Program, Purchase, Purchases, Verdict};
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_tools::{Outcome, fail};
+
+use super::peer::{Books, Peer};
+use super::program::{Card, Program, Purchase, Purchases, Verdict};
 
 const OPENING_BALANCE: i64 = 1_000_000;
 const AMOUNT: i64 = 1_000;
@@ -24,10 +26,13 @@ const ROWS: [Row; 33] = [
     ("below zero", |_, purchase, _| purchase.amount_minor = -1, 1 << 3, 1000),
     ("unactivated", |card, _, _| card.state = CardState::Unactivated, 1 << 4, 1201),
     ("suspended", |card, _, _| card.state = CardState::Suspended, 1 << 5, 1202),
-    ("ended, but put off", |card, _, _| card.state = CardState::Ended, 1 << 5, 1202),
+    ("ended, but put off", |card, _, _| end(card), 1 << 5, 1202),
     (
         "ended, by its timer",
-        |card, _, now| (card.state, card.ends_at) = (CardState::Ended, Some(now - MINUTE)),
+        |card, _, now| {
+            end(card);
+            card.ends_at = Some(now - MINUTE);
+        },
         1 << 16,
         1501,
     ),
@@ -71,6 +76,10 @@ const ROWS: [Row; 33] = [
     ),
 ];
 
+const fn end(card: &mut Card) {
+    (card.state, card.is_ended) = (CardState::Suspended, true);
+}
+
 /// 2019-04-14, and its month on card and message alike.
 fn expire(card: &mut Card, purchase: &mut Purchase, _: i64) {
     (card.expires_on, card.expiry, purchase.expiry) = (18_000, 1904, Some(1904));
@@ -78,10 +87,9 @@ fn expire(card: &mut Card, purchase: &mut Purchase, _: i64) {
 
 /// The rules that steps are about, by their bit.
 const SUSPENDED: u32 = 1 << 5;
-const PIN_RULE: u32 = 1 << 9;
 const DAILY: u32 = 1 << 19;
-pub(crate) const BUDGET: u32 = 1 << 20;
-pub(crate) const FUNDS: u32 = 1 << 21;
+const BUDGET: u32 = 1 << 20;
+const FUNDS: u32 = 1 << 21;
 
 /// Cards after those of the rows, which the steps use; one for each interval at the end.
 const SINGLE_USE: usize = ROWS.len();
@@ -90,7 +98,7 @@ const WITH_PIN: usize = SINGLE_USE + 2;
 const BUDGETED: usize = SINGLE_USE + 3;
 const RICH: usize = SINGLE_USE + 4;
 const INTERVALS: [Interval; 6] = [
-    Interval::Never,
+    Interval::None,
     Interval::Daily,
     Interval::Weekly,
     Interval::Monthly,
@@ -105,25 +113,19 @@ pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let (program, mut purchases) = prepare(now);
     peer.found(&program)?;
     let mut asked = Asked { peer, purchases: Purchases::new(1, 3), held: Books::default() };
-    // A row that fails no rule is for everybody.
-    let rules = asked.peer.rules();
-    let is_asked = |row: &&Row| row.2 & !rules == 0;
-    let rows: Vec<&Row> = ROWS.iter().filter(is_asked).collect();
-    let mut is_kept = ROWS.iter().map(|row| is_asked(&row));
-    purchases.retain(|_| is_kept.next() == Some(true));
     // Half of the rows one by one, the others as one batch.
-    let together = purchases.split_off(rows.len() / 2);
+    let together = purchases.split_off(ROWS.len() / 2);
     let mut verdicts = Vec::new();
     for purchase in purchases {
         verdicts.extend(asked.authorize(&[purchase])?);
     }
     verdicts.extend(asked.authorize(&together)?);
-    for ((name, _, failed, code), verdict) in rows.iter().zip(&verdicts) {
+    for ((name, _, failed, code), verdict) in ROWS.iter().zip(&verdicts) {
         Expected(name, *failed, *code).meets(verdict)?;
     }
     check_steps(&mut asked, &program)?;
     let (held, books) = (asked.held, peer.books()?);
-    if books == held { Ok(rows.len()) } else { fail(format!("stored {books:?}, held {held:?}")) }
+    if books == held { Ok(ROWS.len()) } else { fail(format!("stored {books:?}, held {held:?}")) }
 }
 
 /// A peer, and what its approvals hold.
@@ -208,16 +210,9 @@ fn check_steps<P: Peer>(asked: &mut Asked<'_, P>, program: &Program) -> Outcome<
     check_unknown_card(asked)?;
     check_repeats(asked, &program.cards[0])?;
     check_budget(asked, &program.cards[BUDGETED])?;
-    let rules = asked.peer.rules();
-    if rules & SUSPENDED != 0 {
-        check_single_use(asked, &program.cards[SINGLE_USE])?;
-    }
-    if rules & DAILY != 0 {
-        check_daily_limit(asked, &program.cards[LIMITED])?;
-    }
-    if rules & PIN_RULE != 0 {
-        check_pins(asked, &program.cards[WITH_PIN])?;
-    }
+    check_single_use(asked, &program.cards[SINGLE_USE])?;
+    check_daily_limit(asked, &program.cards[LIMITED])?;
+    check_pins(asked, &program.cards[WITH_PIN])?;
     for card in &program.cards[RICH + 1..] {
         asked.buy(card, AMOUNT, &Expected("each interval", 0, 0))?;
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use cardswitch_tools::Outcome;
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::Measured;
-use crate::outcome::Outcome;
-use crate::program::{Program, Purchase, Verdict};
+use super::closed_loop::Measured;
+use super::program::{Program, Purchase, Verdict};
 
 /// A server of another make that authorizes.
 pub(crate) trait Peer {
@@ -15,11 +15,6 @@ pub(crate) trait Peer {
 
     /// Authorizes these purchases in one batch.
     fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>>;
-
-    /// The rules that it evaluates, by their bit: a ledger has fewer than a switch.
-    fn rules(&self) -> u32 {
-        u32::MAX
-    }
 
     /// How many connections its client may use: each is tried, the fastest is measured.
     fn connections(&self) -> &'static [usize];
