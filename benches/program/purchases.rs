@@ -16,7 +16,7 @@ use cardswitch_engine::domain::text::LineText;
 
 use super::{MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
 
-/// What differs from one purchase to the next.
+/// The values that differ from one purchase to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw {
     /// The keyed hash of its card.

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Open loop: messages a second, sent at their instants whatever becomes of them
     #[arg(long, value_name = "N", required_unless_present = "in_flight")]
     pub(crate) rate: Option<u64>,
-    /// Where the door is; of several, with commas between them, the next is taken where a connection breaks
+    /// Address of the door; of several, with commas between them, the next is taken where a connection breaks
     #[arg(long, value_name = "ADDR", required_unless_present = "serve", value_delimiter = ',')]
     pub(crate) address: Vec<SocketAddr>,
     /// The cards that `cardswitch init --cards N --cards-out FILE` wrote

@@ -50,7 +50,7 @@ pub(crate) struct Scale {
     /// Purchases in flight, 1 or more
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 1_024])]
     windows: Vec<usize>,
-    /// Where the picture goes
+    /// File of the picture
     #[arg(long, default_value = "tools/peers/peers.svg")]
     out: PathBuf,
 }

@@ -47,7 +47,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Puts it on the first of these addresses. Where there are several, broken connections are
+    /// Puts it on the first of these addresses. If there are several, broken connections are
     /// opened again at the next one.
     /// Errors: nobody is there.
     pub fn carry_out<W: Wire>(&self, addresses: &[SocketAddr], wire: W) -> Result<Tally, Failure> {

@@ -44,7 +44,7 @@ pub(crate) struct Past {
     pub(crate) administrator: Person,
     pub(crate) viewers: Vec<Person>,
     pub(crate) transactions: u64,
-    /// What the addresses of pages need.
+    /// The parts of the addresses of pages.
     card: String,
     transaction: String,
     shared: String,
