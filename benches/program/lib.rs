@@ -5,6 +5,7 @@
 
 mod bare_shard;
 mod card_book;
+mod card_draw;
 mod follow_ups;
 mod founding;
 mod must;
@@ -28,6 +29,7 @@ use chrono_tz::Tz;
 
 pub use bare_shard::{BareShard, is_approved};
 pub use card_book::CardBook;
+pub use card_draw::CardDraw;
 pub use follow_ups::{FollowUp, is_done};
 pub use founding::{Program, allowance_id, card_id, company_id, founding, new_card};
 pub use must::Must;

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::network_key::{
 };
 use cardswitch_engine::domain::text::LineText;
 
-use super::{MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
+use super::{CardDraw, MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
 
 /// The values that differ from one purchase to the next.
 #[derive(Clone, Copy, Debug)]
@@ -36,23 +36,23 @@ pub struct Draw {
 #[derive(Clone, Debug)]
 pub struct Draws {
     random: Random,
-    cards: u64,
+    draw: CardDraw,
     /// The hashes of cards with numbers; the others are simulated.
     hashes: Vec<PanHash>,
     count: u64,
 }
 
 impl Draws {
-    /// A stream over so many cards. Streams of different seeds repeat nothing of each other.
+    /// A stream over the cards of a draw. Streams of different seeds repeat nothing of each other.
     #[must_use]
-    pub const fn new(cards: u64, seed: u64) -> Self {
-        Self { random: Random::new(seed), cards, hashes: Vec::new(), count: 0 }
+    pub const fn over(draw: CardDraw, seed: u64) -> Self {
+        Self { random: Random::new(seed), draw, hashes: Vec::new(), count: 0 }
     }
 
     /// The next one.
     pub fn next_draw(&mut self) -> Draw {
         self.count += 1;
-        let card = self.random.below(self.cards);
+        let card = self.draw.next_card(&mut self.random);
         let mark = self.random.next();
         Draw {
             pan_hash: usize::try_from(card)
@@ -79,13 +79,19 @@ impl Purchases {
     /// A stream over so many cards. Streams of different seeds repeat nothing of each other.
     #[must_use]
     pub fn new(cards: u64, seed: u64) -> Self {
-        Self { draws: Draws::new(cards, seed), pattern: pattern() }
+        Self::drawn(CardDraw::uniform(cards), seed)
+    }
+
+    /// A stream over the cards of a draw.
+    #[must_use]
+    pub fn drawn(draw: CardDraw, seed: u64) -> Self {
+        Self { draws: Draws::over(draw, seed), pattern: pattern() }
     }
 
     /// A stream over cards with these hashes.
     #[must_use]
     pub fn over(hashes: Vec<PanHash>, seed: u64) -> Self {
-        let draws = Draws::new(hashes.len() as u64, seed);
+        let draws = Draws::over(CardDraw::uniform(hashes.len() as u64), seed);
         Self { draws: Draws { hashes, ..draws }, pattern: pattern() }
     }
 

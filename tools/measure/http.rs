@@ -48,6 +48,8 @@ impl Http {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
+        // The answer before may just have come to its end.
+        self.sender.ready().await?;
         Ok(self.sender.send_request(request.body(Full::new(body.into()))?).await?)
     }
 

@@ -65,7 +65,7 @@ enum Measurement {
     Cluster(cluster::Scale),
     /// Lists of transactions, beside PostgreSQL with an expert's indexes: 4 GB of disk
     Queries(queries::Scale),
-    /// Durable authorizations, beside PostgreSQL and Redis
+    /// Durable authorizations, beside PostgreSQL, Redis and TigerBeetle
     Peers(peers::Scale),
 }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use cardswitch_benches::caller::{Caller, wait_for_tables};
 use cardswitch_benches::installation::{CardHashes, Installed, open};
-use cardswitch_benches::program::{self, is_approved};
+use cardswitch_benches::program::{self, CardDraw, is_approved};
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::engine::{Engine, Retention};
+use cardswitch_feed::Card;
 use cardswitch_load::iso::{Iso, Purchases};
 use cardswitch_load::load::Load as IsoLoad;
 use cardswitch_tools::ground::{Ground, Plan};
@@ -21,6 +22,8 @@ use super::peer::Load;
 
 /// The amount of every purchase over ISO 8583, so that answers tell the sum. Units: minor units.
 const AMOUNT: u64 = 10_050;
+/// Cards that are drawn beforehand.
+const DRAWN: u64 = 100_000;
 
 /// The engine in process, called by one thread.
 pub(crate) struct InProcess {
@@ -30,10 +33,9 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     /// Opens an engine with the ordinary program.
-    pub(crate) fn open(cards: u64, seed: u64) -> Self {
+    pub(crate) fn open(cards: u64, purchases: program::Purchases) -> Self {
         let program = program::Program::of_one_company(cards);
-        let installed = Installed::new(program, CardHashes::Simulated);
-        Self { installed, purchases: program::Purchases::new(cards, seed) }
+        Self { installed: Installed::new(program, CardHashes::Simulated), purchases }
     }
 
     /// Keeps `window` purchases in flight for so long.
@@ -71,21 +73,26 @@ fn account_held_minor(engine: &Engine) -> Outcome<i64> {
 pub(crate) struct OverIso8583 {
     ground: Ground,
     switch: Switch,
+    /// Cards as they are drawn: popular ones stand there often.
+    drawn: Vec<Card>,
 }
 
 impl OverIso8583 {
     /// Serves the ordinary program.
-    pub(crate) fn open(cards: u64) -> Outcome<Self> {
+    pub(crate) fn open(cards: u64, draw: &CardDraw) -> Outcome<Self> {
         let ground = Ground::make(&Plan::of_cards(cards))?;
         let switch = Switch::serve(&ground.data, &[])?;
-        Ok(Self { ground, switch })
+        let mut random = program::Random::new(DRAWN);
+        let places = (0..DRAWN).map(|_| usize::try_from(draw.next_card(&mut random)));
+        let drawn = places.map(|place| Ok(ground.cards[place?].clone())).collect::<Outcome<_>>()?;
+        Ok(Self { ground, switch, drawn })
     }
 
     /// Keeps `window` purchases in flight for so long, and waits for the last answer.
     pub(crate) fn measure(&self, load: Load) -> Outcome<Measured> {
         let purchases =
             Purchases { amount_min: AMOUNT, amount_max: AMOUNT, ..Purchases::default() };
-        let wire = Iso::new(&self.ground.cards, purchases)?;
+        let wire = Iso::new(&self.drawn, purchases)?;
         let pace = IsoLoad {
             connections: 1,
             in_flight_max: u32::try_from(load.window)?,

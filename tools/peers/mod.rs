@@ -1,4 +1,4 @@
-//! cardswitch, PostgreSQL and Redis make the same durable authorizations, one after the other on this
+//! cardswitch, PostgreSQL, Redis and TigerBeetle make the same durable authorizations, one after the other on this
 //! machine and this disk. README.md tells what is compared, and what is fair.
 //!
 //! Servers are started on directories and ports of their own and are ended with the run.
@@ -12,12 +12,15 @@ mod postgresql;
 mod program;
 mod redis;
 mod report;
+mod tigerbeetle;
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cardswitch_benches::installation::temporary_directory;
+use cardswitch_benches::program::{self as benches_program, CardDraw};
 use cardswitch_benches::yardstick::BareDatabase;
 use cardswitch_load::latencies::Latencies;
 use cardswitch_tools::{Outcome, fail};
@@ -29,6 +32,7 @@ use postgresql::Postgresql;
 use program::{Program, Purchases};
 use redis::Redis;
 use report::{Cell, Contender, Report};
+use tigerbeetle::Tigerbeetle;
 
 /// The seed of every stream of purchases.
 const SEED: u64 = 13;
@@ -44,6 +48,12 @@ pub(crate) struct Scale {
     /// Cards in the program
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     cards: u64,
+    /// Popularity of the card of rank k is 1 / k^ZIPF, between 0 and 1; without it all are alike
+    #[arg(long)]
+    zipf: Option<f64>,
+    /// The server's program of TigerBeetle 0.17.9 or later; it is left out without one
+    #[arg(long, env = "CARDSWITCH_TIGERBEETLE")]
+    tigerbeetle: Option<PathBuf>,
     /// Only these; repeat or separate with commas
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Contender>,
@@ -60,11 +70,14 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     if scale.windows.contains(&0) {
         return fail("a window is at least 1");
     }
+    if scale.zipf.is_some_and(|theta| theta <= 0.0 || theta >= 1.0) {
+        return fail("a skew is between 0 and 1");
+    }
     let mut run = Run { scale, cells: Vec::new(), commits_us: Vec::new() };
     for contender in Contender::ALL {
         if scale.only.is_empty() || scale.only.contains(&contender) {
             let commits = measure_commits();
-            println!("YARDSTICK redb commit {commits}");
+            println!("YARDSTICK redb commit {commits}; append + fdatasync {}", measure_appends()?);
             run.commits_us.push(commits.percentile_us(50.0));
             run.measure(contender).map_err(|error| format!("{}: {error}", contender.title()))?;
         }
@@ -76,10 +89,23 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     Ok(())
 }
 
+/// 100 bytes appended with fdatasync, one after the other.
+fn measure_appends() -> Outcome<Latencies> {
+    let mut file = tempfile::tempfile()?;
+    let (mut latencies, start) = (Latencies::default(), Instant::now());
+    while start.elapsed() < YARDSTICK {
+        let before = Instant::now();
+        file.write_all(&[7; 100])?;
+        file.sync_data()?;
+        latencies.note(before.elapsed());
+    }
+    Ok(latencies)
+}
+
 fn measure_commits() -> Latencies {
     let directory = temporary_directory();
     let mut database = BareDatabase::create(directory.path());
-    let (mut latencies, start) = (Latencies::default(), std::time::Instant::now());
+    let (mut latencies, start) = (Latencies::default(), Instant::now());
     while start.elapsed() < YARDSTICK {
         latencies.note(database.commit_one());
     }
@@ -96,16 +122,19 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn measure(&mut self, contender: Contender) -> Outcome<()> {
-        let purchases = Purchases::new(self.scale.cards, SEED);
+        let Scale { cards, zipf, .. } = *self.scale;
+        let draw = zipf.map_or(CardDraw::uniform(cards), |theta| CardDraw::zipf(cards, theta));
+        let purchases = Purchases::over(draw.clone(), SEED);
         match contender {
             Contender::Cardswitch => {
-                let mut engine = InProcess::open(self.scale.cards, SEED);
+                let purchases = benches_program::Purchases::drawn(draw, SEED);
+                let mut engine = InProcess::open(cards, purchases);
                 let tally =
                     self.measure_windows(contender, &[1], |load| Ok(engine.measure(load)))?;
                 check_held(&tally, engine.held_minor()?)
             }
             Contender::Iso8583 => {
-                let switch = OverIso8583::open(self.scale.cards)?;
+                let switch = OverIso8583::open(cards, &draw)?;
                 let tally = self.measure_windows(contender, &[1], |load| switch.measure(load))?;
                 check_held(&tally, switch.stop()?)
             }
@@ -118,6 +147,13 @@ impl Run<'_> {
                 self.measure_peer(contender, peer)
             }
             Contender::Redis => self.measure_peer(contender, Redis::start(purchases)?),
+            Contender::Tigerbeetle => match &self.scale.tigerbeetle {
+                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server, purchases)?),
+                None => {
+                    println!("LEFT OUT TigerBeetle: CARDSWITCH_TIGERBEETLE names no program");
+                    Ok(())
+                }
+            },
         }
     }
 

@@ -16,6 +16,11 @@ pub(crate) trait Peer {
     /// Authorizes these purchases in one batch.
     fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>>;
 
+    /// The rules that it evaluates, by their bit: a ledger has fewer than a switch.
+    fn rules(&self) -> u32 {
+        u32::MAX
+    }
+
     /// How many connections its client may use: each is tried, the fastest is measured.
     fn connections(&self) -> &'static [usize];
 

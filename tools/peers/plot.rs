@@ -113,6 +113,7 @@ const fn colour(contender: Contender) -> RGBColor {
         Contender::Cardswitch | Contender::Iso8583 => RGBColor(9, 105, 218),
         Contender::Postgresql | Contender::PostgresqlOneEach => RGBColor(130, 80, 223),
         Contender::Redis => RGBColor(207, 34, 46),
+        Contender::Tigerbeetle => RGBColor(191, 135, 0),
     }
 }
 

@@ -152,7 +152,12 @@ pub(crate) struct Purchases(program::Draws);
 impl Purchases {
     /// A stream over so many cards.
     pub(crate) const fn new(cards: u64, seed: u64) -> Self {
-        Self(program::Draws::new(cards, seed))
+        Self::over(program::CardDraw::uniform(cards), seed)
+    }
+
+    /// A stream over the cards of a draw.
+    pub(crate) const fn over(draw: program::CardDraw, seed: u64) -> Self {
+        Self(program::Draws::over(draw, seed))
     }
 
     /// The next purchase.
@@ -187,5 +192,25 @@ pub(crate) struct Verdict {
 impl Verdict {
     pub(crate) const fn is_approved(&self) -> bool {
         self.response_code == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_benches::program::{CardDraw, Random};
+
+    /// Of 1,000 cards the first two have 1 and 0.50 of the 7.73 that all weights add up to.
+    #[test]
+    fn popular_cards_have_their_shares() {
+        let (draw, mut random) = (CardDraw::zipf(1_000, 0.99), Random::new(7));
+        let mut counts = vec![0_u32; 1_000];
+        for _ in 0..1_000_000 {
+            counts[usize::try_from(draw.next_card(&mut random)).unwrap()] += 1;
+        }
+        counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+        for (count, share) in counts.iter().zip([0.1294, 0.0651]) {
+            assert!((f64::from(*count) / 1e6 - share).abs() < 0.002, "{count}, not {share}");
+        }
+        assert!(counts[999] > 0, "every card is drawn");
     }
 }

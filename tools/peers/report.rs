@@ -20,12 +20,20 @@ pub(crate) enum Contender {
     PostgresqlOneEach,
     /// Redis, what waits goes in one script call.
     Redis,
+    /// TigerBeetle, what waits goes in one request.
+    Tigerbeetle,
 }
 
 impl Contender {
     /// Everybody, in the order of the table.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Cardswitch, Self::Iso8583, Self::Postgresql, Self::PostgresqlOneEach, Self::Redis];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Cardswitch,
+        Self::Iso8583,
+        Self::Postgresql,
+        Self::PostgresqlOneEach,
+        Self::Redis,
+        Self::Tigerbeetle,
+    ];
 
     /// Its name in the table and the picture.
     pub(crate) const fn title(self) -> &'static str {
@@ -35,6 +43,7 @@ impl Contender {
             Self::Postgresql => "PostgreSQL 15, batched",
             Self::PostgresqlOneEach => "PostgreSQL 15, one each",
             Self::Redis => "Redis 7, appendfsync always",
+            Self::Tigerbeetle => "TigerBeetle 0.17, holds only",
         }
     }
 }
