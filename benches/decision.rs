@@ -39,18 +39,14 @@ fn compare(bench: &mut Bench, cards: u64) {
 }
 
 fn measure_decisions(bench: &mut Bench, cards: u64) -> (Meter, Meter) {
-    let (batched, singly) = (format!("by_batches/{cards}"), format!("singly/{cards}"));
-    if !bench.wants(&batched) && !bench.wants(&singly) {
-        return (Meter::default(), Meter::default());
-    }
     let book = CardBook::new(Program::of_many_companies(cards));
     let mut order = LineOrder::new(cards);
     let (pans, asked) = (order.map(pan_hash), StandardPurchase::at_start());
-    let batched = bench.measure(&batched, elements(), || {
+    let batched = bench.measure(&format!("by_batches/{cards}"), elements(), || {
         let decide = |_| book.decide_batch(&pans[order.next_range(BATCH_LEN)], black_box(&asked));
         assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
     });
-    let singly = bench.measure(&singly, elements(), || {
+    let singly = bench.measure(&format!("singly/{cards}"), elements(), || {
         let decide = |_| book.decide_singly(&pans[order.next_range(BATCH_LEN)], black_box(&asked));
         assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
     });
@@ -58,41 +54,23 @@ fn measure_decisions(bench: &mut Bench, cards: u64) -> (Meter, Meter) {
 }
 
 fn measure_lines(bench: &mut Bench, cards: u64) -> Meter {
-    let free = format!("yardstick_lines/{cards}");
-    let in_turn = format!("yardstick_lines_in_turn/{cards}");
-    if !bench.wants(&free) && !bench.wants(&in_turn) {
-        return Meter::default();
-    }
     let lines = CardLines::new(cards, Program::of_many_companies(cards).companies());
     let mut order = LineOrder::new(cards);
     let hashes = order.map(|card| pan_hash(card).0);
     let mut slots = Vec::with_capacity(BATCH_LEN);
-    let free = bench.measure(&free, elements(), || {
+    bench.measure(&format!("yardstick_lines/{cards}"), elements(), || {
         (0..BATCHES).fold(0, |sum, _| {
             sum ^ lines.read_batch(&hashes[order.next_range(BATCH_LEN)], &mut slots)
         })
-    });
-    let nothing = black_box(0);
-    let turned = bench.measure(&in_turn, elements(), || {
-        (0..BATCHES).fold(0, |sum, _| {
-            sum ^ lines.read_in_turn(&hashes[order.next_range(BATCH_LEN)], nothing)
-        })
-    });
-    let what = format!("lines in turn over {cards} cards");
-    print_ratio(&what, &turned, &[("lines by batches", &free)]);
-    free
+    })
 }
 
 fn measure_dense(bench: &mut Bench, cards: u64) -> Meter {
-    let name = format!("yardstick_dense_slots/{cards}");
-    if !bench.wants(&name) {
-        return Meter::default();
-    }
     let records: Vec<CardRecord> = card_records(cards);
     let mut order = LineOrder::new(cards);
     let slots = order.map(|card| usize::try_from(card).unwrap_or(0));
     let (balances, asked) = (black_box(ample_balances()), black_box(StandardPurchase::at_start()));
-    bench.measure(&name, elements(), || {
+    bench.measure(&format!("yardstick_dense_slots/{cards}"), elements(), || {
         let range = order.next_range(BATCHES * BATCH_LEN);
         let approved = |slot: &&usize| asked.decide(&records[**slot], &balances).is_empty();
         slots[range].iter().filter(approved).count()

@@ -28,30 +28,25 @@ pub(crate) fn ask(bench: &mut Bench) {
     bench.run("durable_authorize", Pace::LONG.seconds(5), |bench| {
         for window in WINDOWS {
             let name = format!("{window}_in_flight/young");
-            let yardstick = DiskYardstick::take(bench, &name);
-            if bench.wants(&name) {
-                // Each window has an engine of its own: nothing is left of the one before.
-                let program = Program::of_one_company(FEW_CARDS);
-                let installed = InstalledEngine::new(program, CardHashes::Simulated);
-                let load = Load { engine: &installed.engine, cards: FEW_CARDS, is_read: false };
-                load.measure(bench, &name, window, &yardstick);
-            }
+            let yardstick = DiskYardstick::take(&name);
+            // Each window has an engine of its own: nothing is left of the one before.
+            let program = Program::of_one_company(FEW_CARDS);
+            let installed = InstalledEngine::new(program, CardHashes::Simulated);
+            let load = Load { engine: &installed.engine, cards: FEW_CARDS, is_read: false };
+            load.measure(bench, &name, window, &yardstick);
         }
         measure_stored(bench);
     });
 }
 
 fn measure_stored(bench: &mut Bench) {
-    let names = WINDOWS.map(|window| (window, format!("{window}_in_flight/stored")));
-    if !names.iter().any(|(_, name)| bench.wants(name)) {
-        return;
-    }
     let directory = temporary_directory();
     let data = StoredDirectory::prepare().copy_to(directory.path());
     println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
     let installed = InstalledEngine::of(directory, &data, Retention::Recovery);
-    for (window, name) in names {
-        let yardstick = DiskYardstick::take(bench, &name);
+    for window in WINDOWS {
+        let name = format!("{window}_in_flight/stored");
+        let yardstick = DiskYardstick::take(&name);
         let load = Load { engine: &installed.engine, cards: stored_cards(), is_read: true };
         load.measure(bench, &name, window, &yardstick);
     }
@@ -66,9 +61,6 @@ struct Load<'a> {
 
 impl Load<'_> {
     fn measure(&self, bench: &mut Bench, name: &str, window: usize, yardstick: &DiskYardstick) {
-        if !bench.wants(name) {
-            return;
-        }
         let each_iteration = window as u64 * ROUNDS;
         let mut caller = Caller::new(Arc::clone(self.engine), window);
         let mut purchases = Purchases::new(self.cards, 13 + window as u64);
@@ -80,16 +72,13 @@ impl Load<'_> {
             let count = iterations * each_iteration;
             authorize(&mut caller, &mut purchases, count, &mut |waited| latencies.note(waited))
         });
-        let (observed, reads) = (monitor.finish(), readers.map(Readers::finish));
-        let caught_up = wait_for_tables(self.engine);
-        print(name, &measured, yardstick);
-        println!(
-            "PROJECTION {name}: {observed}; caught up after {:.0} ms",
-            caught_up.as_secs_f64() * 1e3
-        );
-        if let Some(reads) = reads {
-            println!("READS {name}: {reads}");
+        let lag = monitor.finish();
+        if let Some(readers) = readers {
+            readers.finish();
         }
+        wait_for_tables(self.engine);
+        print(name, &measured, yardstick);
+        println!("PROJECTION {name}: tables at most {:.0} ms behind", lag.as_secs_f64() * 1e3);
     }
 }
 

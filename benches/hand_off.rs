@@ -2,9 +2,9 @@
 //!
 //! The shard's own loop with commands that change nothing, between a caller and a stand-in for the
 //! committer that lets every answer go at once: three threads, three hand-offs, no journal. Beside
-//! it the same three hand-offs with nothing around them: one vector a batch through crossbeam's
-//! channels, and through a mutex whose vector is swapped for an empty one. One batch is under way
-//! at a time, so a batch of one shows what waking costs, and a large one what a command costs.
+//! it the same three hand-offs with nothing around them: a mutex whose vector is swapped for an empty
+//! one. One batch is under way at a time, so a batch of one shows what waking costs, and a large one
+//! what a command costs.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use cardswitch_engine::limits;
 use cardswitch_engine::shard::ShardState;
 use cardswitch_engine::shard::run::{ShardWiring, spawn_shard};
 use cardswitch_engine::submission::{Envelope, ReplyPort, Submission};
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::bounded;
 
 const BATCH_LENS: [usize; 3] = [1, 64, 512];
 /// Hand-offs from the caller round to the caller.
@@ -32,10 +32,7 @@ const LANES: usize = 3;
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("hand_off", Pace::LONG.seconds(2), |bench| {
         for len in BATCH_LENS {
-            let channel = Relay::start(bounded_lane);
-            let name = format!("yardstick_channel/{len}");
-            let channel = bench.measure(&name, len as u64, || channel.send_round(len));
-            let swapped = Relay::start(swapped_lane);
+            let swapped = Relay::start();
             let name = format!("yardstick_swapped/{len}");
             let swapped = bench.measure(&name, len as u64, || swapped.send_round(len));
             let shard = ShardLine::start();
@@ -43,9 +40,7 @@ pub(crate) fn ask(bench: &mut Bench) {
             let measured = bench.measure(&name, len as u64, || shard.send_round(len));
             shard.finish();
             let what = format!("a command handed to the shard and back, {len} at a time");
-            let yardsticks =
-                [("one vector a batch through channels", &channel), ("swapped vectors", &swapped)];
-            print_ratio(&what, &measured, &yardsticks);
+            print_ratio(&what, &measured, &[("swapped vectors", &swapped)]);
         }
     });
 }
@@ -172,61 +167,39 @@ impl<T> Drop for LaneEnd<T> {
     }
 }
 
-/// A batch of the yardsticks: each command is as small as a tag.
-type Batch = Vec<u64>;
-type Put = Box<dyn Fn(Batch) -> bool + Send>;
-type Take = Box<dyn Fn() -> Option<Batch> + Send>;
-
-/// Bare hand-offs: the caller's batch comes back to it from the last of two threads.
+/// Bare hand-offs of tags: the caller's batch comes back to it from the last of two threads.
 struct Relay {
-    put: Put,
-    take: Take,
+    first: LaneEnd<u64>,
+    last: Arc<Lane<u64>>,
 }
 
 impl Relay {
-    fn start(lane: impl Fn() -> (Put, Take)) -> Self {
-        let mut lanes: Vec<_> = (0..LANES).map(|_| lane()).collect();
-        let (mut put, take) = lanes.pop().must("have lanes");
-        while let Some((previous_put, previous_take)) = lanes.pop() {
-            // Ends when the lane before it is gone, or the one after.
+    fn start() -> Self {
+        let first = Arc::<Lane<u64>>::default();
+        let mut last = Arc::clone(&first);
+        for _ in 1..LANES {
+            let (previous, next) = (last, LaneEnd(Arc::default()));
+            last = Arc::clone(&next.0);
+            // Ends when the lane before it is closed, and closes the one after.
             std::thread::spawn(move || {
-                while let Some(batch) = previous_take() {
-                    let handed_on: Batch = batch.into_iter().map(black_box).collect();
-                    if !put(handed_on) {
+                loop {
+                    let batch = previous.take();
+                    if batch.is_empty() {
                         return;
                     }
+                    next.0.put(batch.into_iter().map(black_box).collect());
                 }
             });
-            put = previous_put;
         }
-        Self { put, take }
+        Self { first: LaneEnd(first), last }
     }
 
     fn send_round(&self, len: usize) -> usize {
-        assert!((self.put)((0..len as u64).collect()), "the relay runs");
+        self.first.0.put((0..len as u64).collect());
         let mut received = 0;
         while received < len {
-            received += (self.take)().must("have the batch back").len();
+            received += self.last.take().len();
         }
         received
     }
-}
-
-fn bounded_lane() -> (Put, Take) {
-    let (sender, receiver): (Sender<Batch>, Receiver<Batch>) =
-        bounded(limits::COMMIT_QUEUE_LEN_MAX);
-    let put = move |batch| sender.send(batch).is_ok();
-    let take = move || receiver.recv().ok();
-    (Box::new(put), Box::new(take))
-}
-
-fn swapped_lane() -> (Put, Take) {
-    let end = LaneEnd(Arc::new(Lane::default()));
-    let lane = Arc::clone(&end.0);
-    let put = move |batch: Batch| {
-        end.0.put(batch);
-        true
-    };
-    let take = move || Some(lane.take()).filter(|batch| !batch.is_empty());
-    (Box::new(put), Box::new(take))
 }

@@ -16,15 +16,12 @@ use std::time::Duration;
 
 use cardswitch_benches::Must;
 use cardswitch_benches::installation::{
-    ACCESS_TOKEN, CardHashes, install, secrets, temporary_directory,
+    ACCESS_TOKEN, CardHashes, cards, install, secrets, temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, card_id};
-use cardswitch_benches::wire::{
-    BenchSwitch, ClosedLoop, Door, HttpClient, Iso8583Client, measure, open_loop, render_request,
-    runtime,
-};
-use cardswitch_benches::yardstick::{DiskYardstick, start_echo};
+use cardswitch_benches::wire::{BenchSwitch, Door, Shape, measure, open_loop, runtime};
+use cardswitch_benches::yardstick::DiskYardstick;
 use cardswitch_edge::switch::Submit;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::NetworkCommand;
@@ -33,67 +30,64 @@ use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::submission::{Envelope, SubmitError};
+use cardswitch_load::echo;
+use cardswitch_load::http::{Requests, render_request};
+use cardswitch_load::iso::{Iso, Purchases};
 use tokio::runtime::Runtime;
 
 const CARDS: u64 = 10_000;
 /// Requests in flight in all, over so many connections.
 const SHAPES: [(u64, u64); 4] = [(1, 1), (64, 1), (1_024, 1), (1_024, 4)];
-const OPEN_LOOP_RATE_PER_S: u32 = 20_000;
+const OPEN_LOOP_RATE_PER_S: u64 = 20_000;
 const OPEN_LOOP_TIME: Duration = Duration::from_secs(5);
-const OPEN_LOOP_CONNECTIONS: u64 = 2;
-const API_RATE_PER_S: u32 = 50;
+const OPEN_LOOP_CONNECTIONS: usize = 2;
+const API_RATE_PER_S: u64 = 50;
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("iso8583_round_trip", Pace::LONG, |bench| {
         let runtime = runtime();
-        let cards = Iso8583Client::cards(CARDS);
-        let client = |place| Iso8583Client::new(Arc::clone(&cards), place);
-        let echo = runtime.block_on(start_echo());
+        let echo = echo::start(echo::send_back).must("start an echo");
         let door = runtime.block_on(Door::open(Arc::new(Approver), &secrets()));
         for (window, connections) in SHAPES {
-            let shape = format!("{window}_in_flight_over_{connections}");
-            let loop_to = |address| move || ClosedLoop::open(address, connections, client);
-            let echoed = measure(bench, &format!("yardstick_echo/{shape}"), window, loop_to(echo));
-            let answered = measure(bench, &format!("door/{shape}"), window, loop_to(door.address));
+            let shape = Shape { window, connections };
+            let echoed = measure(bench, &format!("yardstick_echo/{shape}"), shape, (echo, client));
+            let name = format!("door/{shape}");
+            let answered = measure(bench, &name, shape, (door.address, client));
             let name = format!("switch/{shape}");
-            let mut decided = LoopFigures::default();
-            if bench.wants(&name) {
-                let directory = temporary_directory();
-                let program = Program::of_one_company(CARDS);
-                let data = install(directory.path(), program, CardHashes::OfNumbers);
-                let served = runtime.block_on(BenchSwitch::start(&data));
-                decided = measure(bench, &name, window, loop_to(served.iso8583()));
-                runtime.block_on(served.stop());
-            }
+            let directory = temporary_directory();
+            let program = Program::of_one_company(CARDS);
+            let data = install(directory.path(), program, CardHashes::OfNumbers);
+            let served = runtime.block_on(BenchSwitch::start(&data));
+            let decided = measure(bench, &name, shape, (served.iso8583(), client));
+            runtime.block_on(served.stop());
             print(&format!("echo/{shape}"), &echoed, &echoed);
             print(&format!("door/{shape}"), &answered, &echoed);
             print(&name, &decided, &echoed);
         }
         runtime.block_on(door.close());
         for is_beside_api in [false, true] {
-            send_by_the_clock(bench, &runtime, &cards, is_beside_api);
+            send_by_the_clock(bench, &runtime, is_beside_api);
         }
     });
 }
 
-fn send_by_the_clock(
-    bench: &mut Bench,
-    runtime: &Runtime,
-    cards: &Arc<[[u8; 16]]>,
-    is_beside_api: bool,
-) {
+fn client() -> Iso {
+    let purchases = Purchases { amount_max: 20_099, ..Purchases::default() };
+    Iso::new(&cards(CARDS), purchases).must("make messages")
+}
+
+fn send_by_the_clock(bench: &mut Bench, runtime: &Runtime, is_beside_api: bool) {
     let beside = if is_beside_api { "_beside_50_of_the_api" } else { "" };
     let name = format!("switch/open_loop_{OPEN_LOOP_RATE_PER_S}_per_s{beside}");
-    let disk = DiskYardstick::take(bench, &name);
+    let disk = DiskYardstick::take(&name);
     bench.once(&name, || {
         let directory = temporary_directory();
         let program = Program::of_one_company(CARDS);
         let data = install(directory.path(), program, CardHashes::OfNumbers);
         let served = runtime.block_on(BenchSwitch::start(&data));
         let api = is_beside_api.then(|| ask_the_api(served.http()));
-        let (connections, rate) = (OPEN_LOOP_CONNECTIONS, OPEN_LOOP_RATE_PER_S);
-        let client = |place| Iso8583Client::new(Arc::clone(cards), place);
-        let waited = open_loop(served.iso8583(), connections, rate, OPEN_LOOP_TIME, client);
+        let pace = (OPEN_LOOP_RATE_PER_S, OPEN_LOOP_CONNECTIONS);
+        let waited = open_loop(served.iso8583(), pace, OPEN_LOOP_TIME, client());
         let asked = api.map(|api| api.join().must("be answered to the end"));
         runtime.block_on(served.stop());
         disk.print_open_loop(&name, &waited);
@@ -110,17 +104,14 @@ fn ask_the_api(address: SocketAddr) -> JoinHandle<Latencies> {
     let get = |path: &str| render_request("GET", path, &authorization, "");
     let card = format!("/v1/cards/{}", card_id(7).0);
     let body = r#"{"description":"Travel and more"}"#;
-    let requests: Arc<[Vec<u8>]> = Arc::new([
+    let requests = Requests::new(Arc::new([
         get("/v1/transactions"),
         get("/v1/cards?limit=50"),
         get("/v1/transactions?state=declined"),
         render_request("PUT", &card, &authorization, body),
         get(&format!("/v1/transactions?card={}", card_id(7).0)),
-    ]);
-    std::thread::spawn(move || {
-        let client = |_| HttpClient::of_requests(Arc::clone(&requests));
-        open_loop(address, 1, API_RATE_PER_S, OPEN_LOOP_TIME, client)
-    })
+    ]));
+    std::thread::spawn(move || open_loop(address, (API_RATE_PER_S, 1), OPEN_LOOP_TIME, requests))
 }
 
 fn print(name: &str, measured: &LoopFigures, echo: &LoopFigures) {

@@ -2,8 +2,7 @@
 //!
 //! Records go to the committer as the shard hands them over, one request at a time, and the next
 //! goes when the answer has come: hand-over, seal, chain hash, checksum, commit, wake-up. Beside
-//! it, in turn with it, the same bytes in whole blocks of a preallocated file, and appended to one
-//! that grows, both with fdatasync.
+//! it, in turn with it, the same bytes in whole blocks of a preallocated file with fdatasync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +11,7 @@ use std::thread::JoinHandle;
 
 use cardswitch_benches::Must;
 use cardswitch_benches::installation::temporary_directory;
-use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
-use cardswitch_benches::yardstick::BareAppend;
+use cardswitch_benches::meter::{Bench, Pace, print_ratio};
 use cardswitch_engine::inbox::{InboxSender, inbox};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::journal::log::Expectation;
@@ -26,50 +24,33 @@ use cardswitch_engine::limits::JOURNAL_BYTES_DEFAULT;
 use cardswitch_engine::steps::spawn;
 use cardswitch_load::blocks::PreallocatedFile;
 
-const RECORD_BYTES: [usize; 2] = [100, 300];
-const RECORD_COUNTS: [usize; 5] = [1, 16, 127, 1_000, 8_100];
+const RECORD_BYTES: usize = 300;
+const RECORD_COUNTS: [u32; 5] = [1, 16, 127, 1_000, 8_100];
 const PARTITION: u16 = 0;
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("journal", Pace::LONG.seconds(1), |bench| {
-        for bytes in RECORD_BYTES {
-            for count in RECORD_COUNTS {
-                compare(bench, count, bytes);
-            }
+        for count in RECORD_COUNTS {
+            compare(bench, count);
         }
     });
 }
 
-fn compare(bench: &mut Bench, count: usize, record_bytes: usize) {
-    let size = format!("{count}x{record_bytes}");
+fn compare(bench: &mut Bench, count: u32) {
+    let size = format!("{count}x{RECORD_BYTES}");
     let directory = temporary_directory();
-    let payload: Vec<u8> = (0..=u8::MAX).cycle().take(count * record_bytes).collect();
-    let records = count as u64;
-
-    let mut file = BareAppend::create(directory.path());
-    let append =
-        bench.measure(&format!("yardstick_append/{size}"), records, || file.append(&payload));
+    let payload: Vec<u8> = (0..=u8::MAX).cycle().take(RECORD_BYTES * count as usize).collect();
     let mut blocks = PreallocatedFile::create(directory.path()).must("make a file");
-    let preallocated = bench.measure(&format!("yardstick_preallocated/{size}"), records, || {
-        blocks.write_durably(&payload).must("write to the disk");
-    });
-    let measured = measure_committer(bench, &size, &payload, directory.path());
-    let what = format!("a record of {record_bytes} bytes, {count} to a commit");
-    let yardsticks = [("a preallocated file", &preallocated), ("append + fdatasync", &append)];
-    print_ratio(&what, &measured, &yardsticks);
-}
-
-fn measure_committer(bench: &mut Bench, size: &str, payload: &[u8], directory: &Path) -> Meter {
+    let preallocated =
+        bench.measure(&format!("yardstick_preallocated/{size}"), count.into(), || {
+            blocks.write_durably(&payload).must("write to the disk");
+        });
+    let mut line = CommitterLine::start(directory.path());
     let name = format!("committer/{size}");
-    if !bench.wants(&name) {
-        return Meter::default();
-    }
-    let count = size.split('x').next().and_then(|count| count.parse().ok());
-    let count: u32 = count.must("read the number of records");
-    let mut line = CommitterLine::start(directory);
-    let meter = bench.measure(&name, u64::from(count), || line.commit(count, payload));
+    let measured = bench.measure(&name, count.into(), || line.commit(count, &payload));
     line.finish();
-    meter
+    let what = format!("a record of {RECORD_BYTES} bytes, {count} to a commit");
+    print_ratio(&what, &measured, &[("a preallocated file", &preallocated)]);
 }
 
 /// The committer over a journal of its own.

@@ -7,7 +7,7 @@
 //! | `program` | cards, purchases, a shard without a journal; everything from a seed; a crate of its own |
 //! | `installation` | data directories: new ones, and one with millions of transactions |
 //! | `caller` | a caller that keeps requests in flight, and a monitor of the engine meanwhile |
-//! | `wire` | clients of the doors |
+//! | `wire` | loops around the clients of the doors, and switches in process |
 
 pub mod caller;
 pub mod installation;

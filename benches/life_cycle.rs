@@ -60,9 +60,6 @@ pub(crate) fn ask(bench: &mut Bench) {
 /// Times batches of one kind in a shard; of authorizations where none is named.
 fn measure_kind(bench: &mut Bench, kind: Option<FollowUp>) -> Meter {
     let name = format!("shard/{}", kind.map_or("authorization", FollowUp::name));
-    if !bench.wants(&name) {
-        return Meter::default();
-    }
     let mut shard = BareShard::bounded();
     shard.found(Program::of_many_companies(CARDS));
     let mut purchases = Purchases::new(CARDS, 21);
@@ -142,9 +139,6 @@ impl Life<'_> {
 }
 
 fn measure_durable(bench: &mut Bench, name: &str, mix: &[(FollowUp, usize)]) -> Meter {
-    if !bench.wants(name) {
-        return Meter::default();
-    }
     let installed = InstalledEngine::new(Program::of_one_company(CARDS), CardHashes::Simulated);
     let mut caller = Caller::new(Arc::clone(&installed.engine), WINDOW);
     let purchases = Purchases::new(CARDS, 22);

@@ -2,14 +2,13 @@
 //!
 //! A directory whose journal is ahead of its tables by half a million authorizations: an engine is
 //! opened on it, which replays them at once, and from then on only its projector has work. Twice:
-//! onto young tables, and onto tables with millions of transactions; somebody reads meanwhile, and
-//! once more when all is quiet. Beside it the same bytes as values of bare redb commits, visible
-//! by the megabyte and durable at the end, and written to a file.
+//! onto young tables, and onto tables with millions of transactions, while somebody reads. Beside it
+//! the same bytes as values of bare redb commits, visible by the megabyte and durable at the end.
 
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, Readers, authorize, wait_for_tables};
@@ -19,7 +18,7 @@ use cardswitch_benches::installation::{
 };
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{BareShard, Program, Purchases};
-use cardswitch_benches::yardstick::{BareAppend, BareDatabase};
+use cardswitch_benches::yardstick::BareDatabase;
 use cardswitch_engine::command::record::append_record;
 use cardswitch_engine::engine::Retention;
 use redb::Durability;
@@ -32,37 +31,21 @@ const WINDOW: usize = 4_096;
 /// Bytes of one value and of one visible commit of the yardstick.
 const VALUE_BYTES: usize = 250 << 10;
 const VALUES_PER_COMMIT: usize = 4;
-const QUIET_READS: Duration = Duration::from_secs(2);
 const TABLES: &str = "store.redb";
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("projection", Pace::LONG, |bench| {
-        let (young, stored) = ("young".to_owned(), format!("stored/{}", stored_transactions()));
-        if !bench.wants(&young) && !bench.wants(&stored) {
-            return;
-        }
         let bytes = ahead() * record_bytes();
         println!("YARDSTICK: {} records of {} bytes", ahead(), record_bytes());
-        let yardsticks = Yardsticks::take(bench, bytes);
-        if bench.wants(&young) {
-            let directory = temporary_directory();
-            let program = Program::of_one_company(YOUNG_CARDS);
-            let data = install(directory.path(), program, CardHashes::Simulated);
-            LaggingDirectory::prepare(directory, data, YOUNG_CARDS).measure(
-                bench,
-                &young,
-                &yardsticks,
-            );
-        }
-        if bench.wants(&stored) {
-            let directory = temporary_directory();
-            let data = StoredDirectory::prepare().copy_to(directory.path());
-            LaggingDirectory::prepare(directory, data, stored_cards()).measure(
-                bench,
-                &stored,
-                &yardsticks,
-            );
-        }
+        let redb = commit_bare(bench, bytes);
+        let directory = temporary_directory();
+        let program = Program::of_one_company(YOUNG_CARDS);
+        let data = install(directory.path(), program, CardHashes::Simulated);
+        LaggingDirectory::prepare(directory, data, YOUNG_CARDS).measure(bench, "young", &redb);
+        let directory = temporary_directory();
+        let data = StoredDirectory::prepare().copy_to(directory.path());
+        let name = format!("stored/{}", stored_transactions());
+        LaggingDirectory::prepare(directory, data, stored_cards()).measure(bench, &name, &redb);
     });
 }
 
@@ -90,7 +73,7 @@ impl LaggingDirectory {
         Self { data, _directory: directory }
     }
 
-    fn measure(&self, bench: &mut Bench, name: &str, yardsticks: &Yardsticks) {
+    fn measure(&self, bench: &mut Bench, name: &str, redb: &Meter) {
         let projected = bench.once(name, || {
             let engine = open(&self.data, Retention::Forever);
             let start = Instant::now();
@@ -98,47 +81,28 @@ impl LaggingDirectory {
             let readers = Readers::start(engine.store());
             wait_for_tables(&engine);
             let elapsed = start.elapsed();
-            println!("READS {name}, beside the projector: {}", readers.finish());
-            let readers = Readers::start(engine.store());
-            std::thread::sleep(QUIET_READS);
-            println!("READS {name}, when all is quiet: {}", readers.finish());
+            readers.finish();
             (waiting, elapsed)
         });
-        let compared =
-            [("bare redb commits of its bytes", &yardsticks.redb), ("a file", &yardsticks.file)];
+        let compared = [("bare redb commits of its bytes", redb)];
         print_ratio(&format!("{name}: a record into the tables"), &projected, &compared);
     }
 }
 
-/// The same bytes without any meaning. Units: for one record.
-struct Yardsticks {
-    redb: Meter,
-    file: Meter,
-}
-
-impl Yardsticks {
-    fn take(bench: &mut Bench, bytes: u64) -> Self {
-        let directory = temporary_directory();
-        let value = vec![7; VALUE_BYTES];
-        let values = bytes.div_ceil(VALUE_BYTES as u64);
-        let redb = bench.once("yardstick_redb", || {
-            let mut database = BareDatabase::create_growing(directory.path());
-            let start = Instant::now();
-            for _ in 0..values / VALUES_PER_COMMIT as u64 {
-                database.commit(&[value.as_slice(); VALUES_PER_COMMIT], Durability::None);
-            }
-            database.commit(&[value.as_slice()], Durability::Immediate);
-            (ahead(), start.elapsed())
-        });
-        let file = bench.once("yardstick_file", || {
-            let mut file = BareAppend::create(directory.path());
-            let start = Instant::now();
-            (0..values).for_each(|_| file.write(&value));
-            file.sync();
-            (ahead(), start.elapsed())
-        });
-        Self { redb, file }
-    }
+/// Commits the same bytes without any meaning. Units: for one record.
+fn commit_bare(bench: &mut Bench, bytes: u64) -> Meter {
+    let directory = temporary_directory();
+    let value = vec![7; VALUE_BYTES];
+    let values = bytes.div_ceil(VALUE_BYTES as u64);
+    bench.once("yardstick_redb", || {
+        let mut database = BareDatabase::create_growing(directory.path());
+        let start = Instant::now();
+        for _ in 0..values / VALUES_PER_COMMIT as u64 {
+            database.commit(&[value.as_slice(); VALUES_PER_COMMIT], Durability::None);
+        }
+        database.commit(&[value.as_slice()], Durability::Immediate);
+        (ahead(), start.elapsed())
+    })
 }
 
 /// How many bytes the record of an ordinary authorization has in the journal.

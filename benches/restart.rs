@@ -34,18 +34,14 @@ const TABLES: &str = "store.redb";
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("restart", Pace::LONG, |bench| {
-        let (killed, replayed) = (name("killed"), name("replays_all"));
-        if !bench.wants(&killed) && !bench.wants(&replayed) {
-            return;
-        }
         let directory = temporary_directory();
         let data = StoredDirectory::prepare().copy_to(directory.path());
         let tables_before = directory.path().join(TABLES);
         fs::copy(data.join(TABLES), &tables_before).must("copy the tables");
         load_and_kill(&data);
-        measure(bench, &killed, &data);
+        measure(bench, &name("killed"), &data);
         fs::copy(&tables_before, data.join(TABLES)).must("put the tables back");
-        measure(bench, &replayed, &data);
+        measure(bench, &name("replays_all"), &data);
     });
 }
 

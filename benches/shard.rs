@@ -2,8 +2,8 @@
 //!
 //! Whole purchases (look-up by card number, duplicates, money, books, timers, open transactions) in a
 //! shard with the limits of an engine, batch by batch as its loop takes them, without and with the
-//! record encoded; and one at a time, where nothing is asked for ahead. Beside it the pure decision
-//! over the same cards in the same run, which is the part the rules need.
+//! record encoded. Beside it the pure decision over the same cards in the same run, which is the part
+//! the rules need.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -34,28 +34,15 @@ pub(crate) fn ask(bench: &mut Bench) {
 
 fn compare(bench: &mut Bench, cards: u64) {
     let decided = measure_decisions(bench, cards);
-    let names =
-        ["singly", "by_batches", "by_batches_encoded"].map(|name| format!("{name}/{cards}"));
-    if !names.iter().any(|name| bench.wants(name)) {
-        return;
-    }
-    let [singly, batches, encoded] = names;
     let mut line = ShardLine::new(cards);
-    let singly = bench.measure_timed(&singly, BATCH_LEN, |iterations| {
-        line.run(iterations, |shard, commands, replied| {
-            for command in commands {
-                replied(&shard.take(command));
-            }
-            shard.state.evict(shard.state.last_seq());
-        })
-    });
-    let batches = bench.measure_timed(&batches, BATCH_LEN, |iterations| {
+    let batches = bench.measure_timed(&format!("by_batches/{cards}"), BATCH_LEN, |iterations| {
         line.run(iterations, |shard, commands, replied| {
             shard.take_batch(commands, &mut |_, _, _| {}, replied);
         })
     });
     let mut payload = Vec::with_capacity(1 << 20);
-    let encoded = bench.measure_timed(&encoded, BATCH_LEN, |iterations| {
+    let name = format!("by_batches_encoded/{cards}");
+    let encoded = bench.measure_timed(&name, BATCH_LEN, |iterations| {
         line.run(iterations, |shard, commands, replied| {
             payload.clear();
             let mut encode = |seq, at, effects: &[Effect]| {
@@ -65,7 +52,6 @@ fn compare(bench: &mut Bench, cards: u64) {
         })
     });
     let yardsticks = [("the decision alone", &decided)];
-    print_ratio(&format!("execute + apply, singly, {cards} cards"), &singly, &yardsticks);
     print_ratio(&format!("execute + apply, {cards} cards"), &batches, &yardsticks);
     print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, &yardsticks);
 }
@@ -105,14 +91,10 @@ impl ShardLine {
 }
 
 fn measure_decisions(bench: &mut Bench, cards: u64) -> Meter {
-    let name = format!("yardstick_decide/{cards}");
-    if !bench.wants(&name) {
-        return Meter::default();
-    }
     let records = card_records(cards);
     let (balances, asked) = (black_box(ample_balances()), black_box(StandardPurchase::at_start()));
     let mut random = Random::new(12);
-    bench.measure(&name, BATCH_LEN, || {
+    bench.measure(&format!("yardstick_decide/{cards}"), BATCH_LEN, || {
         let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(cards)).unwrap_or(0));
         let approved = |slot: &usize| asked.decide(&records[*slot], &balances).is_empty();
         slots.filter(approved).count()

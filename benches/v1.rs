@@ -14,10 +14,9 @@ use cardswitch_benches::installation::{
 };
 use cardswitch_benches::meter::{Bench, Pace};
 use cardswitch_benches::program::{Random, allowance_id, card_id};
-use cardswitch_benches::wire::{
-    BenchSwitch, ClosedLoop, Connection, HttpClient, measure, render_request, runtime,
-};
+use cardswitch_benches::wire::{BenchSwitch, Shape, connect, exchange, measure, runtime};
 use cardswitch_benches::yardstick::start_hyper;
+use cardswitch_load::http::{Requests, render_request};
 use tokio::runtime::Runtime;
 
 /// Connections with one request under way each.
@@ -54,11 +53,6 @@ const KINDS: [Kind; 7] = [
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("v1", Pace::LONG.seconds(2), |bench| {
-        let names: Vec<String> =
-            KINDS.iter().flat_map(|kind| WINDOWS.map(|w| name(kind, w))).collect();
-        if !names.iter().any(|name| bench.wants(name)) {
-            return;
-        }
         let directory = temporary_directory();
         let data = StoredDirectory::prepare().copy_to(directory.path());
         println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
@@ -73,23 +67,16 @@ pub(crate) fn ask(bench: &mut Bench) {
     });
 }
 
-fn name((kind, _): &Kind, window: u64) -> String {
-    format!("{kind}/{window}_in_flight")
-}
-
 fn compare(bench: &mut Bench, runtime: &Runtime, kind: &Kind, window: u64, switch: SocketAddr) {
-    let name = name(kind, window);
-    if !bench.wants(&name) {
-        return;
-    }
+    let name = format!("{}/{window}_in_flight", kind.0);
     let requests = requests(kind.1);
     let length = answer_length(switch, &requests);
     let text = format!("\"{}\"", "x".repeat(length.saturating_sub(2)));
     let bare = runtime.block_on(start_hyper(Bytes::from(text)));
-    let client = |_| HttpClient::of_requests(Arc::clone(&requests));
-    let open = |address| move || ClosedLoop::open(address, window, client);
-    let answered = measure(bench, &format!("yardstick_hyper/{name}"), window, open(bare));
-    let served = measure(bench, &name, window, open(switch));
+    let client = || Requests::new(Arc::clone(&requests));
+    let shape = Shape { window, connections: window };
+    let answered = measure(bench, &format!("yardstick_hyper/{name}"), shape, (bare, client));
+    let served = measure(bench, &name, shape, (switch, client));
     println!("YARDSTICK {name}: answers of {length} bytes");
     served.print_beside(&name, "requests", &answered.meter, "hyper alone");
 }
@@ -102,11 +89,9 @@ fn requests(render: fn(u64, u64) -> Vec<u8>) -> Arc<[Vec<u8>]> {
 
 /// How long the switch's answer to the first request is, head left out.
 fn answer_length(switch: SocketAddr, requests: &Arc<[Vec<u8>]>) -> usize {
-    let mut connection = Connection::open(switch, HttpClient::of_requests(Arc::clone(requests)));
-    connection.push();
-    connection.flush();
-    connection.receive(|_| {});
-    connection.client().body_bytes()
+    let mut client = connect(switch, 1, Requests::new(Arc::clone(requests)));
+    exchange(&mut client, 1, 1);
+    client.wire().body_bytes()
 }
 
 fn get(path: &str) -> Vec<u8> {

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cardswitch_benches::Must;
-use cardswitch_benches::caller::{Caller, authorize, wait_for_tables};
 use cardswitch_benches::installation::{
-    CardHashes, files_below, install, open, stored_transactions, temporary_directory,
+    CardHashes, authorize_many, files_below, install, open, stored_transactions,
+    temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{Program, Purchases};
@@ -24,18 +24,18 @@ use cardswitch_engine::verify::verify;
 const CARDS: u64 = 10_000;
 /// Unless the prepared directory was made small.
 const PURCHASES_MAX: u64 = 1_000_000;
-const WINDOW: usize = 4_096;
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("verify", Pace::LONG, |bench| {
         let purchases = stored_transactions().min(PURCHASES_MAX);
         let name = format!("{purchases}_purchases");
-        if !bench.wants(&name) {
-            return;
-        }
         let directory = temporary_directory();
         let data = install(directory.path(), Program::of_one_company(CARDS), CardHashes::Simulated);
-        make(&data, purchases);
+        let engine = Arc::new(open(&data, Retention::Forever));
+        authorize_many(&engine, &mut Purchases::new(CARDS, 61), purchases);
+        engine.shut_down();
+        // The directory is let go of with the last handle.
+        drop(engine);
         let (mut read, mut replayed) = (Meter::default(), 0);
         let verified = bench.once(&name, || {
             let start = Instant::now();
@@ -52,14 +52,6 @@ pub(crate) fn ask(bench: &mut Bench) {
             &[("reading the files", &read)],
         );
     });
-}
-
-fn make(data: &Path, count: u64) {
-    let engine = Arc::new(open(data, Retention::Forever));
-    let mut caller = Caller::new(Arc::clone(&engine), WINDOW);
-    authorize(&mut caller, &mut Purchases::new(CARDS, 61), count, &mut |_| {});
-    wait_for_tables(&engine);
-    engine.shut_down();
 }
 
 fn read_files(data: &Path) -> Duration {

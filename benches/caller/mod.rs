@@ -11,8 +11,8 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::WaitPurpose;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
-pub use monitor::{Monitor, MonitorFigures};
-pub use readers::{ReadLatencies, Readers};
+pub use monitor::Monitor;
+pub use readers::Readers;
 
 use crate::Must;
 use crate::program::{Purchases, is_approved};
@@ -56,6 +56,27 @@ impl Caller {
                 sent += sendable as u64;
             }
             received += self.receive(answered);
+        }
+    }
+
+    /// Keeps the window full for so long; returns the time until the last answer.
+    pub fn run_for(
+        &mut self,
+        duration: Duration,
+        mut next: impl FnMut() -> Command,
+        answered: &mut dyn FnMut(Reply, Duration),
+    ) -> Duration {
+        let (start, mut in_flight) = (Instant::now(), 0);
+        loop {
+            if start.elapsed() < duration {
+                let sendable = self.free.len();
+                self.send(sendable, &mut next);
+                in_flight += sendable as u64;
+            }
+            if in_flight == 0 {
+                return start.elapsed();
+            }
+            in_flight -= self.receive(answered);
         }
     }
 

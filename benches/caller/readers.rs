@@ -10,7 +10,6 @@ use cardswitch_engine::store::query::{Page, TransactionFilter};
 use cardswitch_engine::store::{Store, StoreError};
 
 use crate::Must;
-use crate::meter::Latencies;
 use crate::program::Random;
 
 /// Reads a second.
@@ -18,26 +17,11 @@ const READS_PER_S: u32 = 1_000;
 /// Rows of a page.
 const PAGE_LEN: usize = 50;
 
-/// How long reads took, from when each was due.
-#[derive(Clone, Debug, Default)]
-pub struct ReadLatencies {
-    /// One transaction.
-    pub point: Latencies,
-    /// The newest page of a card's transactions, or of its company's.
-    pub list: Latencies,
-}
-
-impl std::fmt::Display for ReadLatencies {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "point reads {}; pages of {PAGE_LEN} {}", self.point, self.list)
-    }
-}
-
 /// A thread that reads one transaction, then a page, and so on.
 #[derive(Debug)]
 pub struct Readers {
     stop: Sender<()>,
-    thread: JoinHandle<ReadLatencies>,
+    thread: JoinHandle<()>,
 }
 
 impl Readers {
@@ -47,47 +31,39 @@ impl Readers {
         let (stop, stopped) = channel();
         let store = Arc::clone(store);
         let thread = std::thread::spawn(move || {
-            let mut reader = Reader::new(store);
+            let mut reader = Reader { store, random: Random::new(31) };
             let start = Instant::now();
             let mut turn = 0;
             while stopped.try_recv() == Err(TryRecvError::Empty) {
                 let due = start + Duration::from_secs(1) * turn / READS_PER_S;
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                reader.read(turn, due).must("read the tables");
+                reader.read(turn).must("read the tables");
                 turn += 1;
             }
-            reader.latencies
         });
         Self { stop, thread }
     }
 
-    /// Ends, and tells how long reads took.
-    #[must_use]
-    pub fn finish(self) -> ReadLatencies {
+    /// Ends.
+    pub fn finish(self) {
         drop(self.stop);
-        self.thread.join().must("read to the end")
+        self.thread.join().must("read to the end");
     }
 }
 
 struct Reader {
     store: Arc<Store>,
     random: Random,
-    latencies: ReadLatencies,
 }
 
 impl Reader {
-    fn new(store: Arc<Store>) -> Self {
-        Self { store, random: Random::new(31), latencies: ReadLatencies::default() }
-    }
-
-    fn read(&mut self, turn: u32, due: Instant) -> Result<(), StoreError> {
+    fn read(&mut self, turn: u32) -> Result<(), StoreError> {
         let snapshot = self.store.read()?;
         let newest = snapshot.checkpoint()?.last_transaction.0;
         let seq = TransactionSeq(1 + self.random.below(newest.max(1)));
         if turn.is_multiple_of(2) {
             let found = snapshot.transaction(seq)?;
             assert!(found.is_some() || newest == 0, "a transaction that is there is found");
-            self.latencies.point.note(due.elapsed());
             return Ok(());
         }
         let page = Page::first(PAGE_LEN);
@@ -101,7 +77,6 @@ impl Reader {
             }
         };
         assert!(newest == 0 || !listed.rows.is_empty(), "a list that has rows shows some");
-        self.latencies.list.note(due.elapsed());
         Ok(())
     }
 }

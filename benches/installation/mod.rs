@@ -18,19 +18,21 @@ use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
+use cardswitch_feed::Card;
 use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{Secrets, token_digest};
 pub use stored_directory::{
-    StoredDirectory, directory_bytes, files_below, stored_cards, stored_transactions,
+    StoredDirectory, authorize_many, directory_bytes, files_below, stored_cards,
+    stored_transactions,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::Must;
 use crate::caller::{Caller, wait_for_tables};
-use crate::program::{Program, card_id, company_id, founding, pan_hash};
+use crate::program::{EXPIRES_ON, Program, card_id, company_id, founding, pan_hash};
 
 /// The access token of `/v1`.
 pub const ACCESS_TOKEN: &str = "bench-access-token";
@@ -92,6 +94,23 @@ fn write_keys(data: &Path, secrets: &Secrets) {
 #[must_use]
 pub fn card_number(card: u64) -> Pan {
     Pan::with_check_digit(format!("411111{card:09}").as_bytes()).must("make a card number")
+}
+
+/// The first cards of a program, as the clients of the doors take them.
+#[must_use]
+pub fn cards(count: u64) -> Vec<Card> {
+    let card = |number| Card {
+        card_id: card_id(number).0.to_string(),
+        allowance_id: String::new(),
+        pan: card_number(number).reveal().to_string(),
+        expiration: EXPIRES_ON.to_naive(),
+        cvv: None,
+        pin: None,
+        zip: None,
+        profile: None,
+        interval: None,
+    };
+    (0..count).map(card).collect()
 }
 
 /// Opens the engine of a data directory.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cardswitch_engine::engine::Retention;
+use cardswitch_engine::engine::{Engine, Retention};
 use tempfile::TempDir;
 
 use super::{CardHashes, install, open, temporary_directory};
@@ -107,15 +107,7 @@ fn fill(parent: &Path, cards: u64, transactions: u64) -> PathBuf {
     let start = Instant::now();
     let data = install(parent, Program::of_one_company(cards), CardHashes::Simulated);
     let engine = Arc::new(open(&data, Retention::Recovery));
-    let mut purchases = Purchases::new(cards, 21);
-    let mut caller = Caller::new(Arc::clone(&engine), WINDOW);
-    let mut left = transactions;
-    while left > 0 {
-        let step = left.min(FILL_STEP);
-        authorize(&mut caller, &mut purchases, step, &mut |_| {});
-        wait_for_tables(&engine);
-        left -= step;
-    }
+    authorize_many(&engine, &mut Purchases::new(cards, 21), transactions);
     engine.shut_down();
     println!(
         "PREPARED: {cards} cards, {transactions} transactions in {:.0} s, {} MiB on disk",
@@ -123,6 +115,18 @@ fn fill(parent: &Path, cards: u64, transactions: u64) -> PathBuf {
         directory_bytes(&data) >> 20
     );
     data
+}
+
+/// Authorizes so many purchases, and waits until the tables show them.
+pub fn authorize_many(engine: &Arc<Engine>, purchases: &mut Purchases, count: u64) {
+    let mut caller = Caller::new(Arc::clone(engine), WINDOW);
+    let mut left = count;
+    while left > 0 {
+        let step = left.min(FILL_STEP);
+        authorize(&mut caller, purchases, step, &mut |_| {});
+        wait_for_tables(engine);
+        left -= step;
+    }
 }
 
 /// How many bytes the files of a directory have.

@@ -9,7 +9,6 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use cardswitch_dialects::find;
-use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
 use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, RepeatedFields, decode};
@@ -27,9 +26,7 @@ fn main() -> ExitCode {
     let stage = arguments.next().unwrap_or_default();
     let count = arguments.next().and_then(|count| count.parse().ok());
     match (stage.as_str(), count) {
-        ("make_command", Some(count)) => report(make_commands(count)),
         ("decide", Some(count)) => report(decide(count)),
-        ("shard", Some(count)) => report(take(count)),
         ("shard_and_record", Some(count)) => report(take_and_record(count)),
         ("engine_batches", Some(count)) => report(take_batches(count)),
         (dialect, Some(count)) if dialect.starts_with(CODEC) => {
@@ -37,7 +34,7 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: instructions make_command|decide|shard|shard_and_record|engine_batches|codec_DIALECT COUNT"
+                "usage: instructions decide|shard_and_record|engine_batches|codec_DIALECT COUNT"
             );
             ExitCode::FAILURE
         }
@@ -48,15 +45,6 @@ fn main() -> ExitCode {
 fn report(result: u64) -> ExitCode {
     println!("{result}");
     ExitCode::SUCCESS
-}
-
-/// Makes the input of the other stages, to measure its share of them. Returns something of each
-/// command.
-fn make_commands(count: u64) -> u64 {
-    let mut purchases = Purchases::new(CARDS, SEED);
-    (0..count)
-        .map(|_| u64::from(matches!(black_box(purchases.next_command()), Command::Tick)))
-        .sum()
 }
 
 /// The rules alone. Returns how many purchases they approve.
@@ -70,15 +58,6 @@ fn decide(count: u64) -> u64 {
         approved += u64::from(asked.decide(&cards[slot], &balances).is_empty());
     }
     approved
-}
-
-/// `execute` and `apply`. Returns the newest record.
-fn take(count: u64) -> u64 {
-    let (mut shard, mut purchases) = (BareShard::with_cards(CARDS), Purchases::new(CARDS, SEED));
-    for _ in 0..count {
-        shard.take(&purchases.next_command());
-    }
-    shard.state.last_seq().0
 }
 
 /// `execute`, encode and `apply`. Returns how many bytes the records have.

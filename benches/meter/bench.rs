@@ -1,8 +1,8 @@
 //! The frame of a run: what the command line asks for, the control before and after each bench file,
 //! and measurements that criterion takes and a `Meter` keeps.
 //!
-//! A measurement that is too long to be repeated (a start, a whole journal) is taken `once`: it
-//! obeys the same filter, but criterion sees nothing of it.
+//! A measurement that is too long to be repeated (a start, a whole journal) is taken `once`: criterion
+//! and its filter see nothing of it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,26 +11,6 @@ use criterion::{Criterion, SamplingMode, Throughput};
 
 use super::control::print_control;
 use super::{Meter, shown};
-
-/// Flags of criterion that take a value, which is not a filter then.
-const FLAGS_WITH_VALUE: [&str; 16] = [
-    "--save-baseline",
-    "--baseline",
-    "--baseline-lenient",
-    "--load-baseline",
-    "--sample-size",
-    "--warm-up-time",
-    "--measurement-time",
-    "--nresamples",
-    "--noise-threshold",
-    "--confidence-level",
-    "--significance-level",
-    "--profile-time",
-    "--color",
-    "--plotting-backend",
-    "--output-format",
-    "--format",
-];
 
 /// How long and how often is measured, unless the command line says otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -71,9 +51,8 @@ impl Pace {
 /// A run of the benches.
 pub struct Bench {
     criterion: Criterion,
-    /// The only file to run, where the environment names one.
+    /// The only file to run, where the environment or a filter names one.
     only: Option<String>,
-    filter: Option<String>,
     name: &'static str,
     pace: Pace,
     is_begun: bool,
@@ -89,10 +68,11 @@ impl Bench {
         if has("--list") || has("--test") {
             return None;
         }
+        let filter = arguments.first().filter(|first| !first.starts_with('-'));
+        let bench = filter.and_then(|filter| Some(filter.split('/').next()?.to_owned()));
         Some(Self {
             criterion: Criterion::default().configure_from_args(),
-            only: std::env::var("CARDSWITCH_BENCH").ok(),
-            filter: filter_of(&arguments),
+            only: std::env::var("CARDSWITCH_BENCH").ok().or(bench),
             name: "",
             pace: Pace::SHORT,
             is_begun: false,
@@ -114,13 +94,6 @@ impl Bench {
     /// Ends the run.
     pub fn finish(self) {
         self.criterion.final_summary();
-    }
-
-    /// Whether a measurement is asked for; else its preparation can be left out.
-    #[must_use]
-    pub fn wants(&self, name: &str) -> bool {
-        let full = format!("{}/{name}", self.name);
-        self.filter.as_ref().is_none_or(|filter| full.contains(filter.as_str()))
     }
 
     /// Called before anything is measured.
@@ -150,9 +123,6 @@ impl Bench {
         mut run: impl FnMut(u64) -> Duration,
     ) -> Meter {
         let mut meter = Meter::default();
-        if !self.wants(name) {
-            return meter;
-        }
         self.begin();
         let mut group = self.criterion.benchmark_group(self.name);
         group.throughput(Throughput::Elements(elements));
@@ -174,29 +144,15 @@ impl Bench {
         meter
     }
 
-    /// Takes a measurement that cannot be repeated, where it is asked for: `measure` tells how many
-    /// elements it handled, and in what time.
+    /// Takes a measurement that cannot be repeated: `measure` tells how many elements it handled, and
+    /// in what time.
     pub fn once(&mut self, name: &str, measure: impl FnOnce() -> (u64, Duration)) -> Meter {
+        self.begin();
         let mut meter = Meter::default();
-        if self.wants(name) {
-            self.begin();
-            let (elements, elapsed) = measure();
-            meter.note(elements, elapsed);
-            let each = meter.median_ns().map(shown).unwrap_or_default();
-            println!("{}/{name}    once: {each} each, {elements} of them", self.name);
-        }
+        let (elements, elapsed) = measure();
+        meter.note(elements, elapsed);
+        let each = meter.median_ns().map(shown).unwrap_or_default();
+        println!("{}/{name}    once: {each} each, {elements} of them", self.name);
         meter
     }
-}
-
-/// The first argument that is neither a flag nor a flag's value.
-fn filter_of(arguments: &[String]) -> Option<String> {
-    let mut is_value = false;
-    for argument in arguments {
-        if !is_value && !argument.starts_with('-') {
-            return Some(argument.clone());
-        }
-        is_value = FLAGS_WITH_VALUE.contains(&argument.as_str());
-    }
-    None
 }

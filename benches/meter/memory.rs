@@ -8,12 +8,6 @@ pub fn resident_bytes() -> u64 {
     number_in("/proc/self/status", "VmRSS:") << 10
 }
 
-/// The most bytes that were ever resident.
-#[must_use]
-pub fn resident_bytes_max() -> u64 {
-    number_in("/proc/self/status", "VmHWM:") << 10
-}
-
 /// The bytes that this process has asked of files so far, cached or not.
 #[must_use]
 pub fn bytes_read() -> u64 {

@@ -4,16 +4,15 @@
 
 mod bench;
 mod control;
-mod latencies;
 mod memory;
 mod process;
 
 use std::time::Duration;
 
 pub use bench::{Bench, Pace};
+pub use cardswitch_load::latencies::Latencies;
 pub use control::print_control;
-pub use latencies::Latencies;
-pub use memory::{bytes_read, resident_bytes, resident_bytes_max};
+pub use memory::{bytes_read, resident_bytes};
 pub use process::{Process, task};
 
 /// The samples of one measurement. Units: nanoseconds an element.

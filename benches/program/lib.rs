@@ -33,7 +33,7 @@ pub use card_draw::CardDraw;
 pub use follow_ups::{FollowUp, is_done};
 pub use founding::{Program, allowance_id, card_id, company_id, founding, new_card};
 pub use must::Must;
-pub use purchases::{Purchases, digits};
+pub use purchases::{Draw, Draws, Purchases};
 pub use random::{Random, mix};
 
 /// When the program starts: 2026-11-21T12:00:00Z.
@@ -59,7 +59,9 @@ pub fn card_records(count: u64) -> Vec<CardRecord> {
     (0..count).map(card_record).collect()
 }
 
-fn card_record(card: u64) -> CardRecord {
+/// The hot record of card number `card`.
+#[must_use]
+pub fn card_record(card: u64) -> CardRecord {
     let usage = CardUsage {
         spent: Minor(i64::try_from(mix(card) % 50_000).unwrap_or(0)),
         period: 3,

@@ -6,7 +6,7 @@ use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     PartialApproval, PurchaseFacts,
 };
-use cardswitch_engine::domain::card::MaskedPan;
+use cardswitch_engine::domain::card::{MaskedPan, PanHash};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{
@@ -16,12 +16,62 @@ use cardswitch_engine::domain::text::LineText;
 
 use super::{CardDraw, MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
 
+/// The values that differ from one purchase to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw {
+    /// The keyed hash of its card.
+    pub pan_hash: PanHash,
+    /// Tells a repeat from another purchase.
+    pub key: DuplicateKey,
+    /// Its amount.
+    pub amount: Minor,
+    /// Its merchant category.
+    pub mcc: Mcc,
+    /// Counts the purchases of a stream.
+    pub count: u64,
+    mark: u64,
+}
+
+/// An endless stream of draws on random cards of the program.
+#[derive(Clone, Debug)]
+pub struct Draws {
+    random: Random,
+    draw: CardDraw,
+    /// The hashes of cards with numbers; the others are simulated.
+    hashes: Vec<PanHash>,
+    count: u64,
+}
+
+impl Draws {
+    /// A stream over the cards of a draw. Streams of different seeds repeat nothing of each other.
+    #[must_use]
+    pub const fn over(draw: CardDraw, seed: u64) -> Self {
+        Self { random: Random::new(seed), draw, hashes: Vec::new(), count: 0 }
+    }
+
+    /// The next one.
+    pub fn next_draw(&mut self) -> Draw {
+        self.count += 1;
+        let card = self.draw.next_card(&mut self.random);
+        let mark = self.random.next();
+        Draw {
+            pan_hash: usize::try_from(card)
+                .ok()
+                .and_then(|place| self.hashes.get(place))
+                .map_or_else(|| pan_hash(card), |hash| *hash),
+            key: DuplicateKey(u128::from(mark) << 64 | u128::from(self.count)),
+            amount: Minor(i64::try_from(100 + mark % 20_000).unwrap_or(100)),
+            mcc: Mcc(MERCHANT_CATEGORIES[usize::from(mark.to_le_bytes()[0]) % 6]),
+            count: self.count,
+            mark,
+        }
+    }
+}
+
 /// An endless stream of authorizations on random cards of the program.
 #[derive(Clone, Debug)]
 pub struct Purchases {
-    random: Random,
-    draw: CardDraw,
-    count: u64,
+    draws: Draws,
     pattern: Authorize,
 }
 
@@ -29,13 +79,20 @@ impl Purchases {
     /// A stream over so many cards. Streams of different seeds repeat nothing of each other.
     #[must_use]
     pub fn new(cards: u64, seed: u64) -> Self {
-        Self::over(CardDraw::uniform(cards), seed)
+        Self::drawn(CardDraw::uniform(cards), seed)
     }
 
     /// A stream over the cards of a draw.
     #[must_use]
-    pub fn over(draw: CardDraw, seed: u64) -> Self {
-        Self { random: Random::new(seed), draw, count: 0, pattern: pattern() }
+    pub fn drawn(draw: CardDraw, seed: u64) -> Self {
+        Self { draws: Draws::over(draw, seed), pattern: pattern() }
+    }
+
+    /// A stream over cards with these hashes.
+    #[must_use]
+    pub fn over(hashes: Vec<PanHash>, seed: u64) -> Self {
+        let draws = Draws::over(CardDraw::uniform(hashes.len() as u64), seed);
+        Self { draws: Draws { hashes, ..draws }, pattern: pattern() }
     }
 
     /// The next purchase, with everything that a network message carries.
@@ -51,22 +108,20 @@ impl Purchases {
     }
 
     fn next_authorization(&mut self) -> (Authorize, Fingerprint) {
-        self.count += 1;
-        let card = self.draw.next_card(&mut self.random);
-        let mark = self.random.next();
+        let draw = self.draws.next_draw();
         let mut authorize = self.pattern.clone();
         let PurchaseFacts { card: card_ref, amounts, merchant, trace } = &mut authorize.facts;
-        *card_ref = CardRef::Pan(pan_hash(card), MaskedPan::default());
-        amounts.amount = Minor(i64::try_from(100 + mark % 20_000).unwrap_or(100));
-        merchant.mcc = Some(Mcc(MERCHANT_CATEGORIES[usize::from(mark.to_le_bytes()[0]) % 6]));
-        trace.stan = LineText::spaced(text(&digits::<6>(self.count)));
-        trace.rrn = LineText::spaced(text(&digits::<12>(self.count)));
-        trace.original_key = Some(OriginalKey(mark));
-        trace.retrieval_key = Some(RetrievalKey(mix(mark)));
+        *card_ref = CardRef::Pan(draw.pan_hash, MaskedPan::default());
+        amounts.amount = draw.amount;
+        merchant.mcc = Some(draw.mcc);
+        trace.stan = LineText::spaced(text(&digits::<6>(draw.count)));
+        trace.rrn = LineText::spaced(text(&digits::<12>(draw.count)));
+        trace.original_key = Some(OriginalKey(draw.mark));
+        trace.retrieval_key = Some(RetrievalKey(mix(draw.mark)));
         let fingerprint = Fingerprint {
-            key: DuplicateKey(u128::from(mark) << 64 | u128::from(self.count)),
-            trace: Some(TraceKey(u128::from(mark))),
-            content: mix(card ^ mark),
+            key: draw.key,
+            trace: Some(TraceKey(u128::from(draw.mark))),
+            content: mix(draw.pan_hash.0 ^ draw.mark),
             window: DuplicateWindow::Day,
         };
         (authorize, fingerprint)
@@ -115,8 +170,7 @@ fn pattern() -> Authorize {
 }
 
 /// The last `N` decimal digits of a number.
-#[must_use]
-pub fn digits<const N: usize>(mut number: u64) -> [u8; N] {
+fn digits<const N: usize>(mut number: u64) -> [u8; N] {
     let mut digits = [b'0'; N];
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;

@@ -1,18 +1,108 @@
-//! Clients of the doors, as cheap as they can be: they share two cores with what they measure.
-//!
-//! A client renders its next request into a buffer and counts the answers in another; `Connection`
-//! is the socket under both, `closed_loop` and `open_loop` decide when a request goes.
+//! Clients of the doors, those of `cardswitch_load`, and their counterpart. Every answer is a success,
+//! and an approval where it is one to an authorization: else there is no figure.
 
-mod closed_loop;
-mod connection;
-mod http;
-mod iso8583;
-mod open_loop;
 mod switch;
 
-pub use closed_loop::{ClosedLoop, measure};
-pub use connection::{Client, Connection};
-pub use http::{HttpClient, render_request};
-pub use iso8583::Iso8583Client;
-pub use open_loop::open_loop;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use cardswitch_load::client::{Client, Pace, Task};
+use cardswitch_load::clock::now_ns;
+use cardswitch_load::latencies::Latencies;
+use cardswitch_load::load::Load;
+use cardswitch_load::tally::Tally;
+use cardswitch_load::wire::Wire;
 pub use switch::{BenchSwitch, Door, runtime};
+
+use crate::Must;
+use crate::meter::{Bench, LoopFigures};
+
+/// Requests at each iteration, for each place in the window.
+const ROUNDS: u64 = 16;
+/// Answers that come later are none. Units: nanoseconds.
+const PATIENCE_NS: u64 = 60_000_000_000;
+/// The codes of answers as they should be: approvals, echoes, successes.
+const EXPECTED: [&str; 5] = ["00", "0", "echo", "200", "201"];
+
+/// A closed loop: so many requests in flight, over so many connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Requests in flight on all connections together.
+    pub window: u64,
+    /// Connections of one thread.
+    pub connections: u64,
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}_in_flight_over_{}", self.window, self.connections)
+    }
+}
+
+/// Connects a client of one thread.
+#[must_use]
+pub fn connect<W: Wire>(address: SocketAddr, connections: u64, wire: W) -> Client<W> {
+    let connections = usize::try_from(connections).must("count connections");
+    Client::connect(address, connections, wire).must("connect to the server")
+}
+
+/// Sends so many requests and waits for their answers.
+pub fn exchange<W: Wire>(client: &mut Client<W>, count: u64, in_flight_max: u64) -> Tally {
+    let start_ns = now_ns();
+    let task = Task {
+        pace: Pace::Closed(count),
+        start_ns,
+        measured_from_ns: start_ns,
+        end_ns: u64::MAX - PATIENCE_NS,
+        gather_ns: 0,
+        in_flight_max: u32::try_from(in_flight_max).must("count requests"),
+        patience_ns: PATIENCE_NS,
+    };
+    let tally = client.run(&task).must("use the sockets");
+    check(&tally);
+    assert_eq!(tally.counts.answered, count, "every request is answered");
+    tally
+}
+
+/// Measures one server in a closed loop.
+pub fn measure<W: Wire>(
+    bench: &mut Bench,
+    name: &str,
+    shape: Shape,
+    (address, wire): (SocketAddr, impl FnOnce() -> W),
+) -> LoopFigures {
+    let mut measured = LoopFigures::default();
+    let mut client = connect(address, shape.connections, wire());
+    let each_iteration = shape.window * ROUNDS;
+    let latencies = &mut measured.latencies;
+    measured.meter = bench.measure_timed(name, each_iteration, |iterations| {
+        let (start, count) = (Instant::now(), iterations * each_iteration);
+        let tally = exchange(&mut client, count, shape.window / shape.connections);
+        let elapsed = start.elapsed();
+        latencies.add(tally.latencies());
+        elapsed
+    });
+    measured
+}
+
+/// Sends at a fixed rate whatever comes back; each request is timed from when it was due, also one that
+/// is not answered in time.
+pub fn open_loop<W: Wire>(
+    address: SocketAddr,
+    (rate, connections): (u64, usize),
+    measured: Duration,
+    wire: W,
+) -> Latencies {
+    let (rate, warmup) = (Some(rate), Duration::ZERO);
+    let load = Load { rate, connections, warmup, measured, ..Load::default() };
+    let tally = load.carry_out(&[address], wire).must("load the server");
+    check(&tally);
+    tally.latencies().clone()
+}
+
+fn check(tally: &Tally) {
+    let counts = &tally.counts;
+    let is_expected = |(code, _): &(String, u64)| EXPECTED.contains(&code.as_str());
+    assert_eq!(counts.broken_connections, 0, "no connection breaks");
+    assert!(counts.codes.iter().all(is_expected), "not as it should be: {:?}", counts.codes);
+}

@@ -1,8 +1,6 @@
-//! The least cost of anything durable: blocks written into a file that was made ready for them, and
-//! bytes appended to one that grows, both with fdatasync. The cost of tables: a commit of redb.
+//! The least cost of anything durable: blocks written into a file that was made ready for them, with
+//! fdatasync. The cost of tables: a commit of redb.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +9,7 @@ use redb::{Database, Durability, TableDefinition};
 
 use crate::Must;
 use crate::installation::temporary_directory;
-use crate::meter::{Bench, Latencies, Meter};
+use crate::meter::{Latencies, Meter};
 
 const VALUES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("values");
 /// Keys used in turn, so that the file stays small.
@@ -42,6 +40,13 @@ impl BareDatabase {
         Self { keys: u64::MAX, ..Self::create(directory) }
     }
 
+    /// Commits 100 bytes durably; returns how long that took.
+    pub fn commit_one(&mut self) -> Duration {
+        let start = Instant::now();
+        self.commit(&[&[7; VALUE_BYTES]], Durability::Immediate);
+        start.elapsed()
+    }
+
     /// Commits these values under the next keys, durable or visible only.
     pub fn commit(&mut self, values: &[&[u8]], durability: Durability) {
         let mut write_txn = self.database.begin_write().must("begin the one write");
@@ -57,34 +62,6 @@ impl BareDatabase {
     }
 }
 
-/// A file, and nothing around it.
-#[derive(Debug)]
-pub struct BareAppend(File);
-
-impl BareAppend {
-    /// A new file in `directory`.
-    #[must_use]
-    pub fn create(directory: &Path) -> Self {
-        Self(tempfile::tempfile_in(directory).must("make a file"))
-    }
-
-    /// Appends `bytes`; they are durable when it returns.
-    pub fn append(&mut self, bytes: &[u8]) {
-        self.write(bytes);
-        self.sync();
-    }
-
-    /// Appends `bytes` to the system's cache.
-    pub fn write(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).must("write to the disk");
-    }
-
-    /// Makes durable what was written.
-    pub fn sync(&self) {
-        self.0.sync_data().must("sync the disk");
-    }
-}
-
 /// The least cost of a durable answer, measured just before the figures it is compared with: a disk
 /// is never twice the same.
 #[derive(Debug, Default)]
@@ -93,34 +70,29 @@ pub struct DiskYardstick {
     pub block: Meter,
     /// Single blocks, one after the other.
     pub blocks: Latencies,
-    /// 100 bytes appended with fdatasync.
-    pub append: Meter,
 }
 
-/// How long each of the two is looked at.
+/// How long they are looked at.
 const LOOK: Duration = Duration::from_millis(1_500);
 
 impl DiskYardstick {
-    /// Takes it on the disk that `TMPDIR` names, and prints it; nothing where `name` is not asked
-    /// for.
+    /// Takes it on the disk that `TMPDIR` names, and prints it.
     #[must_use]
-    pub fn take(bench: &Bench, name: &str) -> Self {
-        if !bench.wants(name) {
-            return Self::default();
-        }
+    pub fn take(name: &str) -> Self {
         let directory = temporary_directory();
-        let value = [7; VALUE_BYTES];
-        let mut preallocated = PreallocatedFile::create(directory.path()).must("make a file");
-        let (block, blocks) =
-            repeat(|| preallocated.write_durably(&value).must("write to the disk"));
-        let mut file = BareAppend::create(directory.path());
-        let (append, appends) = repeat(|| file.append(&value));
-        println!("YARDSTICK before {name}: a block {blocks}; append + fdatasync {appends}");
-        Self { block, blocks, append }
+        let mut file = PreallocatedFile::create(directory.path()).must("make a file");
+        let (mut own, start) = (Self::default(), Instant::now());
+        while start.elapsed() < LOOK {
+            let before = Instant::now();
+            file.write_durably(&[7; VALUE_BYTES]).must("write to the disk");
+            let elapsed = before.elapsed();
+            own.block.note(1, elapsed);
+            own.blocks.note(elapsed);
+        }
+        println!("YARDSTICK before {name}: a block {}", own.blocks);
+        own
     }
-}
 
-impl DiskYardstick {
     /// Prints latencies at a fixed rate of arrival as multiples of single blocks made durable.
     pub fn print_open_loop(&self, name: &str, waited: &Latencies) {
         let times = |percent| waited.percentile_us(percent) / self.blocks.percentile_us(percent);
@@ -130,17 +102,4 @@ impl DiskYardstick {
             times(99.0)
         );
     }
-}
-
-fn repeat(mut work: impl FnMut()) -> (Meter, Latencies) {
-    let (mut meter, mut latencies) = (Meter::default(), Latencies::default());
-    let start = Instant::now();
-    while start.elapsed() < LOOK {
-        let before = Instant::now();
-        work();
-        let elapsed = before.elapsed();
-        meter.note(1, elapsed);
-        latencies.note(elapsed);
-    }
-    (meter, latencies)
 }

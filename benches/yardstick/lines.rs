@@ -3,8 +3,7 @@
 //!
 //! A line of the index tells the card's slot, the first line of the card tells the account. Within
 //! a stage the reads do not wait for each other, so the processor overlaps as many as it can: no
-//! implementation with these arrays can be faster. `in_turn` lets each decision wait for the one
-//! before it, which is what happens without batches.
+//! implementation with these arrays can be faster.
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
@@ -66,15 +65,6 @@ impl CardLines {
             *slot = account;
         }
         slots.iter().fold(sum, |sum, account| sum ^ self.accounts.get(account * LINE_BYTES))
-    }
-
-    /// Reads the lines of one decision after the other, each waiting for the one before.
-    #[must_use]
-    pub fn read_in_turn(&self, hashes: &[u64], nothing: u64) -> u64 {
-        hashes.iter().fold(0, |sum, hash| {
-            let (account, terms) = self.card(self.slot_of(hash ^ (sum & nothing)));
-            sum ^ terms ^ self.accounts.get(account * LINE_BYTES)
-        })
     }
 
     fn slot_of(&self, hash: u64) -> usize {

@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::meter::Latencies;
+use cardswitch_load::latencies::Latencies;
+use cardswitch_tools::{Outcome, fail};
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
-use crate::outcome::{Outcome, fail};
-use crate::peer::Load;
-use crate::program::{Purchase, Purchases, Verdict};
+use super::peer::Load;
+use super::program::{Purchase, Purchases, Verdict};
 
 /// One connection to a peer.
 pub(crate) trait Lane: 'static {

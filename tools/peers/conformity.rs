@@ -3,11 +3,13 @@
 //! Each row changes an ordinary card or purchase in one way and names the rules that then fail, by
 //! the bit both peers use (the order of precedence), and the response code. Rules that span
 //! purchases (a repeat, a single use, a budget that runs out, wrong PINs in a row) follow in steps.
-//! A peer that evaluates fewer rules is held to those.
 
-use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Peer};
-use crate::program::{Card, CardState, Interval, Program, Purchase, Purchases, Verdict};
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_tools::{Outcome, fail};
+
+use super::peer::{Books, Peer};
+use super::program::{Card, Program, Purchase, Purchases, Verdict};
 
 const OPENING_BALANCE: i64 = 1_000_000;
 const AMOUNT: i64 = 1_000;
@@ -24,10 +26,13 @@ const ROWS: [Row; 33] = [
     ("below zero", |_, purchase, _| purchase.amount_minor = -1, 1 << 3, 1000),
     ("unactivated", |card, _, _| card.state = CardState::Unactivated, 1 << 4, 1201),
     ("suspended", |card, _, _| card.state = CardState::Suspended, 1 << 5, 1202),
-    ("ended, but put off", |card, _, _| card.state = CardState::Ended, 1 << 5, 1202),
+    ("ended, but put off", |card, _, _| end(card), 1 << 5, 1202),
     (
         "ended, by its timer",
-        |card, _, now| (card.state, card.ends_at) = (CardState::Ended, Some(now - MINUTE)),
+        |card, _, now| {
+            end(card);
+            card.ends_at = Some(now - MINUTE);
+        },
         1 << 16,
         1501,
     ),
@@ -71,6 +76,10 @@ const ROWS: [Row; 33] = [
     ),
 ];
 
+const fn end(card: &mut Card) {
+    (card.state, card.is_ended) = (CardState::Suspended, true);
+}
+
 /// 2019-04-14, and its month on card and message alike.
 fn expire(card: &mut Card, purchase: &mut Purchase, _: i64) {
     (card.expires_on, card.expiry, purchase.expiry) = (18_000, 1904, Some(1904));
@@ -90,7 +99,7 @@ const WITH_PIN: usize = SINGLE_USE + 2;
 const BUDGETED: usize = SINGLE_USE + 3;
 const RICH: usize = SINGLE_USE + 4;
 const INTERVALS: [Interval; 6] = [
-    Interval::Never,
+    Interval::None,
     Interval::Daily,
     Interval::Weekly,
     Interval::Monthly,

@@ -7,8 +7,8 @@ use cardswitch_engine::command::network::{AuthorizationKind, CardRef, NetworkCom
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
-use cardswitch_engine::domain::business_date::{self, BusinessDate};
-use cardswitch_engine::domain::card::{self, MaskedPan, PanHash};
+use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::card::{MaskedPan, PanHash};
 use cardswitch_engine::domain::credential::{
     Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
@@ -18,8 +18,8 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{DuplicateKey, TraceKey};
 
 use super::*;
-use crate::closed_loop::PeerFigures;
-use crate::peer::Load;
+use crate::peers::closed_loop::PeerFigures;
+use crate::peers::peer::Load;
 
 #[test]
 fn cardswitch_itself_answers_as_peers_have_to() {
@@ -115,14 +115,9 @@ impl Shard {
         new.zip = card.zip.map(PackedZip::pack).unwrap_or_default();
         new.expires_on = BusinessDate(card.expires_on);
         new.order.terms = terms_of(card);
-        new.state = match card.state {
-            CardState::Unactivated => card::CardState::Unactivated,
-            CardState::Active => card::CardState::Active,
-            // No timer runs here; the answer is the one of the instant before it does.
-            CardState::Ended if card.ends_at.is_some() => card::CardState::Active,
-            CardState::Suspended | CardState::Ended => card::CardState::Suspended,
-            CardState::Terminated => card::CardState::Terminated,
-        };
+        // No timer runs here; the answer is the one of the instant before it does.
+        let is_timed = card.is_ended && card.ends_at.is_some();
+        new.state = if is_timed { CardState::Active } else { card.state };
         let reply = self.shard.take(&command);
         assert!(matches!(reply, Reply::Done(_)), "{reply:?}");
         self.cards += 1;
@@ -136,14 +131,7 @@ fn terms_of(card: &Card) -> AllowanceTerms {
         starts_at: card.starts_at.map_or(Timestamp::MIN, Timestamp),
         ends_at: card.ends_at.map_or(Timestamp::MAX, Timestamp),
         scope: Scope::new(&card.scope).unwrap(),
-        interval: match card.interval {
-            Interval::Never => business_date::Interval::None,
-            Interval::Daily => business_date::Interval::Daily,
-            Interval::Weekly => business_date::Interval::Weekly,
-            Interval::Monthly => business_date::Interval::Monthly,
-            Interval::Quarterly => business_date::Interval::Quarterly,
-            Interval::Yearly => business_date::Interval::Yearly,
-        },
+        interval: card.interval,
         single_use: card.single_use,
         ..AllowanceTerms::budget(Minor(card.budget))
     }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use cardswitch_tools::Outcome;
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::PeerFigures;
-use crate::outcome::Outcome;
-use crate::program::{Program, Purchase, Verdict};
+use super::closed_loop::PeerFigures;
+use super::program::{Program, Purchase, Verdict};
 
 /// A server of another make that authorizes.
 pub(crate) trait Peer {

@@ -4,28 +4,22 @@
 //! and where a choice is between fast and usual, it is fast, as long as every answer is durable.
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::rc::Rc;
-use std::time::Duration;
 
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_tools::Outcome;
 use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
+use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
 
-use crate::closed_loop::{self, Discipline, Lane, PeerFigures};
-use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Load, Peer, new_runtime};
-use crate::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
-use crate::server::{Home, User, end, find_program, free_port};
+use super::closed_loop::{self, Discipline, Lane, PeerFigures};
+use super::peer::{Books, Load, Peer, new_runtime};
+use super::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
+use crate::postgresql::{ALONE, Cluster, Setting};
 
 const SCHEMA: &str = include_str!("postgresql.sql");
-const PACKAGE: &str = "postgresql-15";
-const DIRECTORIES: [&str; 1] = ["/usr/lib/postgresql/15/bin"];
-/// The superuser of the cluster; it listens on loopback only, for as long as the run takes.
-const USER: &str = "peers";
 const ACCOUNT: i32 = 1;
 /// Connections where batches are allowed, and where each purchase is a transaction of its own.
 const CONNECTIONS_BATCHED: [usize; 4] = [1, 2, 4, 8];
@@ -37,84 +31,72 @@ const FOUNDING_CARDS: usize = 10_000;
 const FLUSH: &str = "SELECT set_config('synchronous_commit', 'on', true), \
      pg_logical_emit_message(true, '', '')";
 
-/// The settings that differ from a fresh cluster.
-const SETTINGS: [(&str, &str); 25] = [
-    ("listen_addresses", "127.0.0.1"),
-    ("unix_socket_directories", ""),
+/// The settings beside those of a machine that does nothing else.
+const SETTINGS: [Setting; 11] = [
     ("max_connections", "100"),
-    ("shared_buffers", "2GB"),
-    ("huge_pages", "try"),
-    ("work_mem", "64MB"),
-    ("maintenance_work_mem", "512MB"),
-    ("effective_cache_size", "8GB"),
-    ("random_page_cost", "1.1"),
-    ("jit", "off"),
     // The function's statements are planned once.
     ("plan_cache_mode", "force_generic_plan"),
     // Durability: each commit waits for its record on disk, and pages survive a torn write.
     ("fsync", "on"),
     ("synchronous_commit", "on"),
     ("full_page_writes", "on"),
-    // Nobody replicates: the log carries what recovery needs and no more.
-    ("wal_level", "minimal"),
-    ("max_wal_senders", "0"),
     ("wal_compression", "lz4"),
     ("wal_buffers", "64MB"),
-    // A checkpoint falls outside the run.
-    ("checkpoint_timeout", "1h"),
-    ("max_wal_size", "32GB"),
     ("min_wal_size", "4GB"),
     ("autovacuum_naptime", "10s"),
     ("autovacuum_vacuum_cost_delay", "1ms"),
-    ("log_min_messages", "warning"),
     ("log_checkpoints", "off"),
 ];
 
 const AUTHORIZE: &str = "SELECT * FROM authorize($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, \
      $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)";
 
-/// How the client is set, apart from the window.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tuning {
-    pub(crate) discipline: Discipline,
-    /// Units: microseconds. A commit waits so long for others where enough are open.
-    pub(crate) commit_delay_us: u32,
-}
-
 /// A running cluster and its client.
 pub(crate) struct Postgresql {
     runtime: Runtime,
-    // Before the directory, so that the server has ended when it goes.
-    server: Server,
-    tuning: Tuning,
+    cluster: Cluster,
+    discipline: Discipline,
     purchases: Rc<RefCell<Purchases>>,
 }
 
 impl Postgresql {
     /// Makes a cluster and starts it.
     /// Errors: tells what is not installed.
-    pub(crate) fn start(tuning: Tuning, purchases: Purchases) -> Outcome<Self> {
-        let server = Server::start(tuning)?;
+    pub(crate) fn start(discipline: Discipline, purchases: Purchases) -> Outcome<Self> {
+        let cluster = Cluster::start([ALONE.as_slice(), &SETTINGS].concat())?;
         let purchases = Rc::new(RefCell::new(purchases));
-        Ok(Self { runtime: new_runtime()?, server, tuning, purchases })
+        Ok(Self { runtime: new_runtime()?, cluster, discipline, purchases })
     }
 
     fn execute(&self, statements: &str) -> Outcome<()> {
         self.runtime.block_on(async {
-            let client = self.server.connect().await?;
+            let client = self.cluster.connect().await?;
             Ok(client.batch_execute(statements).await?)
         })
     }
 
     fn read_row(&self, query: &str) -> Outcome<Row> {
         self.runtime.block_on(async {
-            let client = self.server.connect().await?;
+            let client = self.cluster.connect().await?;
             Ok(client.query_one(query, &[]).await?)
         })
     }
 
+    async fn lane(&self, release: Release) -> Outcome<Connection> {
+        let client = self.cluster.connect().await?;
+        let statement = client.prepare(AUTHORIZE).await?;
+        let flush = match release {
+            Release::AfterFlush => None,
+            Release::BeforeFlush => {
+                client.batch_execute("SET synchronous_commit = off").await?;
+                Some(client.prepare(FLUSH).await?)
+            }
+        };
+        Ok(Connection { client, statement, flush })
+    }
+
     async fn write_cards(&self, cards: &[Card]) -> Outcome<()> {
-        let client = self.server.connect().await?;
+        let client = self.cluster.connect().await?;
         let statement = client.prepare(WRITE_CARDS).await?;
         for some in cards.chunks(FOUNDING_CARDS) {
             write_cards(&client, &statement, some).await?;
@@ -141,18 +123,18 @@ impl Peer for Postgresql {
 
     fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
         self.runtime
-            .block_on(async { self.server.lane(Release::AfterFlush).await?.authorize(batch).await })
+            .block_on(async { self.lane(Release::AfterFlush).await?.authorize(batch).await })
     }
 
     fn connections(&self) -> &'static [usize] {
-        match self.tuning.discipline {
+        match self.discipline {
             Discipline::CardsToLanes => &CONNECTIONS_BATCHED,
             Discipline::OneEach => &CONNECTIONS_ONE_EACH,
         }
     }
 
     fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
-        let discipline = self.tuning.discipline;
+        let discipline = self.discipline;
         // A connection alone has nobody to let the account's lock go for.
         let release = if discipline == Discipline::OneEach && load.connections > 1 {
             Release::BeforeFlush
@@ -162,14 +144,14 @@ impl Peer for Postgresql {
         self.runtime.block_on(async {
             let mut lanes = Vec::new();
             for _ in 0..load.connections {
-                lanes.push(self.server.lane(release).await?);
+                lanes.push(self.lane(release).await?);
             }
             closed_loop::keep_in_flight(lanes, discipline, &self.purchases, load).await
         })
     }
 
     fn crash(&mut self) -> Outcome<()> {
-        self.server.crash()
+        self.cluster.crash()
     }
 
     fn books(&mut self) -> Outcome<Books> {
@@ -196,100 +178,6 @@ impl Peer for Postgresql {
         let version = version.split(" on ").next().unwrap_or_default();
         Ok(format!("{version}: {settings}"))
     }
-}
-
-/// The server's process, and where it lives.
-struct Server {
-    child: Child,
-    home: Home,
-    postgres: PathBuf,
-    pg_ctl: PathBuf,
-    port: u16,
-    commit_delay_us: u32,
-}
-
-impl Server {
-    fn start(tuning: Tuning) -> Outcome<Self> {
-        let find = |name| find_program(name, &DIRECTORIES, PACKAGE);
-        let (initdb, postgres, pg_ctl) = (find("initdb")?, find("postgres")?, find("pg_ctl")?);
-        let home = Home::new("peers-postgresql-", User::unprivileged(&["postgres", "nobody"])?)?;
-        let mut command = home.command(&initdb)?;
-        command.args(["--pgdata=data", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-        command.args([format!("--username={USER}"), "--wal-segsize=64".to_owned()]);
-        home.run(&mut command)?;
-        let (port, commit_delay_us) = (free_port()?, tuning.commit_delay_us);
-        let child = launch(&home, &postgres, port, commit_delay_us)?;
-        let server = Self { child, home, postgres, pg_ctl, port, commit_delay_us };
-        new_runtime()?.block_on(server.wait_until_ready())?;
-        Ok(server)
-    }
-
-    /// It listens before it is ready; recovery is in between.
-    async fn wait_until_ready(&self) -> Outcome<()> {
-        const TRIES: usize = 3_000;
-        for _ in 0..TRIES {
-            if self.connect().await.is_ok() {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        fail("PostgreSQL listens, but takes no connection")
-    }
-
-    fn crash(&mut self) -> Outcome<()> {
-        self.stop();
-        self.child = launch(&self.home, &self.postgres, self.port, self.commit_delay_us)?;
-        new_runtime()?.block_on(self.wait_until_ready())
-    }
-
-    /// At once and without a checkpoint: to the files it is a crash.
-    fn stop(&mut self) {
-        if let Ok(mut command) = self.home.command(&self.pg_ctl) {
-            command.args(["stop", "--pgdata=data", "--mode=immediate", "--silent"]);
-            // If this fails, the kill below ends it.
-            drop(command.status());
-        }
-        end(&mut self.child);
-    }
-
-    async fn connect(&self) -> Outcome<Client> {
-        let mut config = Config::new();
-        config.host("127.0.0.1").port(self.port).user(USER).dbname("postgres");
-        let (client, connection) = config.connect(NoTls).await?;
-        // It ends with its client, who is told of any failure.
-        tokio::spawn(connection);
-        Ok(client)
-    }
-
-    async fn lane(&self, release: Release) -> Outcome<Connection> {
-        let client = self.connect().await?;
-        let statement = client.prepare(AUTHORIZE).await?;
-        let flush = match release {
-            Release::AfterFlush => None,
-            Release::BeforeFlush => {
-                client.batch_execute("SET synchronous_commit = off").await?;
-                Some(client.prepare(FLUSH).await?)
-            }
-        };
-        Ok(Connection { client, statement, flush })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn launch(home: &Home, postgres: &Path, port: u16, commit_delay_us: u32) -> Outcome<Child> {
-    let mut command = home.server_command(postgres)?;
-    command.args(["-D", "data", "-p", &port.to_string()]);
-    for (name, value) in SETTINGS {
-        command.arg(format!("--{name}={value}"));
-    }
-    command.arg(format!("--commit_delay={commit_delay_us}"));
-    command.arg("--commit_siblings=2");
-    home.start(&mut command, port)
 }
 
 /// When a transaction lets its locks go, beside the flush that makes it durable.
@@ -463,14 +351,26 @@ async fn write_cards(client: &Client, statement: &Statement, cards: &[Card]) -> 
                 &column(cards, |card| card.starts_at),
                 &column(cards, |card| card.ends_at),
                 &column(cards, scope_literal),
-                &column(cards, |card| card.interval.unit()),
+                &column(cards, |card| unit_of(card.interval)),
                 &column(cards, |card| card.single_use),
-                &column(cards, |card| i16::from(card.state.numbers().0)),
-                &column(cards, |card| i16::from(card.state.numbers().1)),
+                &column(cards, |card| i16::from(card.state_numbers().0)),
+                &column(cards, |card| i16::from(card.state_numbers().1)),
             ],
         )
         .await?;
     Ok(())
+}
+
+/// The unit of `date_trunc`.
+const fn unit_of(interval: Interval) -> Option<&'static str> {
+    match interval {
+        Interval::None => None,
+        Interval::Daily => Some("day"),
+        Interval::Weekly => Some("week"),
+        Interval::Monthly => Some("month"),
+        Interval::Quarterly => Some("quarter"),
+        Interval::Yearly => Some("year"),
+    }
 }
 
 fn scope_literal(card: &Card) -> String {

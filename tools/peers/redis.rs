@@ -1,7 +1,6 @@
 //! Redis as a peer: a server of its own, its settings, and its client.
 //!
-//! The work itself is in `redis.lua`. The client speaks the protocol itself: a request is one array
-//! of byte strings, and an answer one array of arrays of integers.
+//! The work itself is in `redis.lua`.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -9,17 +8,16 @@ use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
 
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, cmd};
+use cardswitch_tools::{Outcome, fail};
 use chrono::Utc;
 use chrono_tz::America::Los_Angeles;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::{self, Discipline, Lane, PeerFigures};
-use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Load, Peer, new_runtime};
-use crate::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
-use crate::resp::{Value, read_value, write_array};
+use super::closed_loop::{self, Discipline, Lane, PeerFigures};
+use super::peer::{Books, Load, Peer, new_runtime};
+use super::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
 use crate::server::{Home, end, find_program, free_port};
 
 const SCRIPT: &str = include_str!("redis.lua");
@@ -28,7 +26,6 @@ const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
 const ACCOUNT: &str = "account";
 /// Commands sent at a time while a program is founded.
 const FOUNDING_CARDS: usize = 1_000;
-const READ_BYTES: usize = 64 << 10;
 /// The place of the spent sum in a card's usage.
 const SPENT: std::ops::Range<usize> = 12..20;
 
@@ -67,21 +64,22 @@ impl Redis {
     }
 
     /// Sends one command and reads its answer.
-    fn ask(&self, command: &[&[u8]]) -> Outcome<Value> {
+    fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Outcome<T> {
         self.runtime.block_on(async {
             let mut connection = self.server.connect().await?;
-            connection.ask(command).await
+            Ok(command.query_async(&mut connection).await?)
         })
     }
 
     async fn write_cards(&self, cards: &[Card]) -> Outcome<()> {
         let mut connection = self.server.connect().await?;
         for some in cards.chunks(FOUNDING_CARDS) {
-            let records: Vec<[Vec<u8>; 2]> =
-                some.iter().flat_map(|card| [card_record(card), used_record(card)]).collect();
-            let mut command: Vec<&[u8]> = vec![b"MSET"];
-            command.extend(records.iter().flatten().map(Vec::as_slice));
-            connection.ask(&command).await?;
+            let mut command = cmd("MSET");
+            for [key, record] in some.iter().flat_map(|card| [card_record(card), used_record(card)])
+            {
+                command.arg(key).arg(record);
+            }
+            let () = command.query_async(&mut connection).await?;
         }
         Ok(())
     }
@@ -91,10 +89,8 @@ impl Redis {
         let mut connection = self.server.connect().await?;
         let mut sum = 0;
         for some in self.cards.chunks(FOUNDING_CARDS) {
-            let mut command: Vec<&[u8]> = vec![b"MGET"];
-            command.extend(some.iter().map(Vec::as_slice));
-            for value in connection.ask(&command).await?.into_array()? {
-                let Value::Text(used) = value else { return fail("a card is gone") };
+            let used: Vec<Vec<u8>> = cmd("MGET").arg(some).query_async(&mut connection).await?;
+            for used in used {
                 let spent = used.get(SPENT).and_then(|bytes| bytes.try_into().ok());
                 sum += i64::from_be_bytes(spent.ok_or("a card's record is too short")?);
             }
@@ -105,12 +101,12 @@ impl Redis {
 
 impl Peer for Redis {
     fn found(&mut self, program: &Program) -> Outcome<()> {
-        self.ask(&[b"FLUSHALL"])?;
+        self.ask::<()>(&cmd("FLUSHALL"))?;
         let mut account = Vec::new();
         for number in [program.opening_balance, 0, 0, 0, 0] {
             account.extend(number.to_be_bytes());
         }
-        self.ask(&[b"SET", ACCOUNT.as_bytes(), &account])?;
+        self.ask::<()>(cmd("SET").arg(ACCOUNT).arg(account))?;
         self.cards = program.cards.iter().map(|card| key_of("used:", card)).collect();
         self.runtime.block_on(self.write_cards(&program.cards))
     }
@@ -140,24 +136,22 @@ impl Peer for Redis {
     }
 
     fn books(&mut self) -> Outcome<Books> {
-        let sums = self.ask(&[b"EVAL", BOOKS.as_bytes(), b"0"])?.into_array()?;
         // Sums are beyond an integer's 53 bits in a double, so they come as text.
-        let sum = |at: usize| sums.get(at).map_or(Ok(0), Value::to_integer);
+        let sums: (i64, i64, u64) = self.ask(cmd("EVAL").arg(BOOKS).arg(0))?;
         Ok(Books {
-            account_held_minor: sum(0)?,
+            account_held_minor: sums.0,
             cards_spent_minor: self.runtime.block_on(self.read_cards_spent())?,
-            transactions_held_minor: sum(1)?,
-            transactions_held: sum(2)?.try_into()?,
+            transactions_held_minor: sums.1,
+            transactions_held: sums.2,
         })
     }
 
     fn durability(&mut self) -> Outcome<String> {
-        let info = self.ask(&[b"INFO", b"server"])?.to_text();
+        let info: String = self.ask(cmd("INFO").arg("server"))?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         let mut shown = format!("Redis {}:", version.unwrap_or("?"));
         for name in ["appendonly", "appendfsync"] {
-            let answer = self.ask(&[b"CONFIG", b"GET", name.as_bytes()])?.into_array()?;
-            let value = answer.get(1).map(Value::to_text).unwrap_or_default();
+            let (_, value): (String, String) = self.ask(cmd("CONFIG").arg("GET").arg(name))?;
             shown += &format!(" {name}={value}");
         }
         Ok(shown)
@@ -188,7 +182,7 @@ struct Server {
 impl Server {
     fn start() -> Outcome<Self> {
         let redis = find_program("redis-server", &["/usr/bin"], PACKAGE)?;
-        let home = Home::new("peers-redis-", None)?;
+        let home = Home::new("measure-redis-", "root")?;
         let port = free_port()?;
         let child = launch(&home, &redis, port)?;
         Ok(Self { child, home, redis, port })
@@ -205,7 +199,9 @@ impl Server {
         const TRIES: usize = 3_000;
         for _ in 0..TRIES {
             let mut connection = self.connect().await?;
-            if connection.ask(&[b"GET", ACCOUNT.as_bytes()]).await.is_ok() {
+            let answer: Result<Vec<u8>, _> =
+                cmd("GET").arg(ACCOUNT).query_async(&mut connection).await;
+            if answer.is_ok() {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -213,17 +209,18 @@ impl Server {
         fail("Redis is still loading its file")
     }
 
-    async fn connect(&self) -> Outcome<Connection> {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
-        stream.set_nodelay(true)?;
-        Ok(Connection { stream, script: Vec::new(), outgoing: Vec::new(), incoming: Vec::new() })
+    async fn connect(&self) -> Outcome<MultiplexedConnection> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        // An answer may take as long as the disk does.
+        let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+        Ok(client.get_multiplexed_async_connection_with_config(&patient).await?)
     }
 
     async fn lane(&self) -> Outcome<Connection> {
         let mut connection = self.connect().await?;
-        let digest = connection.ask(&[b"SCRIPT", b"LOAD", SCRIPT.as_bytes()]).await?;
-        connection.script = digest.to_text().into_bytes();
-        Ok(connection)
+        let load = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).to_owned();
+        let script = load.query_async(&mut connection).await?;
+        Ok(Connection { connection, script })
     }
 }
 
@@ -234,7 +231,7 @@ impl Drop for Server {
 }
 
 fn launch(home: &Home, redis: &Path, port: u16) -> Outcome<Child> {
-    let mut command = home.server_command(redis)?;
+    let mut command = home.command(redis)?;
     command.args(["--port", &port.to_string()]);
     for (name, value) in SETTINGS {
         command.arg(format!("--{name}")).arg(value);
@@ -242,67 +239,30 @@ fn launch(home: &Home, redis: &Path, port: u16) -> Outcome<Child> {
     home.start(&mut command, port)
 }
 
-/// A connection, and the digest of the script where it is loaded.
+/// A connection, and the digest of the script.
 struct Connection {
-    stream: TcpStream,
-    script: Vec<u8>,
-    outgoing: Vec<u8>,
-    incoming: Vec<u8>,
-}
-
-impl Connection {
-    async fn ask(&mut self, command: &[&[u8]]) -> Outcome<Value> {
-        self.outgoing.clear();
-        write_array(&mut self.outgoing, command);
-        self.exchange().await
-    }
-
-    /// Sends what is outgoing and reads one answer.
-    async fn exchange(&mut self) -> Outcome<Value> {
-        self.stream.write_all(&self.outgoing).await?;
-        self.incoming.clear();
-        loop {
-            self.incoming.reserve(READ_BYTES);
-            if self.stream.read_buf(&mut self.incoming).await? == 0 {
-                return fail("Redis hung up");
-            }
-            if let Some((value, _)) = read_value(&self.incoming)? {
-                return match value {
-                    Value::Error(message) => fail(format!("Redis: {message}")),
-                    value => Ok(value),
-                };
-            }
-        }
-    }
+    connection: MultiplexedConnection,
+    script: String,
 }
 
 impl Lane for Connection {
     async fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
         let epoch = chrono::NaiveDate::default();
         let today = Utc::now().with_timezone(&Los_Angeles).date_naive();
-        let today = (today - epoch).num_days().to_string();
-        let fields: Vec<[Vec<u8>; 10]> = batch.iter().map(purchase_fields).collect();
-        let mut command: Vec<&[u8]> =
-            vec![b"EVALSHA", &self.script, b"1", ACCOUNT.as_bytes(), today.as_bytes()];
-        command.extend(fields.iter().flatten().map(Vec::as_slice));
-        self.outgoing.clear();
-        write_array(&mut self.outgoing, &command);
-        self.exchange().await?.into_array()?.into_iter().map(read_verdict).collect()
+        let mut command = cmd("EVALSHA");
+        command.arg(&self.script).arg(1).arg(ACCOUNT).arg((today - epoch).num_days());
+        for field in batch.iter().flat_map(purchase_fields) {
+            command.arg(field);
+        }
+        let answers: Vec<(i64, u16, u32, i64)> = command.query_async(&mut self.connection).await?;
+        let verdict = |(transaction, response_code, failed_rules, allowance_balance)| Verdict {
+            transaction: (transaction > 0).then_some(transaction),
+            response_code,
+            failed_rules,
+            allowance_balance,
+        };
+        Ok(answers.into_iter().map(verdict).collect())
     }
-}
-
-fn read_verdict(value: Value) -> Outcome<Verdict> {
-    let fields = value.into_array()?;
-    let [transaction, code, failed, balance] = fields.as_slice() else {
-        return fail("an answer has other than four fields");
-    };
-    let transaction = transaction.to_integer()?;
-    Ok(Verdict {
-        transaction: (transaction > 0).then_some(transaction),
-        response_code: code.to_integer()?.try_into()?,
-        failed_rules: failed.to_integer()?.try_into()?,
-        allowance_balance: balance.to_integer()?,
-    })
 }
 
 /// The arguments of one purchase, in the script's order.
@@ -368,7 +328,7 @@ fn card_record(card: &Card) -> [Vec<u8>; 2] {
     for amount in amounts {
         terms.extend(amount.unwrap_or(-1).to_be_bytes());
     }
-    terms.extend([card.interval.number(), u8::from(card.single_use)]);
+    terms.extend([card.interval as u8, u8::from(card.single_use)]);
     for code in &card.scope {
         terms.extend(code.to_be_bytes());
     }
@@ -377,7 +337,7 @@ fn card_record(card: &Card) -> [Vec<u8>; 2] {
 
 /// The key and the usage of a new card.
 fn used_record(card: &Card) -> [Vec<u8>; 2] {
-    let (state, suspension) = card.state.numbers();
+    let (state, suspension) = card.state_numbers();
     let mut used = vec![state, suspension, 0, 0];
     used.extend([0; 3 * 8 + 3 * 4]);
     [key_of("used:", card), used]

@@ -1,12 +1,11 @@
-//! The figures of a run: as a table to read, and as JSON to keep.
+//! The figures of a run, as the table of `benches/README.md` has them.
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use cardswitch_tools::report::{grouped, range, thousands, time};
 
-use crate::closed_loop::PeerFigures;
-use crate::peer::Load;
-use crate::yardsticks::Yardsticks;
+use super::closed_loop::PeerFigures;
+use super::peer::Load;
 
 /// A measured contender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,26 +35,15 @@ impl Contender {
         Self::Tigerbeetle,
     ];
 
-    /// Its name in the table and the plot.
+    /// Its name in the table and the picture.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Cardswitch => "cardswitch, in process",
             Self::Iso8583 => "cardswitch, over ISO 8583",
             Self::Postgresql => "PostgreSQL 15, batched",
             Self::PostgresqlOneEach => "PostgreSQL 15, one each",
-            Self::Redis => "Redis 7, batched",
+            Self::Redis => "Redis 7, appendfsync always",
             Self::Tigerbeetle => "TigerBeetle 0.17, holds only",
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Cardswitch => "cardswitch",
-            Self::Iso8583 => "cardswitch_iso8583",
-            Self::Postgresql => "postgresql",
-            Self::PostgresqlOneEach => "postgresql_one_each",
-            Self::Redis => "redis",
-            Self::Tigerbeetle => "tigerbeetle",
         }
     }
 }
@@ -69,18 +57,10 @@ pub(crate) struct Cell {
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
-    pub(crate) answers: u64,
-    /// The time of a redb commit just before the contender. Units: microseconds.
-    pub(crate) redb_commit_us: f64,
 }
 
 impl Cell {
-    pub(crate) fn new(
-        contender: Contender,
-        load: Load,
-        measured: &PeerFigures,
-        yardsticks: Yardsticks,
-    ) -> Self {
+    pub(crate) fn new(contender: Contender, load: Load, measured: &PeerFigures) -> Self {
         Self {
             contender,
             window: load.window,
@@ -88,14 +68,7 @@ impl Cell {
             per_second: measured.per_second(),
             p50_us: measured.latencies.percentile_us(50.0),
             p99_us: measured.latencies.percentile_us(99.0),
-            answers: measured.tally.answers,
-            redb_commit_us: yardsticks.redb_commit_us,
         }
-    }
-
-    /// Its median beside a redb commit of the same minutes.
-    fn p50_in_commits(&self) -> f64 {
-        self.p50_us / self.redb_commit_us
     }
 }
 
@@ -103,33 +76,24 @@ impl std::fmt::Display for Cell {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "{}, {} in flight on {} connection(s): {} authorizations/s, p50 {}, p99 {}, of {}",
+            "{}, {} in flight on {} connection(s): {} authorizations/s, p50 {}, p99 {}",
             self.contender.title(),
             self.window,
             self.connections,
             thousands(self.per_second),
             time(self.p50_us),
             time(self.p99_us),
-            self.answers,
         )
     }
 }
 
-/// Everything a run has found.
+/// Everything that a run has measured.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) cells: Vec<Cell>,
-    pub(crate) yardsticks: Yardsticks,
-    pub(crate) machine: String,
-    pub(crate) date: String,
+    /// Medians of redb commits before each contender. Units: microseconds.
+    pub(crate) commits_us: Vec<f64>,
     pub(crate) cards: u64,
-    pub(crate) seconds: u64,
-    /// The skew of the cards' popularity; none where all are alike.
-    pub(crate) zipf: Option<f64>,
-    /// The peers' descriptions of themselves.
-    pub(crate) servers: Vec<String>,
-    /// Peers that are not on this machine, and how they would be.
-    pub(crate) left_out: Vec<String>,
 }
 
 impl Report {
@@ -141,126 +105,34 @@ impl Report {
         windows
     }
 
-    /// The cells of one window, in the table's order.
-    pub(crate) fn cells_of(&self, window: usize) -> impl Iterator<Item = &Cell> {
-        Contender::ALL.into_iter().filter_map(move |contender| self.find(contender, window))
-    }
-
-    fn find(&self, contender: Contender, window: usize) -> Option<&Cell> {
+    pub(crate) fn find(&self, contender: Contender, window: usize) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.contender == contender && cell.window == window)
     }
 
-    /// How many times this throughput cardswitch has at the same window.
-    fn behind_cardswitch(&self, cell: &Cell) -> Option<f64> {
-        let ours = self.find(Contender::Cardswitch, cell.window)?;
-        Some(ours.per_second / cell.per_second)
-    }
-
-    /// A Markdown table, and what it was measured on.
+    /// The table, a row for each contender and a column for each window.
     pub(crate) fn to_markdown(&self) -> String {
-        let mut out = String::from(
-            "| | in flight | authorizations/s | p50 | p99 | cardswitch is | p50 in redb commits |\n\
-             |---|---:|---:|---:|---:|---:|---:|\n",
+        let windows = self.windows();
+        let heads: Vec<String> =
+            windows.iter().map(|window| format!("{} in flight", grouped(*window as f64))).collect();
+        let mut out = format!(
+            "{} cards; a redb commit of 100 bytes took {}\n\n| authorizations/s (p50) | {} |\n|---|{}\n",
+            grouped(self.cards as f64),
+            range(self.commits_us.iter().copied(), time),
+            heads.join(" | "),
+            "---:|".repeat(windows.len()),
         );
-        for window in self.windows() {
-            for cell in self.cells_of(window) {
-                let behind = self.behind_cardswitch(cell).map(|times| format!("{times:.2}x"));
+        for contender in Contender::ALL {
+            let cells: Vec<String> = windows
+                .iter()
+                .filter_map(|window| self.find(contender, *window))
+                .map(|cell| format!("{} ({})", thousands(cell.per_second), time(cell.p50_us)))
+                .collect();
+            if !cells.is_empty() {
                 // Writing to a string cannot fail.
-                let _ = writeln!(
-                    out,
-                    "| {} | {} | {} | {} | {} | {} | {:.2} |",
-                    cell.contender.title(),
-                    grouped(cell.window as f64),
-                    thousands(cell.per_second),
-                    time(cell.p50_us),
-                    time(cell.p99_us),
-                    behind.unwrap_or_default(),
-                    cell.p50_in_commits(),
-                );
+                let _ = writeln!(out, "| {} | {} |", contender.title(), cells.join(" | "));
             }
         }
-        let _ = writeln!(
-            out,
-            "\n{}; {}; {} cards, {}, {} s a cell. Same run: redb commit of 100 bytes {}, 100 bytes \
-             appended with fdatasync {}.",
-            self.date,
-            self.machine,
-            grouped(self.cards as f64),
-            self.load(),
-            self.seconds,
-            time(self.yardsticks.redb_commit_us),
-            time(self.yardsticks.append_us),
-        );
-        for left_out in &self.left_out {
-            let _ = writeln!(out, "Left out: {left_out}.");
-        }
         out
-    }
-
-    /// How the purchases are spread over the cards.
-    pub(crate) fn load(&self) -> String {
-        self.zipf.map_or_else(|| "uniform".to_owned(), |theta| format!("Zipf {theta}"))
-    }
-
-    /// The same figures, unrounded.
-    pub(crate) fn to_json(&self) -> Value {
-        let cells: Vec<Value> = self
-            .cells
-            .iter()
-            .map(|cell| {
-                json!({
-                    "contender": cell.contender.name(),
-                    "in_flight": cell.window,
-                    "connections": cell.connections,
-                    "authorizations_per_second": cell.per_second,
-                    "p50_us": cell.p50_us,
-                    "p99_us": cell.p99_us,
-                    "answers": cell.answers,
-                    "redb_commit_us": cell.redb_commit_us,
-                    "times_to_cardswitch": self.behind_cardswitch(cell),
-                    "p50_in_redb_commits": cell.p50_in_commits(),
-                })
-            })
-            .collect();
-        json!({
-            "date": self.date,
-            "machine": self.machine,
-            "cards": self.cards,
-            "seconds": self.seconds,
-            "zipf": self.zipf,
-            "servers": self.servers,
-            "left_out": self.left_out,
-            "redb_commit_us": self.yardsticks.redb_commit_us,
-            "append_fdatasync_us": self.yardsticks.append_us,
-            "cells": cells,
-        })
-    }
-}
-
-/// A count to three figures, with separators.
-pub(crate) fn thousands(count: f64) -> String {
-    let step = 10_f64.powf(count.max(1.0).log10().floor() - 2.0).max(1.0);
-    grouped((count / step).round() * step)
-}
-
-/// A whole count with separators.
-pub(crate) fn grouped(count: f64) -> String {
-    let digits = format!("{count:.0}");
-    let (head, tail) = digits.split_at(digits.len() % 3);
-    let mut groups: Vec<&str> = Vec::from([head]);
-    groups.extend(tail.as_bytes().chunks(3).filter_map(|group| str::from_utf8(group).ok()));
-    groups.retain(|group| !group.is_empty());
-    groups.join(",")
-}
-
-/// A time in the unit that suits it. Units: of `us`, microseconds.
-pub(crate) fn time(us: f64) -> String {
-    match us {
-        ..10.0 => format!("{us:.1} us"),
-        ..1_000.0 => format!("{us:.0} us"),
-        ..10_000.0 => format!("{:.2} ms", us / 1e3),
-        ..100_000.0 => format!("{:.1} ms", us / 1e3),
-        _ => format!("{:.0} ms", us / 1e3),
     }
 }
 
@@ -276,56 +148,27 @@ pub(crate) mod tests {
             per_second,
             p50_us: 1e6 * window as f64 / per_second,
             p99_us: 3e6 * window as f64 / per_second,
-            answers: 1_000,
-            redb_commit_us: 200.0,
         };
         Report {
             cells: vec![
                 cell(Contender::Redis, 64, 25_000.0),
                 cell(Contender::Cardswitch, 64, 100_000.0),
                 cell(Contender::Redis, 1, 2_000.0),
+                cell(Contender::Cardswitch, 1, 4_000.0),
             ],
-            yardsticks: Yardsticks { redb_commit_us: 200.0, append_us: 150.0 },
-            machine: "2 cores".to_owned(),
-            date: "2026-01-02".to_owned(),
+            commits_us: vec![200.0, 150.0],
             cards: 10_000,
-            seconds: 10,
-            zipf: None,
-            servers: Vec::new(),
-            left_out: vec!["TigerBeetle".to_owned()],
         }
     }
 
     #[test]
-    fn the_table_compares_within_a_window() {
+    fn the_table_has_a_column_for_each_window() {
         let table = report().to_markdown();
-        let rows: Vec<&str> = table.lines().skip(2).take(3).collect();
-        assert_eq!(rows[0], "| Redis 7, batched | 1 | 2,000 | 500 us | 1.50 ms |  | 2.50 |");
-        assert!(rows[1].starts_with("| cardswitch, in process | 64 | 100,000 |"), "{table}");
-        assert!(rows[2].contains("| 4.00x |"), "{table}");
-        assert!(table.contains("10,000 cards, uniform,"), "{table}");
-        assert!(table.ends_with("Left out: TigerBeetle.\n"), "{table}");
-    }
-
-    #[test]
-    fn json_keeps_what_was_not_compared_as_null() {
-        let json = report().to_json();
-        assert_eq!(json["cells"][0]["times_to_cardswitch"], 4.0);
-        assert!(json["cells"][2]["times_to_cardswitch"].is_null());
-        assert_eq!(json["cells"][2]["p50_in_redb_commits"], 2.5);
-    }
-
-    #[test]
-    fn figures_are_short() {
-        let counts =
-            [(1.0, "1"), (999.6, "1,000"), (14_649.0, "14,600"), (1_234_567.0, "1,230,000")];
-        for (count, text) in counts {
-            assert_eq!(thousands(count), text);
-        }
-        let times =
-            [(9.94, "9.9 us"), (250.4, "250 us"), (1_234.0, "1.23 ms"), (250_000.0, "250 ms")];
-        for (us, text) in times {
-            assert_eq!(time(us), text);
-        }
+        let rows: Vec<&str> = table.lines().collect();
+        assert_eq!(rows[0], "10,000 cards; a redb commit of 100 bytes took 150 us to 200 us");
+        assert_eq!(rows[2], "| authorizations/s (p50) | 1 in flight | 64 in flight |");
+        assert_eq!(rows[4], "| cardswitch, in process | 4,000 (250 us) | 100,000 (640 us) |");
+        assert!(rows[5].starts_with("| Redis 7, appendfsync always | 2,000 (500 us) |"), "{table}");
+        assert_eq!(rows.len(), 6, "{table}");
     }
 }

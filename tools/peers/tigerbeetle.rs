@@ -14,13 +14,13 @@ use ::tigerbeetle::{
     Account, AccountFilter, AccountFilterFlags, AccountFlags, Client, CreateAccountStatus,
     CreateTransferResult, CreateTransferStatus, Error, Transfer, TransferFlags,
 };
+use cardswitch_tools::{Outcome, fail};
 use tokio::runtime::Runtime;
 
-use crate::closed_loop::{self, Discipline, Lane, PeerFigures};
-use crate::conformity::{BUDGET, FUNDS};
-use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Load, Peer, new_runtime};
-use crate::program::{Card, Program, Purchase, Purchases, Verdict};
+use super::closed_loop::{self, Discipline, Lane, PeerFigures};
+use super::conformity::{BUDGET, FUNDS};
+use super::peer::{Books, Load, Peer, new_runtime};
+use super::program::{Card, Program, Purchase, Purchases, Verdict};
 use crate::server::{Home, end, free_port};
 
 const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
@@ -56,7 +56,7 @@ impl Tigerbeetle {
         let Ok(program) = program.canonicalize() else {
             return fail(format!("there is no `{}`", program.display()));
         };
-        let home = Home::new("peers-tigerbeetle-", None)?;
+        let home = Home::new("measure-tigerbeetle-", "root")?;
         let server = Server { child: None, home, program, port: free_port()? };
         let purchases = Rc::new(RefCell::new(purchases));
         let (runtime, sessions, cards) = (new_runtime()?, Vec::new(), Vec::new());
@@ -205,7 +205,7 @@ impl Server {
     }
 
     fn start(&mut self) -> Outcome<()> {
-        let mut command = self.home.server_command(&self.program)?;
+        let mut command = self.home.command(&self.program)?;
         command.arg("start").arg(format!("--addresses=127.0.0.1:{}", self.port)).arg(DATA_FILE);
         self.child = Some(self.home.start(&mut command, self.port)?);
         Ok(())

@@ -11,7 +11,7 @@ use crate::Failure;
 pub const PAN_DIGITS_MAX: usize = 19;
 
 /// The choice of cards of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The cards that are approved as long as their limits allow.
     Ordinary,

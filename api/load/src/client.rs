@@ -40,8 +40,13 @@ const RECONNECT_PAUSE_NS: u64 = SECOND_NS / 100;
 pub enum Pace {
     /// At their instants, answered or not.
     Open(Schedule),
-    /// Each as soon as the answer to an earlier one makes room.
-    Closed,
+    /// Each as soon as the answer to an earlier one makes room, so many in all.
+    Closed(u64),
+}
+
+impl Pace {
+    /// A closed loop that only time ends.
+    pub const ENDLESS: Self = Self::Closed(u64::MAX);
 }
 
 /// The task of a client.
@@ -95,7 +100,15 @@ impl Task {
     fn last_call_ns(&self) -> u64 {
         match self.pace {
             Pace::Open(_) => self.end_ns + SENDING_GRACE_NS,
-            Pace::Closed => self.end_ns,
+            Pace::Closed(_) => self.end_ns,
+        }
+    }
+
+    /// The number of messages in all.
+    fn total(&self) -> u64 {
+        match self.pace {
+            Pace::Open(schedule) => schedule.total(),
+            Pace::Closed(count) => count,
         }
     }
 
@@ -139,13 +152,19 @@ impl<W: Wire> Client<W> {
         Self { again: addresses.iter().copied().collect(), ..self }
     }
 
-    /// Sends and receives until the end, and tells what came of it.
+    /// The protocol's side of the client.
+    pub const fn wire(&self) -> &W {
+        &self.wire
+    }
+
+    /// Sends and receives until the end, and returns the results.
     /// Errors: those of the system; broken connections are counted instead.
-    pub fn run(mut self, task: &Task) -> io::Result<Tally> {
+    pub fn run(&mut self, task: &Task) -> io::Result<Tally> {
         // Timers of a thread are late by fifty microseconds unless it asks for better.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
         thread::sleep(Duration::from_nanos(task.start_ns.saturating_sub(now_ns())));
         let cpu_before = thread_cpu_ns();
+        (self.sent, self.next_round_ns) = (0, 0);
         let mut events = Vec::with_capacity(EVENTS_MAX);
         loop {
             let now = now_ns();
@@ -165,7 +184,7 @@ impl<W: Wire> Client<W> {
             return Ok(task.give_up_ns());
         }
         let Pace::Open(schedule) = task.pace else {
-            self.send(task, u64::MAX, now)?;
+            self.send(task, task.total() - self.sent, now)?;
             return Ok(task.last_call_ns());
         };
         if self.sent == schedule.total() {
@@ -188,8 +207,7 @@ impl<W: Wire> Client<W> {
 
     /// Whether there is nothing to be waited for any more.
     fn is_over(&self, task: &Task, now: u64) -> bool {
-        let all_sent = now >= task.last_call_ns()
-            || matches!(task.pace, Pace::Open(schedule) if self.sent == schedule.total());
+        let all_sent = now >= task.last_call_ns() || self.sent == task.total();
         let is_open = |one: &Connection| one.condition != Condition::Broken;
         let is_alive = !self.again.is_empty() || self.connections.iter().any(is_open);
         now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting() == 0)
@@ -231,7 +249,7 @@ impl<W: Wire> Client<W> {
         for _ in 0..count {
             let intended_ns = match task.pace {
                 Pace::Open(schedule) => schedule.intended_ns(self.sent),
-                Pace::Closed => now,
+                Pace::Closed(_) => now,
             };
             let Some(slot) = self.slots.open(intended_ns) else { return false };
             self.wire.write(&mut connection.out, slot);
@@ -355,20 +373,21 @@ impl<W: Wire> Client<W> {
     }
 
     /// Notes what was never answered or sent, with the time it has waited.
-    fn finish(mut self, task: &Task) -> Tally {
+    fn finish(&mut self, task: &Task) -> Tally {
         let now = now_ns();
+        let mut tally = std::mem::take(&mut self.tally);
         let is_measured = |intended_ns: &u64| *intended_ns >= task.measured_from_ns;
         for intended_ns in self.slots.waiting_since().filter(is_measured) {
-            self.tally.note_unanswered(now.saturating_sub(intended_ns));
+            tally.note_unanswered(now.saturating_sub(intended_ns));
         }
         if let Pace::Open(schedule) = task.pace {
             let unsent = (self.sent..schedule.total()).map(|number| schedule.intended_ns(number));
             for intended_ns in unsent.filter(is_measured) {
-                self.tally.note_unsent(now.saturating_sub(intended_ns));
+                tally.note_unsent(now.saturating_sub(intended_ns));
             }
         }
-        self.tally.counts.messages = self.sent;
-        self.tally.finish()
+        tally.counts.messages = self.sent;
+        tally.finish()
     }
 }
 

@@ -9,14 +9,8 @@ use super::*;
 use crate::echo;
 use crate::iso::{Iso, Purchases};
 
-const PURCHASES: Purchases = Purchases {
-    amount_min: 100,
-    amount_max: 199,
-    currency: 840,
-    first_reference: 1,
-    reference_step: 1,
-    seed: 11,
-};
+const PURCHASES: Purchases =
+    Purchases { amount_min: 100, amount_max: 199, currency: 840, first_reference: 1, seed: 11 };
 
 fn cards() -> Vec<Card> {
     let line = r#"{"card_id":"0199b6f4-71f1-7c5e-8d55-3a9f5c0a1b2c","pan":"9999990000000003","expiration":"2030-01-31","cvv":"123"}"#;
@@ -31,9 +25,9 @@ fn iso() -> Iso {
 fn task(rate: Option<u64>, run: Duration, in_flight_max: u32) -> Task {
     let start_ns = now_ns();
     let duration_ns = u64::try_from(run.as_nanos()).unwrap();
-    let schedule = |rate| Schedule { start_ns, rate, duration_ns, part: 0, parts: 1 };
+    let schedule = |rate| Schedule { start_ns, rate, duration_ns };
     Task {
-        pace: rate.map_or(Pace::Closed, |rate| Pace::Open(schedule(rate))),
+        pace: rate.map_or(Pace::ENDLESS, |rate| Pace::Open(schedule(rate))),
         start_ns,
         measured_from_ns: start_ns + duration_ns / 4,
         end_ns: start_ns + duration_ns,
@@ -106,7 +100,7 @@ fn approve_all(mut stream: TcpStream, manner: Manner) {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_every_answer_is_counted_once() {
-    let client = Client::connect(approver(Manner::Swapping), 3, iso()).unwrap();
+    let mut client = Client::connect(approver(Manner::Swapping), 3, iso()).unwrap();
     let tally = client.run(&task(Some(10_000), Duration::from_millis(800), u32::MAX)).unwrap();
     let counts = &tally.counts;
     assert_eq!(counts.messages, 8_000);
@@ -121,41 +115,56 @@ fn an_open_loop_keeps_its_rate_and_every_answer_is_counted_once() {
 #[test]
 fn a_stall_is_seen_by_every_message_that_was_meant_for_it() {
     let stall = Duration::from_millis(400);
-    let client = Client::connect(approver(Manner::Stalling(stall)), 1, iso()).unwrap();
+    let mut client = Client::connect(approver(Manner::Stalling(stall)), 1, iso()).unwrap();
     // One in flight: a client that waited politely would have sent, and measured, one.
     let mut task = task(Some(1_000), Duration::from_millis(800), 1);
     task.measured_from_ns = task.start_ns;
     let tally = client.run(&task).unwrap();
     assert_eq!(tally.counts.answered + tally.counts.unsent, 800);
     // Of the 800 messages 300 were meant for the first 300 ms, and so waited 100 ms or more.
-    assert!(tally.percentile_us(65.0) > 95_000.0, "{}", tally.percentile_us(65.0));
-    assert!(tally.max_us() > 390_000.0, "{}", tally.max_us());
+    assert!(
+        tally.latencies().percentile_us(65.0) > 95_000.0,
+        "{}",
+        tally.latencies().percentile_us(65.0)
+    );
+    assert!(tally.latencies().max_us() > 390_000.0, "{}", tally.latencies().max_us());
 }
 
 #[test]
 fn a_closed_loop_never_has_more_in_flight_than_it_may() {
     for in_flight_max in [1, 16] {
-        let client = Client::connect(approver(Manner::Silent), 2, iso()).unwrap();
+        let mut client = Client::connect(approver(Manner::Silent), 2, iso()).unwrap();
         let tally = client.run(&task(None, Duration::from_millis(50), in_flight_max)).unwrap();
         assert_eq!(tally.counts.messages, u64::from(2 * in_flight_max));
         assert_eq!(tally.counts.answered, 0);
     }
-    let client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
+    let mut client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
     let tally = client.run(&task(None, Duration::from_millis(200), 16)).unwrap();
     assert!(tally.counts.answered > 32, "answers let more go: {:?}", tally.counts);
     assert_eq!((tally.counts.unanswered, tally.counts.unmatched), (0, 0));
 }
 
 #[test]
+fn a_counted_loop_ends_with_its_last_answer_and_can_be_run_again() {
+    let mut client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
+    for count in [1, 500] {
+        let mut task = task(None, Duration::from_secs(3_600), 8);
+        (task.pace, task.measured_from_ns) = (Pace::Closed(count), task.start_ns);
+        let counts = client.run(&task).unwrap().counts;
+        assert_eq!((counts.messages, counts.answered, counts.unanswered), (count, count, 0));
+    }
+}
+
+#[test]
 fn messages_without_an_answer_are_in_the_percentiles() {
-    let client = Client::connect(approver(Manner::Leaving(100)), 1, iso()).unwrap();
+    let mut client = Client::connect(approver(Manner::Leaving(100)), 1, iso()).unwrap();
     let tally = client.run(&task(Some(1_000), Duration::from_millis(400), u32::MAX)).unwrap();
     let counts = &tally.counts;
     assert_eq!(counts.broken_connections, 1);
     assert_eq!(counts.answered + counts.unanswered + counts.unsent, 300);
     assert!(counts.answered <= 1, "{counts:?}");
     assert!(counts.unanswered + counts.unsent >= 299);
-    assert!(tally.max_us() > 0.0);
+    assert!(tally.latencies().max_us() > 0.0);
 }
 
 #[test]
@@ -163,7 +172,7 @@ fn a_broken_connection_is_opened_again_at_the_next_address() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let first = approver(Manner::Leaving(100));
     let client = Client::connect(first, 1, iso()).unwrap();
-    let client = client.reconnecting(&[gone, approver(Manner::Swapping)]);
+    let mut client = client.reconnecting(&[gone, approver(Manner::Swapping)]);
     let tally = client.run(&task(Some(1_000), Duration::from_millis(400), u32::MAX)).unwrap();
     let counts = &tally.counts;
     assert_eq!(counts.broken_connections, 1);
@@ -180,7 +189,7 @@ fn bytes_that_are_no_answer_break_the_connection() {
         }
         Ok(())
     });
-    let client = Client::connect(address.unwrap(), 1, iso()).unwrap();
+    let mut client = Client::connect(address.unwrap(), 1, iso()).unwrap();
     let counts = client.run(&task(Some(100), Duration::from_millis(100), 1)).unwrap().counts;
     assert_eq!((counts.answered, counts.broken_connections), (0, 1));
 }

@@ -1,5 +1,4 @@
-//! The monotonic clock as a number, the same in every process of this machine, so that several can
-//! start on one instant; and what a thread has spent of a processor.
+//! The clocks as numbers, and the processor time of a thread.
 
 use rustix::time::{ClockId, clock_gettime};
 

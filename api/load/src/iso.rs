@@ -17,13 +17,13 @@ use chrono::DateTime;
 
 use crate::Failure;
 use crate::cards::{Draws, PAN_DIGITS_MAX, patch_digits};
-use crate::clock::SECOND_NS;
+use crate::clock::{SECOND_NS, unix_ns};
 use crate::wire::{Answer, BadAnswer, Code, Wire};
 
 /// The longest CVV.
 const CVV_DIGITS_MAX: usize = 4;
 /// The reference has twelve digits. Source: ISO DE37.
-const REFERENCES: u64 = 1_000_000_000_000;
+pub(crate) const REFERENCES: u64 = 1_000_000_000_000;
 /// Shapes of answers that are remembered; a switch has a handful.
 const SHAPES_MAX: usize = 64;
 /// The offsets of a message's elements: after the type and the first bitmap, and after the second.
@@ -40,10 +40,16 @@ pub struct Purchases {
     pub currency: u64,
     /// The first reference number.
     pub first_reference: u64,
-    /// References of this client are so far apart: as many clients share them.
-    pub reference_step: u64,
     /// Seed of cards and amounts.
     pub seed: u64,
+}
+
+/// Small amounts in dollars. No load repeats a message of one before.
+impl Default for Purchases {
+    fn default() -> Self {
+        let first_reference = unix_ns() / 1_000 % REFERENCES;
+        Self { amount_min: 100, amount_max: 199, currency: 840, first_reference, seed: 1 }
+    }
 }
 
 /// The ISO 8583 side of a client.
@@ -101,7 +107,7 @@ impl Wire for Iso {
     fn write(&mut self, out: &mut Vec<u8>, slot: u32) {
         let card = &self.cards[self.draws.place(self.cards.len())];
         let template = &self.templates[usize::from(card.template)];
-        let Purchases { amount_min, amount_max, reference_step, .. } = self.purchases;
+        let Purchases { amount_min, amount_max, .. } = self.purchases;
         let amount = amount_min + self.draws.below(amount_max.saturating_sub(amount_min) + 1);
         let start = out.len();
         out.extend_from_slice(&template.bytes);
@@ -110,7 +116,7 @@ impl Wire for Iso {
         patch_digits(&mut frame[template.amount..][..12], amount);
         patch_digits(&mut frame[template.stan..][..6], slot.into());
         patch_digits(&mut frame[template.reference..][..12], self.reference);
-        self.reference = (self.reference + reference_step) % REFERENCES;
+        self.reference = (self.reference + 1) % REFERENCES;
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {

@@ -11,7 +11,6 @@ const PURCHASES: Purchases = Purchases {
     amount_max: 199,
     currency: 840,
     first_reference: 999_999_999_998,
-    reference_step: 3,
     seed: 5,
 };
 
@@ -46,7 +45,7 @@ fn what_is_patched_in_is_what_the_codec_reads() {
         assert_eq!(message.mti(), Mti::AUTHORIZATION_REQUEST);
         assert_eq!(message.get_number(11), Some(slot.into()));
         assert_eq!(message.get_number(37), Some(reference));
-        reference = (reference + 3) % REFERENCES;
+        reference = (reference + 1) % REFERENCES;
         assert!((100..=199).contains(&message.get_number(4).unwrap()));
         assert_eq!(message.get_text(7), Some("0105080000"));
         assert_eq!(message.get_text(12), Some("080000"));

@@ -3,10 +3,11 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `load` | a load: its pace and its time |
 //! | `schedule`, `clock` | the instants at which messages are meant to be sent |
-//! | `wire`, `iso`, `cards` | requests and answers as bytes |
+//! | `wire`, `iso`, `http`, `cards` | requests and answers as bytes |
 //! | `client`, `connection`, `slots` | one thread with its connections; the requests in flight |
-//! | `tally` | the results |
+//! | `tally`, `latencies` | the results |
 //! | `echo`, `blocks` | counterparts that do no work: a server, a file |
 //!
 //! It measures and proves nothing: whether the books are right is for the feed to say. Linux only; elsewhere
@@ -20,7 +21,10 @@ pub mod client;
 pub mod clock;
 mod connection;
 pub mod echo;
+pub mod http;
 pub mod iso;
+pub mod latencies;
+pub mod load;
 pub mod schedule;
 mod slots;
 pub mod tally;

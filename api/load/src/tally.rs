@@ -1,22 +1,16 @@
-//! The results of a run: counts, latencies, costs; of one client, and of many together.
+//! The results of a run: counts, latencies, costs.
 //!
 //! INVARIANT: every message that was meant to be sent is in the histogram, also one that was never
 //! answered or never sent: with the time it has waited in vain, so that no percentile gets better
 //! because answers failed to come.
 
-use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::Failure;
+use crate::latencies::Latencies;
 use crate::wire::Code;
 
-/// The shortest latency that is told apart. Units: nanoseconds.
-const LATENCY_NS_MIN: u64 = 100;
-/// The longest latency that is told apart. Units: nanoseconds.
-const LATENCY_NS_MAX: u64 = 300_000_000_000;
-
 /// The counts of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Messages of the measured time that were answered.
     pub answered: u64,
@@ -43,29 +37,19 @@ pub struct Counts {
 }
 
 /// Counts and latencies.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// The counts.
     pub counts: Counts,
     codes: Vec<(Code, u64)>,
-    latencies: Histogram<u64>,
-}
-
-/// An empty tally.
-impl Default for Tally {
-    #[expect(clippy::expect_used, reason = "constant bounds, in order")]
-    fn default() -> Self {
-        let latencies = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, 3);
-        let latencies = latencies.expect("the bounds are in order");
-        Self { counts: Counts::default(), codes: Vec::new(), latencies }
-    }
+    latencies: Latencies,
 }
 
 impl Tally {
     /// Notes an answer.
     pub fn note_answer(&mut self, code: Code, latency_ns: u64) {
         self.counts.answered += 1;
-        self.latencies.saturating_record(latency_ns);
+        self.latencies.note_ns(latency_ns);
         match self.codes.iter_mut().find(|(known, _)| *known == code) {
             Some((_, count)) => *count += 1,
             None => self.codes.push((code, 1)),
@@ -75,13 +59,13 @@ impl Tally {
     /// Notes a message that was sent and has waited so long without an answer.
     pub fn note_unanswered(&mut self, waited_ns: u64) {
         self.counts.unanswered += 1;
-        self.latencies.saturating_record(waited_ns);
+        self.latencies.note_ns(waited_ns);
     }
 
     /// Notes a message that should have been sent so long ago.
     pub fn note_unsent(&mut self, waited_ns: u64) {
         self.counts.unsent += 1;
-        self.latencies.saturating_record(waited_ns);
+        self.latencies.note_ns(waited_ns);
     }
 
     /// Ends the notes: codes become text, in order.
@@ -92,50 +76,23 @@ impl Tally {
         self
     }
 
-    /// Adds what another client noted.
-    /// Errors: never, as all histograms have the same bounds.
-    pub fn add(&mut self, other: &Self) -> Result<(), Failure> {
-        let (sum, more) = (&mut self.counts, &other.counts);
-        sum.answered += more.answered;
-        sum.unanswered += more.unanswered;
-        sum.unsent += more.unsent;
-        sum.unmatched += more.unmatched;
-        sum.broken_connections += more.broken_connections;
-        sum.messages += more.messages;
-        sum.writes += more.writes;
-        sum.reads += more.reads;
-        sum.cpu_ns += more.cpu_ns;
-        sum.elapsed_ns = sum.elapsed_ns.max(more.elapsed_ns);
-        for (code, count) in &more.codes {
-            match sum.codes.iter_mut().find(|(known, _)| known == code) {
-                Some((_, known)) => *known += count,
-                None => sum.codes.push((code.clone(), *count)),
-            }
-        }
-        sum.codes.sort();
-        Ok(self.latencies.add(&other.latencies)?)
-    }
-
-    /// The latency that so many per cent do not pass. Units: microseconds.
-    pub fn percentile_us(&self, percent: f64) -> f64 {
-        self.latencies.value_at_percentile(percent) as f64 / 1e3
-    }
-
-    /// The longest latency. Units: microseconds.
-    pub fn max_us(&self) -> f64 {
-        self.latencies.max() as f64 / 1e3
-    }
-
-    /// The latencies, for sending them elsewhere.
+    /// The latencies of everything that was meant to be sent.
     #[must_use]
-    pub const fn latencies(&self) -> &Histogram<u64> {
+    pub const fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 
-    /// The tally of a client elsewhere.
+    /// Answers a second, over the time until the last of them.
     #[must_use]
-    pub const fn of(counts: Counts, latencies: Histogram<u64>) -> Self {
-        Self { counts, codes: Vec::new(), latencies }
+    pub fn per_second(&self) -> f64 {
+        self.counts.answered as f64 * 1e9 / self.counts.elapsed_ns.max(1) as f64
+    }
+
+    /// The number of answers that approve: DE39, or `response_code`.
+    #[must_use]
+    pub fn approved(&self) -> u64 {
+        let codes = self.counts.codes.iter();
+        codes.filter(|(code, _)| code == "00" || code == "0").map(|(_, count)| count).sum()
     }
 }
 
@@ -143,23 +100,19 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn tally(code: &[u8], latencies_us: std::ops::Range<u64>) -> Tally {
-        let mut tally = Tally::default();
-        latencies_us.for_each(|us| tally.note_answer(Code::new(code), us * 1_000));
-        tally
-    }
-
     #[test]
-    fn many_clients_together_are_as_one() {
-        let mut first = tally(b"00", 1..501).finish();
-        let mut second = tally(b"61", 501..1_000);
-        second.note_unanswered(1_000_000);
-        second.counts.elapsed_ns = 9;
-        first.add(&second.finish()).unwrap();
-        assert_eq!(first.counts.codes, [("00".to_owned(), 500), ("61".to_owned(), 499)]);
-        assert_eq!((first.counts.answered, first.counts.unanswered), (999, 1));
-        assert_eq!(first.counts.elapsed_ns, 9);
-        assert!((first.percentile_us(50.0) - 500.0).abs() < 1.0, "{}", first.percentile_us(50.0));
-        assert!((first.max_us() - 1_000.0).abs() < 1.0, "what was not answered counts, too");
+    fn what_was_not_answered_is_in_the_percentiles() {
+        let mut tally = Tally::default();
+        (1..500_u64).for_each(|us| tally.note_answer(Code::new(b"00"), us * 1_000));
+        tally.note_answer(Code::new(b"61"), 500_000);
+        tally.note_unanswered(1_000_000);
+        tally.counts.elapsed_ns = 1_000_000_000;
+        let tally = tally.finish();
+        assert_eq!(tally.counts.codes, [("00".to_owned(), 499), ("61".to_owned(), 1)]);
+        assert_eq!((tally.counts.answered, tally.approved()), (500, 499));
+        assert!((tally.per_second() - 500.0).abs() < 1e-6);
+        let latencies = tally.latencies();
+        assert!((latencies.percentile_us(50.0) - 251.0).abs() < 1.0, "{latencies}");
+        assert!((latencies.max_us() - 1_000.0).abs() < 1.0, "{latencies}");
     }
 }

@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 
 use cardswitch_feed::{Card, Portfolio};
 use cardswitch_load::blocks::{BLOCK_BYTES, PreallocatedFile};
-use cardswitch_load::client::{Client, Pace, Task};
-use cardswitch_load::clock::{SECOND_NS, now_ns, unix_ns};
 use cardswitch_load::iso::{Iso, Purchases};
-use cardswitch_load::schedule::Schedule;
+use cardswitch_load::latencies::Latencies;
+use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
-use cardswitch_load::wire::Code;
 use cardswitch_load::{Failure as LoadFailure, echo};
 
 use super::home::{Home, Program};
@@ -25,16 +23,8 @@ use crate::server::Server;
 const CONNECTIONS: usize = 4;
 /// Unanswered authorizations of a connection, where as many as possible are answered.
 const IN_FLIGHT_MAX: u32 = 256;
-/// From "connected" to the first message. Units: nanoseconds.
-const START_DELAY_NS: u64 = 50_000_000;
-/// How long answers are waited for at the end. Units: nanoseconds.
-const PATIENCE_NS: u64 = 5 * SECOND_NS;
-/// The time for which due requests are gathered and then sent together. Units: nanoseconds.
-const GATHER_NS: u64 = 50_000;
 /// How often it is looked whether the tables have caught up.
 const LAG_INTERVAL: Duration = Duration::from_millis(100);
-/// Twelve digits. Source: ISO DE37.
-const REFERENCES: u64 = 1_000_000_000_000;
 
 /// The arguments of `bench`.
 #[derive(Debug, clap::Args)]
@@ -72,9 +62,9 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     server.stop().await;
     let BenchFigures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
     let machine = Machine::of(&place);
-    let (rate, echo_rate) = (rate_of(&most), rate_of(&echo_most));
-    let [p99, echo_p99, block_p99] =
-        [&half, &echo_half, &blocks].map(|tally| tally.percentile_us(99.0) / 1e3);
+    let (rate, echo_rate) = (most.per_second(), echo_most.per_second());
+    let [p99, echo_p99, block_p99] = [half.latencies(), echo_half.latencies(), &blocks]
+        .map(|each| each.percentile_us(99.0) / 1e3);
     let block_rate = 1e6 / blocks.percentile_us(50.0).max(1.0);
     whole(&[&most, &half])?;
     println!("{machine}");
@@ -106,7 +96,7 @@ struct BenchFigures {
     half: Tally,
     echo_half: Tally,
     /// Durable writes, one after the other.
-    blocks: Tally,
+    blocks: Latencies,
 }
 
 async fn measure(
@@ -127,7 +117,7 @@ async fn measure(
     let echo_most = beside(echo, None, ECHO_PERCENT).await?;
     println!("as many authorizations as are answered, for {:?}", part(LOAD_PERCENT));
     let most = beside(server.iso8583(), None, LOAD_PERCENT).await?;
-    let half_rate = half_of(rate_of(&most));
+    let half_rate = half_of(most.per_second());
     while server.engine().projection_lag().records > 0 && server.failure().is_none() {
         tokio::time::sleep(LAG_INTERVAL).await;
     }
@@ -137,9 +127,9 @@ async fn measure(
     Ok(BenchFigures { most, echo_most, half_rate, half, echo_half, blocks })
 }
 
-async fn blocking(
-    work: impl FnOnce() -> Result<Tally, LoadFailure> + Send + 'static,
-) -> Result<Tally, Failure> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LoadFailure> + Send + 'static,
+) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(Failure::new)?.map_err(Failure::new)
 }
 
@@ -151,46 +141,28 @@ fn load(
     rate: Option<u64>,
     time: Duration,
 ) -> Result<Tally, LoadFailure> {
-    let purchases = Purchases {
-        amount_min: 100,
-        amount_max: 199,
-        currency: 840,
-        // No load repeats a message of one before.
-        first_reference: unix_ns() / 1_000 % REFERENCES,
-        reference_step: 1,
-        seed: 1,
-    };
-    let client = Client::connect(address, CONNECTIONS, Iso::new(cards, purchases)?)?;
-    let (start_ns, duration_ns) = (now_ns() + START_DELAY_NS, u64::try_from(time.as_nanos())?);
-    let schedule = |rate| Schedule { start_ns, rate, duration_ns, part: 0, parts: 1 };
-    let task = Task {
-        pace: rate.map_or(Pace::Closed, |rate| Pace::Open(schedule(rate))),
-        start_ns,
-        // Caches fill first.
-        measured_from_ns: start_ns + duration_ns / 10,
-        end_ns: start_ns + duration_ns,
-        gather_ns: GATHER_NS,
+    let load = Load {
+        rate,
+        connections: CONNECTIONS,
         in_flight_max: if rate.is_some() { u32::MAX } else { IN_FLIGHT_MAX },
-        patience_ns: PATIENCE_NS,
+        // Caches fill first.
+        warmup: time / 10,
+        measured: time - time / 10,
+        ..Load::default()
     };
-    Ok(client.run(&task)?)
+    load.carry_out(&[address], Iso::new(cards, Purchases::default())?)
 }
 
 /// Errors: those of the disk.
-fn write_blocks(directory: &Path, time: Duration) -> Result<Tally, LoadFailure> {
+fn write_blocks(directory: &Path, time: Duration) -> Result<Latencies, LoadFailure> {
     let mut file = PreallocatedFile::create(directory)?;
-    let (mut tally, start) = (Tally::default(), Instant::now());
-    while start.elapsed() < time || tally.counts.answered == 0 {
+    let (mut latencies, start) = (Latencies::default(), Instant::now());
+    while start.elapsed() < time || latencies.count() == 0 {
         let before = Instant::now();
         file.write_durably(&[7; BLOCK_BYTES])?;
-        tally.note_answer(Code::ECHO, u64::try_from(before.elapsed().as_nanos())?);
+        latencies.note(before.elapsed());
     }
-    Ok(tally.finish())
-}
-
-/// Units: answers a second.
-fn rate_of(tally: &Tally) -> f64 {
-    tally.counts.answered as f64 * SECOND_NS as f64 / tally.counts.elapsed_ns.max(1) as f64
+    Ok(latencies)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a cast from a float saturates")]
@@ -266,6 +238,8 @@ fn file_system_of(directory: &Path, mounts: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_load::wire::Code;
+
     use super::*;
 
     #[test]

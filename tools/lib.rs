@@ -1,0 +1,22 @@
+//! The shared parts of `load` and `measure`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `ground` | data directories with a card program, endpoints and purchases |
+//! | `switch` | the switch as another process, and loads on it |
+//! | `report` | figures as lines, and as rows of `benches/README.md` |
+
+pub mod ground;
+pub mod report;
+pub mod switch;
+
+use cardswitch_load::Failure;
+
+/// A value, or the sentence that `main` prints.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// Fails with a sentence.
+/// Errors: always.
+pub fn fail<T>(sentence: impl Into<String>) -> Outcome<T> {
+    Err(sentence.into().into())
+}

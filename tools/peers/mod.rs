@@ -1,0 +1,249 @@
+//! cardswitch, PostgreSQL, Redis and TigerBeetle make the same durable authorizations, one after the other on this
+//! machine and this disk. README.md tells what is compared, and what is fair.
+//!
+//! Servers are started on directories and ports of their own and are ended with the run.
+
+mod cardswitch;
+mod closed_loop;
+mod conformity;
+mod peer;
+mod plot;
+mod postgresql;
+mod program;
+mod redis;
+mod report;
+mod tigerbeetle;
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use cardswitch_benches::installation::temporary_directory;
+use cardswitch_benches::program::{self as benches_program, CardDraw};
+use cardswitch_benches::yardstick::BareDatabase;
+use cardswitch_load::latencies::Latencies;
+use cardswitch_tools::{Outcome, fail};
+
+use cardswitch::{EmbeddedEngine, Iso8583Switch, check_held};
+use closed_loop::{Discipline, PeerFigures, Tally};
+use peer::{Books, Load, Peer};
+use postgresql::Postgresql;
+use program::{Program, Purchases};
+use redis::Redis;
+use report::{Cell, Contender, Report};
+use tigerbeetle::Tigerbeetle;
+
+/// The seed of every stream of purchases.
+const SEED: u64 = 13;
+/// How long a redb commit is measured, each time.
+const YARDSTICK: Duration = Duration::from_secs(2);
+
+/// How long, with how many cards, and who.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Scale {
+    /// Seconds measured in each cell; a fifth of it more for each warm-up
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Cards in the program
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    cards: u64,
+    /// Popularity of the card of rank k is 1 / k^ZIPF, between 0 and 1; without it all are alike
+    #[arg(long)]
+    zipf: Option<f64>,
+    /// The server's program of TigerBeetle 0.17.9 or later; it is left out without one
+    #[arg(long, env = "CARDSWITCH_TIGERBEETLE")]
+    tigerbeetle: Option<PathBuf>,
+    /// Only these; repeat or separate with commas
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Contender>,
+    /// Purchases in flight, 1 or more
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 1_024])]
+    windows: Vec<usize>,
+    /// File of the picture
+    #[arg(long, default_value = "tools/peers/peers.svg")]
+    out: PathBuf,
+}
+
+/// Measures, prints and draws.
+pub(crate) fn run(scale: &Scale) -> Outcome<()> {
+    if scale.windows.contains(&0) {
+        return fail("a window is at least 1");
+    }
+    if scale.zipf.is_some_and(|theta| theta <= 0.0 || theta >= 1.0) {
+        return fail("a skew is between 0 and 1");
+    }
+    let mut run = Run { scale, cells: Vec::new(), commits_us: Vec::new() };
+    for contender in Contender::ALL {
+        if scale.only.is_empty() || scale.only.contains(&contender) {
+            let commits = measure_commits();
+            println!("YARDSTICK redb commit {commits}; append + fdatasync {}", measure_appends()?);
+            run.commits_us.push(commits.percentile_us(50.0));
+            run.measure(contender).map_err(|error| format!("{}: {error}", contender.title()))?;
+        }
+    }
+    let report = Report { cells: run.cells, commits_us: run.commits_us, cards: scale.cards };
+    println!("\n{}", report.to_markdown());
+    fs::write(&scale.out, plot::draw(&report)?)?;
+    println!("drawn: {}", scale.out.display());
+    Ok(())
+}
+
+/// 100 bytes appended with fdatasync, one after the other.
+fn measure_appends() -> Outcome<Latencies> {
+    let mut file = tempfile::tempfile()?;
+    let (mut latencies, start) = (Latencies::default(), Instant::now());
+    while start.elapsed() < YARDSTICK {
+        let before = Instant::now();
+        file.write_all(&[7; 100])?;
+        file.sync_data()?;
+        latencies.note(before.elapsed());
+    }
+    Ok(latencies)
+}
+
+fn measure_commits() -> Latencies {
+    let directory = temporary_directory();
+    let mut database = BareDatabase::create(directory.path());
+    let (mut latencies, start) = (Latencies::default(), Instant::now());
+    while start.elapsed() < YARDSTICK {
+        latencies.note(database.commit_one());
+    }
+    latencies
+}
+
+/// A run as far as it has come.
+struct Run<'a> {
+    scale: &'a Scale,
+    cells: Vec<Cell>,
+    /// Medians before each contender. Units: microseconds.
+    commits_us: Vec<f64>,
+}
+
+impl Run<'_> {
+    fn measure(&mut self, contender: Contender) -> Outcome<()> {
+        let Scale { cards, zipf, .. } = *self.scale;
+        let draw = zipf.map_or(CardDraw::uniform(cards), |theta| CardDraw::zipf(cards, theta));
+        let purchases = Purchases::over(draw.clone(), SEED);
+        match contender {
+            Contender::Cardswitch => {
+                let purchases = benches_program::Purchases::drawn(draw, SEED);
+                let mut engine = EmbeddedEngine::open(cards, purchases);
+                let tally =
+                    self.measure_windows(contender, &[1], |load| Ok(engine.measure(load)))?;
+                check_held(&tally, engine.held_minor()?)
+            }
+            Contender::Iso8583 => {
+                let switch = Iso8583Switch::open(cards, &draw)?;
+                let tally = self.measure_windows(contender, &[1], |load| switch.measure(load))?;
+                check_held(&tally, switch.stop()?)
+            }
+            Contender::Postgresql => {
+                let peer = Postgresql::start(Discipline::CardsToLanes, purchases)?;
+                self.measure_peer(contender, peer)
+            }
+            Contender::PostgresqlOneEach => {
+                let peer = Postgresql::start(Discipline::OneEach, purchases)?;
+                self.measure_peer(contender, peer)
+            }
+            Contender::Redis => self.measure_peer(contender, Redis::start(purchases)?),
+            Contender::Tigerbeetle => match &self.scale.tigerbeetle {
+                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server, purchases)?),
+                None => {
+                    println!("LEFT OUT TigerBeetle: CARDSWITCH_TIGERBEETLE names no program");
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn measure_peer(&mut self, contender: Contender, mut peer: impl Peer) -> Outcome<()> {
+        let rules = conformity::check(&mut peer, chrono::Utc::now().timestamp_micros())?;
+        println!("PEER {}; {rules} rows of rules as cardswitch", peer.durability()?);
+        peer.found(&Program::ordinary(self.scale.cards))?;
+        let connections = peer.connections();
+        let tally = self.measure_windows(contender, connections, |load| peer.measure(load))?;
+        check_books(&tally, &peer.books()?)?;
+        peer.crash()?;
+        let recovered = check_books(&tally, &peer.books()?);
+        recovered.map_err(|error| format!("after a crash: {error}").into())
+    }
+
+    /// Measures every window and returns all that was answered, warm-ups included.
+    fn measure_windows(
+        &mut self,
+        contender: Contender,
+        connections: &[usize],
+        mut measure: impl FnMut(Load) -> Outcome<PeerFigures>,
+    ) -> Outcome<Tally> {
+        let mut tally = Tally::default();
+        let mut measure = |load| -> Outcome<PeerFigures> {
+            let measured = measure(load)?;
+            tally.add(&measured.tally);
+            Ok(measured)
+        };
+        for window in self.scale.windows.clone() {
+            let load = self.fastest(window, connections, &mut measure)?;
+            let cell = Cell::new(contender, load, &measure(load)?);
+            println!("CELL {cell}");
+            self.cells.push(cell);
+        }
+        Ok(tally)
+    }
+
+    /// Warms up with each number of connections, and returns the load of the fastest.
+    fn fastest(
+        &self,
+        window: usize,
+        connections: &[usize],
+        measure: &mut impl FnMut(Load) -> Outcome<PeerFigures>,
+    ) -> Outcome<Load> {
+        let duration = Duration::from_secs(self.scale.seconds);
+        let mut fastest = (0.0, Load { window, connections: 1, duration });
+        for connections in connections.iter().copied().filter(|connections| *connections <= window)
+        {
+            let per_second =
+                measure(Load { window, connections, duration: duration / 5 })?.per_second();
+            if per_second > fastest.0 {
+                fastest = (per_second, Load { window, connections, duration });
+            }
+        }
+        Ok(fastest.1)
+    }
+}
+
+/// Checks that a peer has stored the sums that it has answered, to the last minor unit.
+/// Errors: the sums differ.
+fn check_books(tally: &Tally, books: &Books) -> Outcome<()> {
+    let answered = Books {
+        account_held_minor: tally.approved_minor,
+        cards_spent_minor: tally.approved_minor,
+        transactions_held_minor: tally.approved_minor,
+        transactions_held: tally.approvals,
+    };
+    if *books == answered && tally.approvals == tally.answers {
+        return Ok(());
+    }
+    fail(format!("it has stored {books:?}, but answered {tally:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn books_must_agree_to_the_minor_unit() {
+        let tally = Tally { answers: 2, approvals: 2, approved_minor: 300 };
+        let books = Books {
+            account_held_minor: 300,
+            cards_spent_minor: 300,
+            transactions_held_minor: 300,
+            transactions_held: 2,
+        };
+        assert!(check_books(&tally, &books).is_ok());
+        assert!(check_books(&tally, &Books { account_held_minor: 299, ..books }).is_err());
+        assert!(check_books(&tally, &Books { cards_spent_minor: 301, ..books }).is_err());
+        assert!(check_books(&tally, &Books { transactions_held: 1, ..books }).is_err());
+        assert!(check_books(&Tally { answers: 3, ..tally }, &books).is_err());
+    }
+}
