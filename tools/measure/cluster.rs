@@ -11,7 +11,7 @@ use cardswitch_cluster::EtcdWindow;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::journal::chain::BatchBuilder;
 use cardswitch_engine::journal::log::open_read_only;
-use cardswitch_engine::journal::window::{Appended, ChainWindow, WindowTip, WriterId};
+use cardswitch_engine::journal::window::{AppendOutcome, ChainWindow, WindowTip, WriterId};
 use cardswitch_engine::journal::{BatchKind, ChainPosition, JournalFollower};
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
@@ -137,7 +137,7 @@ impl Run<'_> {
             batch.push(1, &payload);
             let batch = batch.seal(0, &tip.position);
             let since = Instant::now();
-            if window.append(&tip, std::slice::from_ref(&batch))? != Appended::Written {
+            if window.append(&tip, std::slice::from_ref(&batch))? != AppendOutcome::Written {
                 return fail("somebody else writes to this prefix");
             }
             latencies.note(since.elapsed());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_benches::caller::{Caller, wait_for_tables};
-use cardswitch_benches::installation::{CardHashes, Installed, open};
+use cardswitch_benches::installation::{CardHashes, InstalledEngine, open};
 use cardswitch_benches::program::{self, CardDraw, is_approved};
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::AccountSlot;
@@ -27,7 +27,7 @@ const DRAWN: u64 = 100_000;
 
 /// The engine in process, called by one thread.
 pub(crate) struct EmbeddedEngine {
-    installed: Installed,
+    installed: InstalledEngine,
     purchases: program::Purchases,
 }
 
@@ -35,7 +35,7 @@ impl EmbeddedEngine {
     /// Opens an engine with the ordinary program.
     pub(crate) fn open(cards: u64, purchases: program::Purchases) -> Self {
         let program = program::Program::of_one_company(cards);
-        Self { installed: Installed::new(program, CardHashes::Simulated), purchases }
+        Self { installed: InstalledEngine::new(program, CardHashes::Simulated), purchases }
     }
 
     /// Keeps `window` purchases in flight for so long.
