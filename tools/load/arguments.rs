@@ -29,6 +29,10 @@ pub(crate) struct Arguments {
     /// Open loop: messages a second, sent at their instants whatever becomes of them
     #[arg(long, value_name = "N", required_unless_present = "in_flight")]
     pub(crate) rate: Option<u64>,
+    /// Doubles --rate until p99 is above so many milliseconds or an answer in a hundred is missing,
+    /// then looks between for the greatest rate that is kept
+    #[arg(long, value_name = "MS", requires = "rate", conflicts_with_all = ["serve", "json"])]
+    pub(crate) knee: Option<f64>,
     /// Address of the door; of several, with commas between them, the next is taken where a connection breaks
     #[arg(long, value_name = "ADDR", required_unless_present = "serve", value_delimiter = ',')]
     pub(crate) address: Vec<SocketAddr>,

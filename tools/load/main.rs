@@ -3,6 +3,7 @@
 //! `verify` to say.
 
 mod arguments;
+mod knee;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
 use cardswitch_tools::Outcome;
 use cardswitch_tools::ground::{Ground, Plan};
-use cardswitch_tools::report::print_row;
+use cardswitch_tools::report::{outcome, print_row};
 use cardswitch_tools::switch::Switch;
 use clap::Parser;
 use serde_json::{Value, json};
@@ -47,8 +48,22 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     let choice = if arguments.every_card { Choice::Every } else { Choice::Ordinary };
     let file = arguments.cards.as_ref().ok_or("--cards is needed")?;
     let cards = read_cards(file, choice)?;
-    let tally = carry_out(arguments, &arguments.address, (&cards, &arguments.key))?;
-    print(arguments, &tally, json!(null));
+    let carry_out = |rate| carry_out(arguments, rate, &arguments.address, (&cards, &arguments.key));
+    let (Some(bound_ms), Some(first)) = (arguments.knee, arguments.rate) else {
+        print(arguments, &carry_out(arguments.rate)?, json!(null));
+        return Ok(());
+    };
+    let knee = knee::find(first, |rate| {
+        let tally = carry_out(Some(rate))?;
+        let is_kept = knee::is_kept(&tally, rate, bound_ms * 1e3);
+        let word = if is_kept { "kept" } else { "not kept" };
+        println!("{rate:>9}/s {word:<8} {}", outcome(&tally));
+        Ok(is_kept)
+    });
+    match knee? {
+        Some(knee) => println!("the greatest rate kept: {knee}/s"),
+        None => println!("not even {first}/s is kept"),
+    }
     Ok(())
 }
 
@@ -62,7 +77,7 @@ fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
         Door::Iso => switch.iso8583,
         Door::Http => switch.http,
     };
-    let tally = carry_out(arguments, &[address], (&ground.cards, NETWORK_KEY))?;
+    let tally = carry_out(arguments, arguments.rate, &[address], (&ground.cards, NETWORK_KEY))?;
     let after = switch.usage()?;
     let messages = tally.counts.messages.max(1) as f64;
     let usage = json!({
@@ -91,6 +106,7 @@ fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
 
 fn carry_out(
     arguments: &Arguments,
+    rate: Option<u64>,
     addresses: &[SocketAddr],
     (cards, key): (&[Card], &str),
 ) -> Outcome<Tally> {
@@ -101,7 +117,7 @@ fn carry_out(
         ..Purchases::default()
     };
     let load = Load {
-        rate: arguments.rate,
+        rate,
         connections: arguments.connections,
         in_flight_max: arguments.in_flight.unwrap_or(match arguments.door {
             Door::Iso => u32::MAX,
