@@ -19,8 +19,6 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use due::{Action, Due};
 use live::{Awaited, Live};
 
-pub use story::Story;
-
 use super::books::{Books, Difference};
 use super::hostile::Mishap;
 use super::message::{Answer, Identity, Key};

@@ -17,7 +17,7 @@ use crate::message::{Identity, acquirer, given, given_expiry, transmission_time}
 pub(super) fn ask(api: &mut SwitchApi<'_>, asked: &Asked<'_>) -> Result<Answered, FeedError> {
     let Identity { rrn, stan, .. } = asked.identity;
     let key = format!("{rrn:012}-{stan}");
-    let answer = api.ask((place(asked.act), &key), &body(asked))?;
+    let answer = api.send((place(asked.act), &key), &body(asked))?;
     Ok(answered(&answer))
 }
 

@@ -7,7 +7,7 @@ use super::asked::Answered;
 use super::file::Expected;
 use super::money::Money;
 use super::script::{OfAccount, OfCard, OfTransaction};
-use super::switch_api::{AccountView, CardView, ScenarioTransaction};
+use super::switch::{AccountView, CardView, ScenarioTransaction};
 
 /// The text for an absent value.
 const NOTHING: &str = "none";
