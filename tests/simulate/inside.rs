@@ -163,21 +163,16 @@ impl Inside {
         let Reply::Network(NetworkReply::Transfer(reply)) = reply else {
             return Err(failed(format!("{reply:?}")));
         };
-        let reason = match reply.outcome {
-            TransferOutcome::Declined => "declined",
-            TransferOutcome::NotFound => "not_found",
-            TransferOutcome::WrongState => "wrong_state",
-            TransferOutcome::OutOfBounds => "out_of_bounds",
-            TransferOutcome::InTransit | TransferOutcome::Settled | TransferOutcome::Returned => "",
+        let first = answered(reply.response_code, None);
+        // The network's bank answers by statuses what no transfer can be.
+        let (code, reason) = match reply.outcome {
+            TransferOutcome::NotFound => (404, Some("not_found")),
+            TransferOutcome::WrongState => (409, Some("transfer_concluded")),
+            _ => (first.code, None),
         };
-        Ok(Answered {
-            reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
-            known: Known {
-                authorization_id: None,
-                transaction_id: reply.transaction.map(|id| id.0.to_string()),
-            },
-            ..answered(reply.response_code, None)
-        })
+        let transaction_id = reply.transaction.map(|id| id.0.to_string());
+        let known = Known { authorization_id: None, transaction_id };
+        Ok(Answered { code, reason: reason.map(str::to_owned), known, ..first })
     }
 
     /// Keeps the transaction that a message opens.

@@ -89,7 +89,7 @@ pub(crate) fn story_of(seed: u64, happenings: &[Happening]) -> Story {
     let setup = setups(&told).into_iter().next().unwrap_or_default();
     match learned(&about, &setup, &without_idle_names(told.steps.clone()), &DAYS) {
         Ok(file) => Story::write(&file, told.untold()),
-        Err(_) => Story::without_file(told.untold()),
+        Err(error) => Story::without_file([told.untold(), vec![error.to_string()]].concat()),
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn tell(seed: u64, happenings: &[Happening]) -> Tale {
     let mut teller = Teller::new(seed);
     happenings.iter().for_each(|happening| teller.happen(happening));
     let Teller { mut told, early, .. } = teller;
-    let lone: BTreeSet<usize> = early.into_values().collect();
+    let lone: BTreeSet<usize> = early.into_values().flatten().collect();
     lone.iter().for_each(|_| told.leave_out(("reversals", "there is no purchase that they name")));
     let names: BTreeSet<_> =
         lone.iter().filter_map(|place| told.steps[*place].name.clone()).collect();
@@ -99,7 +99,7 @@ pub(crate) struct Teller {
     /// The steps of messages, by key.
     sent: BTreeMap<DuplicateKey, String>,
     /// Reversals that came before their purchase: the places of their steps, by its mark.
-    early: BTreeMap<OriginalKey, usize>,
+    early: BTreeMap<OriginalKey, Vec<usize>>,
     names: u64,
 }
 
@@ -182,7 +182,9 @@ impl Teller {
         if self.model.transfers.len() > transfers {
             self.transfers.insert(transfers, name.clone());
         }
-        self.name_early(&request.command, &name);
+        if step.of.is_none() || step.refund.is_some() {
+            self.name_early(&request.command, &name);
+        }
         self.sent.extend(key.map(|key| (key, name)));
         self.push(step);
         Ok(())
@@ -208,7 +210,8 @@ impl Teller {
             | NetworkCommand::Present(Present { facts: Some(facts), .. }) => &facts.trace,
             _ => return,
         };
-        if let Some(place) = trace.original_key.and_then(|key| self.early.remove(&key)) {
+        let places = trace.original_key.and_then(|key| self.early.remove(&key));
+        for place in places.into_iter().flatten() {
             self.told.steps[place].reverse = Some(name.to_owned());
         }
     }
@@ -363,7 +366,7 @@ impl Teller {
         self.begin(None);
         // Behind the step of the time that passes before it.
         let gap = usize::from((self.at - self.told_at) / SECOND > 0);
-        self.early.insert(key, self.told.steps.len() + gap);
+        self.early.entry(key).or_default().push(self.told.steps.len() + gap);
         Ok(StepFile { reverse: Some(String::new()), ..step })
     }
 

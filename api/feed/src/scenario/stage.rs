@@ -311,7 +311,11 @@ impl<'a> Stage<'a> {
         let step = &self.script.steps[place];
         let answered = self.act(place, step)?;
         if let Some(answered) = answered.filter(|_| step.act != Act::Again) {
-            let expected = Expected::of(&answered);
+            // The answer to an inquiry over HTTP has no reason.
+            let expected = match step.act {
+                Act::Inquire => Expected::of_code(answered.code),
+                _ => Expected::of(&answered),
+            };
             file.expect = (expected != Expected::APPROVED).then_some(expected);
             let is_partial = step.details.partial && answered.approved != step.act.amount();
             file.approved = answered.approved.filter(|_| is_partial);
