@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cardswitch_harness::{CommandOutput, Installation, Switch, run_cardswitch};
 use tempfile::TempDir;
@@ -88,6 +89,29 @@ fn every_scenario_goes_as_it_expects_through_both_doors() {
             output.stdout
         });
         assert_eq!(tables[0], tables[1], "{}: the doors answer differently", path.display());
+    }
+    stage.switch.stop();
+    stage.installation.verify_ok();
+}
+
+/// The story of a simulated world, told by the model, goes the same way at a running switch.
+#[test]
+fn the_stories_of_simulated_worlds_go_as_told_through_both_doors() {
+    let stage = Stage::new(957);
+    let directory = TempDir::new().expect("a temporary directory");
+    for seed in 1..=3 {
+        let path = directory.path().join(format!("{seed}.toml"));
+        let told = Command::new(env!("CARGO_BIN_EXE_simulate"))
+            .args(["--first", &seed.to_string(), "--seeds", "1", "--commands", "150"])
+            .arg("--scenario-out")
+            .arg(&path)
+            .output()
+            .expect("the simulator starts");
+        assert!(told.status.success() && path.exists(), "{told:?}");
+        for door in ["iso8583", "http"] {
+            let output = stage.run(door, &path);
+            assert_eq!(output.code, Some(0), "seed {seed} over {door}: {output:#?}");
+        }
     }
     stage.switch.stop();
     stage.installation.verify_ok();

@@ -19,8 +19,6 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use due_action::{Action, DueAction};
 use live_purchase::{AwaitedAnswer, LivePurchase};
 
-pub use story::Story;
-
 use super::books::{Books, Difference};
 use super::hostile::Mishap;
 use super::message::{Answer, Identity, Key};

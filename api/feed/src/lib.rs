@@ -31,7 +31,7 @@ mod open_loop;
 mod portfolio;
 mod random;
 mod report;
-mod scenario;
+pub mod scenario;
 mod send;
 mod traffic;
 mod transactions;
@@ -51,21 +51,22 @@ use client::Connection;
 use closed_loop::Pacing;
 use conversation::{Conversation, Epoch, Settings};
 use hostile::Wire;
-use message::{Answer, Control, Identity};
+use message::{Answer, Control};
 use open_loop::Course;
 use traffic::{REAL_PACE, VIRTUAL_PACE};
 
 pub use addresses::DoorAddresses;
 pub use books::Difference;
-pub use conversation::Story;
 pub use hostile::{Hostility, Mishap, MishapRates};
 pub use line::{Carrier, Line};
+pub use merchants::{has_merchant_of, merchant_category};
+pub use message::Identity;
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
     Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, code_name,
     ms,
 };
-pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome};
+pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome, Story};
 pub use send::{MessageExchange, SendRequest, send};
 pub use transactions::manual_clock;
 

@@ -17,13 +17,13 @@ use super::traffic::{CredentialChoice, Opening, Plan, Reference};
 
 /// The identity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
+pub struct Identity {
     /// ISO DE11.
-    pub(super) stan: u32,
+    pub stan: u32,
     /// ISO DE37, a number of twelve digits.
-    pub(super) rrn: u64,
+    pub rrn: u64,
     /// ISO DE7, 12 and 13. Units: microseconds since the Unix epoch.
-    pub(super) sent_us: u64,
+    pub sent_us: u64,
 }
 
 /// The key that matches an answer: the class of its message type, STAN and reference number.

@@ -13,8 +13,8 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use super::books::Difference;
-use super::conversation::Story;
 use super::hostile::Mishap;
+use super::scenario::Story;
 
 /// The longest latency that is told apart: one minute. Units: microseconds.
 const LATENCY_MAX_US: u64 = 60_000_000;

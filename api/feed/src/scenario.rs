@@ -6,10 +6,12 @@
 //! | `file`, `money` | the syntax of a file |
 //! | `act`, `script` | the steps, each with its details; nonsense is refused with its line |
 //! | `step_request` | the request of a step, before either door |
-//! | `iso_door`, `http_door` | the two forms of that, and of the answer |
-//! | `switch_api` | cards, clock, transfers and balances, which have no ISO 8583 |
+//! | `switch` | the switch that the steps are for |
+//! | `switch_api` | a running one, with cards, clock, transfers and balances, which have no ISO 8583 |
+//! | `iso_door`, `http_door` | the two forms of a request, and of the answer |
 //! | `stage` | carries the steps out |
 //! | `judge` | expected against found |
+//! | `story` | a file that is written instead of read |
 //!
 //! The format is documented in `tests/scenarios/README.md`.
 
@@ -22,6 +24,8 @@ mod money;
 mod script;
 mod stage;
 mod step_request;
+mod story;
+mod switch;
 mod switch_api;
 
 use std::path::{Path, PathBuf};
@@ -29,11 +33,19 @@ use std::time::Duration;
 
 use self::script::Script;
 use self::stage::Stage;
+use self::switch_api::SwitchApi;
 use super::{ANSWER_TIMEOUT, FeedError, HttpSource, Line};
-pub(crate) use file::{
-    Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, SetupFile, Span, StepFile, Terms,
+
+pub use act::Act;
+pub use file::{
+    AccountSetup, Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, SetupFile, Span,
+    StepFile, Terms, TimeOfDay,
 };
-pub(crate) use money::Money;
+pub use money::Money;
+pub use script::Details;
+pub use step_request::{Original, StepAnswer, StepRequest, TransactionIds};
+pub use story::Story;
+pub use switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 
 /// Steps to carry out in order.
 #[derive(Debug)]
@@ -118,21 +130,19 @@ impl StepOutcome {
     }
 }
 
-/// Writes a scenario as the text of a file, and its steps in words.
-/// Errors: no scenario that could be read again, and why.
-pub(crate) fn write_scenario(file: &ScenarioFile) -> Result<(String, Vec<String>), String> {
-    let text = toml::to_string(file).map_err(|error| error.to_string())?;
-    let script = Script::parse(&text).map_err(|flaw| flaw.message)?;
-    Ok((text, script.steps.iter().map(ToString::to_string).collect()))
-}
-
 impl Scenario {
     /// Reads a scenario file.
     /// Errors: unreadable file, text that is no scenario: with the line and the key at fault.
     pub fn read(path: &Path) -> Result<Self, FeedError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| FeedError::Read { path: path.to_owned(), source })?;
-        let script = Script::parse(&text).map_err(|flaw| FeedError::Scenario {
+        Self::parse(path, &text)
+    }
+
+    /// Reads the text of a scenario file.
+    /// Errors: text that is no scenario: with the line and the key at fault.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, FeedError> {
+        let script = Script::parse(text).map_err(|flaw| FeedError::Scenario {
             message: format!("{}, line {}: {}", path.display(), flaw.line, flaw.message),
         })?;
         Ok(Self { path: path.to_owned(), script })
@@ -150,16 +160,26 @@ impl Scenario {
         &self.path
     }
 
-    /// Carries the steps out, each after the answer to the one before, up to the first that went
-    /// otherwise than expected; `tell` hears of each. Blocks.
-    /// Errors: no switch at the address, one on the system's clock, a broken connection, a change
-    /// that the switch does not make.
+    /// Plays it at a running switch. Blocks.
+    /// Errors: no switch at the address, and those of [`Scenario::play`].
     pub fn run(
         &self,
         options: &ScenarioOptions,
         tell: &mut dyn FnMut(&StepOutcome),
     ) -> Result<(), FeedError> {
-        let mut stage = Stage::set_up(&self.script, options)?;
+        self.play(&mut SwitchApi::open(options)?, tell)
+    }
+
+    /// Carries the steps out, each after the answer to the one before, up to the first that went
+    /// otherwise than expected; `tell` hears of each.
+    /// Errors: a switch on the system's clock, a broken connection, a change that the switch does not
+    /// make, a step that went otherwise than expected.
+    pub fn play(
+        &self,
+        switch: &mut dyn PlayedSwitch,
+        tell: &mut dyn FnMut(&StepOutcome),
+    ) -> Result<(), FeedError> {
+        let mut stage = Stage::set_up(&self.script, switch)?;
         let carried_out = self.carry_out(&mut stage, tell);
         carried_out.and(stage.clear_away())
     }

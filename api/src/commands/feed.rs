@@ -257,19 +257,14 @@ async fn shrink(
 /// Tells the story of a difference, and writes its scenario.
 /// Errors: a file that cannot be written.
 fn tell(story: Option<Story>, path: &Path) -> Result<(), Failure> {
-    let Some(Story { scenario, steps, untold }) = story else {
+    let Some(story) = story else {
         println!(
             "no story: no difference is of one purchase; balances tell of cards, --http of each"
         );
         return Ok(());
     };
-    for (number, step) in (1..).zip(steps) {
-        println!("  {number:>3}  {step}");
-    }
-    for note in untold {
-        println!("not told: {note}");
-    }
-    if let Some(scenario) = scenario {
+    print!("{story}");
+    if let Some(scenario) = story.scenario {
         fs::write(path, scenario)
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
         println!("scenario: {}", path.display());

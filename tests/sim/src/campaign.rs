@@ -1,6 +1,5 @@
 //! Many worlds, one seed after the other, on all cores; and the story of the first that fails.
 
-use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,11 +79,13 @@ impl Campaign {
         report.into_inner()
     }
 
-    /// Tells how the world of a seed fails, in as few happenings as fail in the same file. `None` if it
+    /// Finds out how the world of a seed fails, in as few happenings as fail in the same file. `None` if it
     /// does not.
-    pub fn explain(&self, seed: u64) -> Option<String> {
+    pub fn explain(&self, seed: u64) -> Option<Explanation> {
         if let Some(Failure { place, message }) = failure_of(|| letters::run(seed)) {
-            return Some(format!("{message}\nat {place}, in the world of letters"));
+            let place = format!("{place}, in the world of letters");
+            let failure = Failure { place, message };
+            return Some(Explanation { failure, happenings: Vec::new(), all: 0 });
         }
         let ground = Ground::new();
         let mut told = Vec::new();
@@ -95,13 +96,33 @@ impl Campaign {
         };
         let all = told.len();
         // A panic of the part that draws has nothing to shrink.
-        let few = if fails(&told) { shrink(told, fails) } else { told };
-        let Failure { place, message } = &failure;
-        let mut text = format!("{message}\nat {place}\n{} of {all} happenings:\n", few.len());
-        for happening in &few {
-            writeln!(text, "- {happening}").unwrap();
-        }
-        Some(text)
+        let happenings = if fails(&told) { shrink(told, fails) } else { told };
+        Some(Explanation { failure, happenings, all })
+    }
+
+    /// The happenings of a seed's world, which does not fail.
+    pub fn happenings_of(&self, seed: u64) -> Vec<Happening> {
+        let (ground, mut told) = (Ground::new(), Vec::new());
+        run(seed, self.commands, &ground.place, &mut told);
+        told
+    }
+}
+
+/// How a world fails.
+#[derive(Debug)]
+pub struct Explanation {
+    pub failure: Failure,
+    /// The happenings that it takes.
+    pub happenings: Vec<Happening>,
+    /// The number of all that there were.
+    all: usize,
+}
+
+impl std::fmt::Display for Explanation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { failure: Failure { place, message }, happenings, all } = self;
+        write!(f, "{message}\nat {place}\n{} of {all} happenings:", happenings.len())?;
+        happenings.iter().try_for_each(|happening| write!(f, "\n- {happening}"))
     }
 }
 

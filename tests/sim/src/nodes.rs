@@ -195,7 +195,10 @@ impl Follower {
 
     fn go_down(&mut self, crash: Crash) {
         self.machine.disks = self.machine.disks.after(crash);
-        self.running = None;
+        if let Some((standby, following)) = self.running.take() {
+            drop(standby);
+            following.projector.abandon();
+        }
     }
 }
 

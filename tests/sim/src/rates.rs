@@ -95,8 +95,10 @@ impl Rates {
     }
 
     /// Draws the rare happening in place of a sending, if there is one.
+    /// A short world of many commands at a time has few sendings, and still sends.
     pub(crate) fn next_rare(&self, rng: &mut Rng) -> Option<RareEvent> {
-        pick(&self.rare, rng.below(100 * self.sends))
+        let rare: u64 = self.rare.iter().map(|(_, weight)| weight).sum();
+        pick(&self.rare, rng.below((100 * self.sends).max(rare + 100)))
     }
 }
 

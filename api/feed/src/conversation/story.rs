@@ -7,8 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use toml::Spanned;
-
 use super::live_purchase::{LivePurchase, Verdict};
 use super::opening::event_of;
 use super::{Conversation, Departure, Part, RRN_LIMIT, RRNS_A_PURCHASE};
@@ -19,7 +17,7 @@ use crate::message::LaterKind;
 use crate::portfolio::Card;
 use crate::scenario::{
     Credential, ExpectedAnswer, Money, Naming, Presentment, ScenarioFile, SetupFile, Span,
-    StepFile, Terms, write_scenario,
+    StepFile, Story, Terms,
 };
 use crate::traffic::{CredentialChoice, Opening, Plan, Reference};
 
@@ -33,17 +31,6 @@ const REFUND: &str = "refund";
 
 /// The categories of counters and machines that give cash, which every card is declined at.
 const CASH_CATEGORIES: [u16; 2] = [6010, 6011];
-
-/// The story of a purchase whose books differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Story {
-    /// A scenario file; none where not even the purchase can be told.
-    pub scenario: Option<String>,
-    /// Its steps in words.
-    pub steps: Vec<String>,
-    /// The happenings that the file leaves out, each with the reason.
-    pub untold: Vec<String>,
-}
 
 impl Conversation<'_> {
     /// The story of a difference that a scenario tells best: whole before cut short, then the shortest.
@@ -130,7 +117,7 @@ impl<'a> Teller<'a> {
     }
 
     fn without_steps(self) -> Story {
-        Story { scenario: None, steps: Vec::new(), untold: self.untold }
+        Story::without_file(self.untold)
     }
 
     /// Takes note of a mishap that a calm wire has not.
@@ -389,28 +376,14 @@ impl<'a> Teller<'a> {
     }
 
     fn finish(self, difference: &Difference) -> Story {
-        let Self { mut terms, steps, mut untold, asked_minor, .. } = self;
+        let Self { mut terms, steps, untold, asked_minor, .. } = self;
         // Room for all of it, in whole hundreds.
         let room_minor = (asked_minor / 10_000 + 1) * 10_000;
         terms.amount.get_or_insert(Money::of_account(signed(room_minor)));
         let Difference { expected, found, .. } = difference;
-        let file = ScenarioFile {
-            about: format!("Books on a hostile wire: expected {expected}, found {found}"),
-            setup: SetupFile { cards: [(CARD.to_owned(), terms)].into(), ..SetupFile::default() },
-            step: steps.into_iter().map(|step| Spanned::new(0..0, step)).collect(),
-        };
-        untold.dedup();
-        match write_scenario(&file) {
-            Ok((text, steps)) => {
-                let notes: String =
-                    untold.iter().map(|note| format!("# Not told: {note}.\n")).collect();
-                Story { scenario: Some(notes + &text), steps, untold }
-            }
-            Err(why) => {
-                untold.push(why);
-                Story { scenario: None, steps: Vec::new(), untold }
-            }
-        }
+        let about = format!("Books on a hostile wire: expected {expected}, found {found}");
+        let setup = SetupFile { cards: [(CARD.to_owned(), terms)].into(), ..SetupFile::default() };
+        Story::write(&ScenarioFile::new(about, setup, steps), untold)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The act of a step: its verb, the options beside it, and its kind.
 
+#![expect(missing_docs, reason = "names are verbs of a file, which its page explains")]
+
 use super::file::Span;
 use super::money::Money;
 
 /// The act of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Act {
+pub enum Act {
     Authorize(Money),
     Purchase(Money),
     Cash(Money),
@@ -80,7 +82,8 @@ impl Act {
     }
 
     /// The amount of its message.
-    pub(super) const fn amount(self) -> Option<Money> {
+    #[must_use]
+    pub const fn amount(self) -> Option<Money> {
         match self {
             Self::Authorize(amount)
             | Self::Purchase(amount)
@@ -95,7 +98,8 @@ impl Act {
     }
 
     /// Whether it makes a transaction: an act that names an earlier one does not, refunds apart.
-    pub(super) const fn opens(self, names_earlier: bool) -> bool {
+    #[must_use]
+    pub const fn opens(self, names_earlier: bool) -> bool {
         match self {
             Self::Authorize(_)
             | Self::Purchase(_)
@@ -113,11 +117,17 @@ impl Act {
     }
 
     /// Whether the cardholder is there, with the credentials of the card.
-    pub(super) const fn is_card_use(self) -> bool {
+    #[must_use]
+    pub const fn is_card_use(self) -> bool {
         matches!(
             self,
             Self::Authorize(_) | Self::Purchase(_) | Self::Cash(_) | Self::Verify | Self::Inquire
         )
+    }
+
+    /// Whether a card is different after it, or at least was used.
+    pub(super) const fn is_of_card(self) -> bool {
+        !self.is_of_bank() && !matches!(self, Self::Advance(_) | Self::Look)
     }
 
     /// Whether it is about the company's bank and not about a card.

@@ -3,6 +3,8 @@
 //! Every key is listed here once. Any other key is refused by name and line; the combinations of
 //! keys are checked by `script`. The format is documented in `tests/scenarios/README.md`.
 
+#![expect(missing_docs, reason = "names are the keys of a file, which its page explains")]
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -11,125 +13,126 @@ use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use super::money::Money;
+use super::step_request::StepAnswer;
 
 /// The whole file.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ScenarioFile {
-    pub(crate) about: String,
+pub struct ScenarioFile {
+    pub about: String,
     #[serde(default)]
-    pub(crate) setup: SetupFile,
+    pub setup: SetupFile,
     #[serde(default)]
-    pub(crate) step: Vec<Spanned<StepFile>>,
+    pub step: Vec<Spanned<StepFile>>,
 }
 
 /// The state before the first step.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SetupFile {
+pub struct SetupFile {
     /// The instant when it begins, in UTC.
-    pub(crate) start: Option<TimeOfDay>,
+    pub start: Option<TimeOfDay>,
     /// The cards by name, each with the terms of its allowance.
     #[serde(default)]
-    pub(crate) cards: BTreeMap<String, Terms>,
+    pub cards: BTreeMap<String, Terms>,
     /// The state of the account, where that matters.
-    pub(crate) account: Option<AccountSetup>,
+    pub account: Option<AccountSetup>,
 }
 
 /// The first state of the account.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AccountSetup {
+pub struct AccountSetup {
     /// Brought about by a transfer.
-    pub(crate) available: Money,
+    pub available: Money,
     /// The credit limit that the company must have: it cannot be changed while the switch runs.
-    pub(crate) credit_limit: Money,
+    pub credit_limit: Money,
 }
 
 /// The terms of an allowance, for a new card or a change; a term without a value stays or is off.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Terms {
-    pub(crate) amount: Option<Money>,
-    pub(crate) interval: Option<String>,
-    pub(crate) daily_limit: Option<Money>,
-    pub(crate) transaction_limit: Option<Money>,
-    pub(crate) single_use: Option<bool>,
-    pub(crate) scope: Option<Vec<u16>>,
+pub struct Terms {
+    pub amount: Option<Money>,
+    pub interval: Option<String>,
+    pub daily_limit: Option<Money>,
+    pub transaction_limit: Option<Money>,
+    pub single_use: Option<bool>,
+    pub scope: Option<Vec<u16>>,
     /// The delay from the moment of setup or change.
-    pub(crate) starts_in: Option<Span>,
-    pub(crate) ends_in: Option<Span>,
+    pub starts_in: Option<Span>,
+    pub ends_in: Option<Span>,
 }
 
 /// A step: one verb, its details, its expectations.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct StepFile {
+pub struct StepFile {
     // Verbs with an amount.
-    pub(crate) authorize: Option<Money>,
-    pub(crate) purchase: Option<Money>,
-    pub(crate) cash: Option<Money>,
-    pub(crate) advise: Option<Money>,
-    pub(crate) increment: Option<Money>,
-    pub(crate) present: Option<Money>,
-    pub(crate) refund: Option<Money>,
-    pub(crate) transfer: Option<Money>,
+    pub authorize: Option<Money>,
+    pub purchase: Option<Money>,
+    pub cash: Option<Money>,
+    pub advise: Option<Money>,
+    pub increment: Option<Money>,
+    pub present: Option<Money>,
+    pub refund: Option<Money>,
+    pub transfer: Option<Money>,
     // Verbs with the name of a card.
-    pub(crate) verify: Option<String>,
-    pub(crate) inquire: Option<String>,
-    pub(crate) suspend: Option<String>,
-    pub(crate) activate: Option<String>,
-    pub(crate) terminate: Option<String>,
-    pub(crate) change: Option<String>,
+    pub verify: Option<String>,
+    pub inquire: Option<String>,
+    pub suspend: Option<String>,
+    pub activate: Option<String>,
+    pub terminate: Option<String>,
+    pub change: Option<String>,
     // Verbs with the name of a transaction.
-    pub(crate) reverse: Option<String>,
-    pub(crate) settle: Option<String>,
+    pub reverse: Option<String>,
+    pub settle: Option<String>,
     #[serde(rename = "return")]
-    pub(crate) take_back: Option<String>,
-    pub(crate) look: Option<String>,
+    pub take_back: Option<String>,
+    pub look: Option<String>,
     // The verb with the name of a message.
-    pub(crate) again: Option<String>,
+    pub again: Option<String>,
     // The verb with a span of time.
-    pub(crate) advance: Option<Span>,
+    pub advance: Option<Span>,
 
     // Options.
     #[serde(rename = "as")]
-    pub(crate) name: Option<String>,
-    pub(crate) of: Option<String>,
-    pub(crate) card: Option<String>,
-    pub(crate) mcc: Option<u16>,
-    pub(crate) billing: Option<Money>,
-    pub(crate) number: Option<Presentment>,
-    pub(crate) keep: Option<Money>,
-    pub(crate) by: Option<Naming>,
-    pub(crate) partial: Option<bool>,
-    pub(crate) advice: Option<bool>,
-    pub(crate) declined: Option<bool>,
-    pub(crate) settled: Option<bool>,
-    pub(crate) repeat: Option<bool>,
-    pub(crate) wrong: Option<Vec<Credential>>,
-    pub(crate) to: Option<Terms>,
+    pub name: Option<String>,
+    pub of: Option<String>,
+    pub card: Option<String>,
+    pub mcc: Option<u16>,
+    pub billing: Option<Money>,
+    pub number: Option<Presentment>,
+    pub keep: Option<Money>,
+    pub by: Option<Naming>,
+    pub partial: Option<bool>,
+    pub advice: Option<bool>,
+    pub declined: Option<bool>,
+    pub settled: Option<bool>,
+    pub repeat: Option<bool>,
+    pub wrong: Option<Vec<Credential>>,
+    pub to: Option<Terms>,
 
     // Expectations.
-    pub(crate) expect: Option<ExpectedAnswer>,
-    pub(crate) approved: Option<Money>,
-    pub(crate) balance: Option<Money>,
-    pub(crate) daily_balance: Option<Money>,
-    pub(crate) card_state: Option<String>,
-    pub(crate) ledger: Option<Money>,
-    pub(crate) available: Option<Money>,
-    pub(crate) available_credit: Option<Money>,
-    pub(crate) pending_credits: Option<Money>,
-    pub(crate) state: Option<String>,
-    pub(crate) amount: Option<Money>,
-    pub(crate) held: Option<Money>,
-    pub(crate) posted: Option<Money>,
+    pub expect: Option<ExpectedAnswer>,
+    pub approved: Option<Money>,
+    pub balance: Option<Money>,
+    pub daily_balance: Option<Money>,
+    pub card_state: Option<String>,
+    pub ledger: Option<Money>,
+    pub available: Option<Money>,
+    pub available_credit: Option<Money>,
+    pub pending_credits: Option<Money>,
+    pub state: Option<String>,
+    pub amount: Option<Money>,
+    pub held: Option<Money>,
+    pub posted: Option<Money>,
 }
 
 /// The way in which a message names the transaction that it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Naming {
+pub enum Naming {
     /// Source: ISO DE38.
     AuthorizationId,
     /// Source: ISO DE90.
@@ -141,7 +144,7 @@ pub(crate) enum Naming {
 /// A credential that a message may get wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Credential {
+pub enum Credential {
     Expiry,
     Pin,
     Cvv,
@@ -149,36 +152,44 @@ pub(crate) enum Credential {
 
 /// A span of time, `8d`. Units: seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) u64);
+pub struct Span(pub u64);
 
 /// A time of day, `17:00`. Units: seconds since midnight, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TimeOfDay(pub(crate) u32);
+pub struct TimeOfDay(pub u32);
 
 /// The number of a presentment among several, `1/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Presentment {
-    pub(crate) number: u8,
-    pub(crate) count: u8,
+pub struct Presentment {
+    pub number: u8,
+    pub count: u8,
 }
 
 /// The answer that is expected: a response code, a reason, or both, as `1000 reversed_before`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExpectedAnswer {
-    pub(crate) code: Option<u16>,
-    pub(crate) reason: Option<String>,
+pub struct ExpectedAnswer {
+    pub code: Option<u16>,
+    pub reason: Option<String>,
 }
 
 impl ExpectedAnswer {
     /// The default expectation: success.
-    pub(crate) const APPROVED: Self = Self { code: Some(0), reason: None };
+    pub const APPROVED: Self = Self { code: Some(0), reason: None };
 
-    pub(crate) const fn of_code(code: u16) -> Self {
+    pub const fn of_code(code: u16) -> Self {
         Self { code: Some(code), reason: None }
     }
 
-    pub(crate) fn of_reason(reason: &str) -> Self {
+    pub fn of_reason(reason: &str) -> Self {
         Self { code: None, reason: Some(reason.to_owned()) }
+    }
+
+    /// The expectation of an answer: the reason where there is one, as both doors name it.
+    pub(super) fn of(answered: &StepAnswer) -> Self {
+        match &answered.reason {
+            Some(reason) if answered.code != 0 => Self::of_reason(reason),
+            _ => Self::of_code(answered.code),
+        }
     }
 
     fn parse(text: &str) -> Option<Self> {

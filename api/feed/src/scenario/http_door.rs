@@ -20,7 +20,7 @@ pub(super) fn ask(
 ) -> Result<StepAnswer, FeedError> {
     let Identity { rrn, stan, .. } = asked.identity;
     let key = format!("{rrn:012}-{stan}");
-    let answer = api.ask((place(asked.act), &key), &body(asked))?;
+    let answer = api.send((place(asked.act), &key), &body(asked))?;
     Ok(answered(&answer))
 }
 

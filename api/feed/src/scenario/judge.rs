@@ -7,7 +7,7 @@ use super::file::ExpectedAnswer;
 use super::money::Money;
 use super::script::{AccountExpectations, CardExpectations, TransactionExpectations};
 use super::step_request::StepAnswer;
-use super::switch_api::{AccountView, CardView, ScenarioTransaction};
+use super::switch::{AccountView, CardView, ScenarioTransaction};
 
 /// The text for an absent value.
 const NOTHING: &str = "none";

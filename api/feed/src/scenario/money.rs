@@ -17,16 +17,29 @@ const MINOR_MAX: i64 = 999_999_999_999;
 
 /// An amount in a currency; below zero only where it is expected, never where it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Money {
+pub struct Money {
     /// Units: minor units of `currency`.
-    pub(crate) minor: i64,
-    pub(crate) currency: Currency,
+    pub minor: i64,
+    /// Its currency.
+    pub currency: Currency,
 }
 
 impl Money {
     /// An amount of the account's currency. Units: minor units.
-    pub(crate) const fn of_account(minor: i64) -> Self {
+    pub const fn of_account(minor: i64) -> Self {
         Self { minor, currency: ACCOUNT_CURRENCY }
+    }
+
+    /// An amount of a currency by its number; none of an unknown one. Units: minor units. Source: ISO 4217.
+    #[must_use]
+    pub fn of_currency(minor: i64, numeric: u16) -> Option<Self> {
+        Some(Self { minor, currency: Currency::from_numeric(numeric)? })
+    }
+
+    /// The number of its currency. Source: ISO 4217.
+    #[must_use]
+    pub fn numeric(self) -> u16 {
+        self.currency.numeric()
     }
 
     /// Reads `12.34` or `80.00 EUR`; none of anything else, of more decimals than there are, and

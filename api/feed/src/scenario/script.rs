@@ -55,19 +55,20 @@ pub(super) struct RepeatedStep {
 
 /// The details of a message beside its amount.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Details {
-    pub(super) mcc: Option<u16>,
-    pub(super) billing: Option<Money>,
-    pub(super) number: Option<Presentment>,
-    pub(super) keep: Option<Money>,
-    pub(super) by: Option<Naming>,
-    pub(super) partial: bool,
-    pub(super) advice: bool,
-    pub(super) declined: bool,
-    pub(super) settled: bool,
-    pub(super) repeat: bool,
-    pub(super) wrong: Vec<Credential>,
-    pub(super) terms: Terms,
+#[expect(missing_docs, reason = "names are the keys of a file, which its page explains")]
+pub struct Details {
+    pub mcc: Option<u16>,
+    pub billing: Option<Money>,
+    pub number: Option<Presentment>,
+    pub keep: Option<Money>,
+    pub by: Option<Naming>,
+    pub partial: bool,
+    pub advice: bool,
+    pub declined: bool,
+    pub settled: bool,
+    pub repeat: bool,
+    pub wrong: Vec<Credential>,
+    pub terms: Terms,
 }
 
 /// The expectations after a step.
@@ -471,22 +472,20 @@ fn check_original(step: &Step, name: &str, original: Act) -> Result<(), String> 
 
 /// Gives steps that name no card the one of the transaction they name.
 fn take_cards_over(steps: &mut [Step]) {
-    let mut cards = BTreeMap::new();
+    let mut cards: BTreeMap<String, String> = BTreeMap::new();
+    let of_named = |step: &Step, cards: &BTreeMap<String, String>| {
+        let named = step.of.as_ref().and_then(|name| cards.get(name));
+        named.filter(|_| step.card.is_empty()).unwrap_or(&step.card).clone()
+    };
+    // In the order of the file, as a refund may be of a purchase.
     for step in &*steps {
         if let Some(name) = &step.opens {
-            cards.insert(name.clone(), step.card.clone());
+            cards.insert(name.clone(), of_named(step, &cards));
         }
     }
-    // In the order of the file, as a refund may be of a purchase and be reversed itself.
+    // A reversal may stand before the refund that it is of.
     for step in steps {
-        if step.card.is_empty()
-            && let Some(card) = step.of.as_ref().and_then(|name| cards.get(name))
-        {
-            step.card.clone_from(card);
-        }
-        if let Some(name) = &step.opens {
-            cards.insert(name.clone(), step.card.clone());
-        }
+        step.card = of_named(step, &cards);
     }
 }
 

@@ -6,16 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use super::StepOutcome;
 use super::act::Act;
-use super::file::AccountSetup;
-use super::http_door;
-use super::iso_door::IsoDoor;
+use super::file::{AccountSetup, ExpectedAnswer, StepFile};
 use super::judge::Judge;
 use super::money::Money;
 use super::script::{AccountExpectations, CardExpectations, Script, Step, TransactionExpectations};
 use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
-use super::switch_api::{AccountView, ScenarioTransaction, SwitchApi};
-use super::{Door, ScenarioOptions, StepOutcome};
+use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 use crate::FeedError;
 use crate::message::Identity;
 use crate::portfolio::Card;
@@ -34,12 +32,13 @@ const BEYOND_US: i64 = 1_000;
 const RRNS_A_RUN: u64 = 10_000;
 const RUNS: u64 = 100_000_000;
 
+/// The state of a card that may be used.
+const ACTIVE: &str = "active";
+
 /// The state of a scenario that is carried out.
 pub(super) struct Stage<'a> {
     script: &'a Script,
-    api: SwitchApi<'a>,
-    /// None where the messages go over HTTP.
-    iso_door: Option<IsoDoor>,
+    switch: &'a mut dyn PlayedSwitch,
     cards: BTreeMap<String, Card>,
     account_id: String,
     /// The zero of the account's balances: its balances before the first step, or zero where the
@@ -60,10 +59,10 @@ pub(super) struct Stage<'a> {
 /// the amount that was taken out of it.
 /// Errors: a company with another line of credit, a transfer that is not made.
 fn set_up_account(
-    api: &mut SwitchApi<'_>,
+    switch: &mut dyn PlayedSwitch,
     wanted: Option<AccountSetup>,
 ) -> Result<(String, AccountView, Option<Money>), FeedError> {
-    let (id, found) = api.account()?;
+    let (id, found) = switch.account()?;
     let Some(AccountSetup { available, credit_limit }) = wanted else {
         return Ok((id, found, None));
     };
@@ -77,7 +76,7 @@ fn set_up_account(
     }
     let missing = Money::of_account(available.minor - found.available.minor);
     if missing.minor != 0 {
-        api.demand_transfer(&id, missing)?;
+        demand_transfer(switch, &id, missing)?;
     }
     let zero = Money::of_account(0);
     let first = AccountView {
@@ -88,6 +87,19 @@ fn set_up_account(
     };
     let taken_out = (missing.minor < 0).then(|| Money::of_account(-missing.minor));
     Ok((id, first, taken_out))
+}
+
+/// Moves money by a transfer that has to be posted.
+/// Errors: it is not.
+fn demand_transfer(
+    switch: &mut dyn PlayedSwitch,
+    account_id: &str,
+    amount: Money,
+) -> Result<(), FeedError> {
+    match switch.transfer((account_id, amount), true)? {
+        StepAnswer { code: 0, .. } => Ok(()),
+        other => Err(FeedError::Http { message: format!("a transfer of {amount}: {other}") }),
+    }
 }
 
 /// A message as it was sent, for the step that sends it again.
@@ -106,30 +118,24 @@ struct StepTransaction {
 
 impl<'a> Stage<'a> {
     /// Sets the clock, makes the cards, looks at the account.
-    /// Errors: no switch at the addresses, one on the system's clock, terms that it refuses.
+    /// Errors: a switch on the system's clock, terms that it refuses.
     pub(super) fn set_up(
         script: &'a Script,
-        options: &'a ScenarioOptions,
+        switch: &'a mut dyn PlayedSwitch,
     ) -> Result<Self, FeedError> {
-        let mut api = SwitchApi::open(options)?;
-        let earliest_us = api.clock_us()? + APART_US;
+        let earliest_us = switch.clock_us()? + APART_US;
         let midnight_us = earliest_us + DAY_US - earliest_us.rem_euclid(DAY_US);
-        let now_us = api.set_clock(midnight_us + i64::from(script.start.0) * 1_000_000)?;
+        let now_us = switch.set_clock(midnight_us + i64::from(script.start.0) * 1_000_000)?;
         let mut cards = BTreeMap::new();
         for (name, terms) in &script.cards {
-            cards.insert(name.clone(), api.make_card((name, terms), now_us)?);
+            cards.insert(name.clone(), switch.make_card((name, terms), now_us)?);
         }
-        let (account_id, first, taken_out) = set_up_account(&mut api, script.account)?;
-        let iso_door = match options.door {
-            Door::Iso8583 => Some(IsoDoor::open(options)?),
-            Door::Http => None,
-        };
+        let (account_id, first, taken_out) = set_up_account(switch, script.account)?;
         // Runs are a month apart, so the second alone tells them apart.
         let run = u64::try_from(now_us / 1_000_000).unwrap_or(0) % RUNS;
         Ok(Self {
             script,
-            api,
-            iso_door,
+            switch,
             cards,
             account_id,
             first,
@@ -145,7 +151,7 @@ impl<'a> Stage<'a> {
     /// Errors: a broken connection.
     pub(super) fn clear_away(&mut self) -> Result<(), FeedError> {
         match self.taken_out.take() {
-            Some(amount) => self.api.demand_transfer(&self.account_id, amount),
+            Some(amount) => demand_transfer(self.switch, &self.account_id, amount),
             None => Ok(()),
         }
     }
@@ -155,13 +161,6 @@ impl<'a> Stage<'a> {
     pub(super) fn carry_out(&mut self, place: usize) -> Result<StepOutcome, FeedError> {
         let step = &self.script.steps[place];
         let answered = self.act(place, step)?;
-        let sent_us = u64::try_from(self.now_us).unwrap_or(0);
-        if let Some(name) = &step.opens
-            && let Some(answered) = &answered
-        {
-            let known = answered.known.clone();
-            self.opened.insert(name.clone(), StepTransaction { sent_us, known });
-        }
         let mismatches = self.judge(step, answered.as_ref())?;
         Ok(StepOutcome {
             line: step.line,
@@ -171,11 +170,27 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Does what the step says; the answer where there is one.
+    /// Does what the step says and keeps the names of what it opens; the answer where there is one.
     fn act(&mut self, place: usize, step: &Step) -> Result<Option<StepAnswer>, FeedError> {
+        let answered = self.act_on_switch(place, step)?;
+        let sent_us = u64::try_from(self.now_us).unwrap_or(0);
+        if let Some(name) = &step.opens
+            && let Some(answered) = &answered
+        {
+            let known = answered.known.clone();
+            self.opened.insert(name.clone(), StepTransaction { sent_us, known });
+        }
+        Ok(answered)
+    }
+
+    fn act_on_switch(
+        &mut self,
+        place: usize,
+        step: &Step,
+    ) -> Result<Option<StepAnswer>, FeedError> {
         match step.act {
             Act::Advance(span) => {
-                self.now_us = self.api.set_clock(span.after_us(self.now_us) + BEYOND_US)?;
+                self.now_us = self.switch.set_clock(span.after_us(self.now_us) + BEYOND_US)?;
                 Ok(None)
             }
             Act::Suspend | Act::Activate | Act::Terminate | Act::Change => {
@@ -190,10 +205,10 @@ impl<'a> Stage<'a> {
     fn change(&mut self, step: &Step) -> Result<(), FeedError> {
         let card = &self.cards[&step.card];
         match step.act {
-            Act::Suspend => self.api.set_card_state(card, "suspended"),
-            Act::Activate => self.api.set_card_state(card, "active"),
-            Act::Terminate => self.api.terminate_card(card),
-            _ => self.api.change_allowance(card, &step.details.terms, self.now_us),
+            Act::Suspend => self.switch.set_card_state(card, "suspended"),
+            Act::Activate => self.switch.set_card_state(card, "active"),
+            Act::Terminate => self.switch.terminate_card(card),
+            _ => self.switch.change_allowance(card, &step.details.terms, self.now_us),
         }
     }
 
@@ -201,14 +216,13 @@ impl<'a> Stage<'a> {
         let transfer = step.of.as_deref().and_then(|name| self.opened.get(name));
         let id = transfer.and_then(|opened| opened.known.transaction_id.as_deref());
         let id = id.unwrap_or_default();
-        let answer = match step.act {
+        match step.act {
             Act::Transfer(amount) => {
-                self.api.transfer((&self.account_id, amount), step.details.settled)
+                self.switch.transfer((&self.account_id, amount), step.details.settled)
             }
-            Act::Settle => self.api.conclude(id, "settle"),
-            _ => self.api.conclude(id, "return"),
-        };
-        answer.map(|answer| http_door::answered(&answer))
+            Act::Settle => self.switch.conclude(id, "settle"),
+            _ => self.switch.conclude(id, "return"),
+        }
     }
 
     /// Sends the message of a step, or an earlier one once more as it was then.
@@ -228,10 +242,7 @@ impl<'a> Stage<'a> {
             identity,
             original,
         };
-        let answered = match &mut self.iso_door {
-            Some(door) => door.ask(&asked)?,
-            None => Some(http_door::ask(&mut self.api, &asked)?),
-        };
+        let answered = self.switch.ask(&asked)?;
         if first.is_none() {
             let sent =
                 PastMessage { identity, original: asked.original, answered: answered.clone() };
@@ -284,10 +295,10 @@ impl<'a> Stage<'a> {
             judge.told_balance(expected.card.balance, told);
         }
         if expected.card != CardExpectations::default() {
-            judge.card(&expected.card, &self.api.card(&self.cards[&step.card])?);
+            judge.card(&expected.card, &self.switch.card(&self.cards[&step.card])?);
         }
         if expected.account != AccountExpectations::default() {
-            let (_, now) = self.api.account()?;
+            let (_, now) = self.switch.account()?;
             judge.account(&expected.account, &self.first, &now);
         }
         if expected.transaction != TransactionExpectations::default() {
@@ -295,6 +306,38 @@ impl<'a> Stage<'a> {
             judge.transaction(&expected.transaction, found.as_ref());
         }
         Ok(judge.mismatches)
+    }
+
+    /// Carries out the step in this place, and makes what is found its expectations. The last step tells of the account,
+    /// too.
+    /// Errors: a broken connection, a change that the switch does not make.
+    pub(super) fn learn(&mut self, place: usize, file: &mut StepFile) -> Result<(), FeedError> {
+        let step = &self.script.steps[place];
+        let answered = self.act(place, step)?;
+        if let Some(answered) = answered.filter(|_| step.act != Act::Again) {
+            // The answer to an inquiry over HTTP has no reason.
+            let expected = match step.act {
+                Act::Inquire => ExpectedAnswer::of_code(answered.code),
+                _ => ExpectedAnswer::of(&answered),
+            };
+            file.expect = (expected != ExpectedAnswer::APPROVED).then_some(expected);
+            let is_partial = step.details.partial && answered.approved != step.act.amount();
+            file.approved = answered.approved.filter(|_| is_partial);
+        }
+        if let Some(card) = self.cards.get(&step.card).filter(|_| step.act.is_of_card()) {
+            let CardView { balance, daily_balance, state } = self.switch.card(card)?;
+            (file.balance, file.daily_balance) = (Some(balance), daily_balance);
+            file.card_state = (state != ACTIVE).then_some(state);
+        }
+        if let Some(found) = self.transaction(step)? {
+            (file.state, file.held, file.posted) = (Some(found.state), found.held, found.posted);
+        }
+        if place + 1 == self.script.steps.len() {
+            let (_, AccountView { ledger, available, .. }) = self.switch.account()?;
+            file.ledger = Some(Money::of_account(ledger.minor - self.first.ledger.minor));
+            file.available = Some(Money::of_account(available.minor - self.first.available.minor));
+        }
+        Ok(())
     }
 
     /// The transaction that a step is about, as it stands.
@@ -305,11 +348,11 @@ impl<'a> Stage<'a> {
         let opener = &self.script.steps[place];
         if !opener.act.is_of_bank() {
             let identity = self.identity(place);
-            return self.api.card_transaction(&self.cards[&opener.card], identity);
+            return self.switch.card_transaction(&self.cards[&opener.card], identity);
         }
         let opened = step.subject().and_then(|name| self.opened.get(name));
         match opened.and_then(|opened| opened.known.transaction_id.as_deref()) {
-            Some(id) => self.api.transaction(id).map(Some),
+            Some(id) => self.switch.transaction(id).map(Some),
             None => Ok(None),
         }
     }

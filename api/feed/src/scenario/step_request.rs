@@ -10,47 +10,56 @@ use crate::message::Identity;
 use crate::portfolio::Card;
 
 /// The request of a step.
-pub(super) struct StepRequest<'a> {
-    pub(super) act: Act,
-    pub(super) details: &'a Details,
+pub struct StepRequest<'a> {
+    /// The act.
+    pub act: Act,
+    /// The details beside its amount.
+    pub details: &'a Details,
     /// Whether the message says that it was sent before.
-    pub(super) is_repeat: bool,
-    pub(super) card: &'a Card,
+    pub is_repeat: bool,
+    /// The card.
+    pub card: &'a Card,
     /// Its slot in the catalogue.
-    pub(super) merchant: u16,
-    pub(super) identity: Identity,
+    pub merchant: u16,
+    /// The message's own identity.
+    pub identity: Identity,
     /// The transaction that it is about.
-    pub(super) original: Option<Original>,
+    pub original: Option<Original>,
 }
 
 /// An earlier transaction, or one that is still to come.
 #[derive(Debug, Clone)]
-pub(super) struct Original {
+pub struct Original {
     /// The act that opens it.
-    pub(super) act: Act,
-    pub(super) identity: Identity,
+    pub act: Act,
+    /// The identity of the message that opens it.
+    pub identity: Identity,
     /// Its ids, once it has come.
-    pub(super) known: Option<TransactionIds>,
+    pub known: Option<TransactionIds>,
 }
 
 /// The ids of a transaction, as the answer told them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TransactionIds {
-    pub(super) authorization_id: Option<[u8; 6]>,
+pub struct TransactionIds {
+    /// Source: ISO DE38.
+    pub authorization_id: Option<[u8; 6]>,
     /// The id under `/v1`; over HTTP alone.
-    pub(super) transaction_id: Option<String>,
+    pub transaction_id: Option<String>,
 }
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StepAnswer {
-    pub(super) code: u16,
-    pub(super) reason: Option<String>,
+pub struct StepAnswer {
+    /// The exact response code, or the status of an error.
+    pub code: u16,
+    /// The exact cause, or the error.
+    pub reason: Option<String>,
     /// The approved amount, in the currency of the message.
-    pub(super) approved: Option<Money>,
+    pub approved: Option<Money>,
     /// The allowance's balance.
-    pub(super) balance: Option<Money>,
-    pub(super) known: TransactionIds,
+    pub balance: Option<Money>,
+    /// The ids of its transaction.
+    pub known: TransactionIds,
 }
 
 /// The form in the table of steps.

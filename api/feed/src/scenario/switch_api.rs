@@ -1,5 +1,5 @@
-//! The calls of a scenario beside its messages: cards made and changed under `/v1`, the clock
-//! turned, and cards, account and transactions read. One HTTP connection, one request at a time.
+//! A running switch. Its messages go through either door; cards are made and changed under `/v1`, the clock is
+//! turned, and cards, account and transactions are read over HTTP. One connection, one request at a time.
 
 use std::str::FromStr;
 
@@ -13,9 +13,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-use super::ScenarioOptions;
 use super::file::{Span, Terms};
+use super::http_door;
+use super::iso_door::IsoDoor;
 use super::money::Money;
+use super::step_request::{StepAnswer, StepRequest};
+use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
+use super::{Door, ScenarioOptions};
 use crate::FeedError;
 use crate::message::Identity;
 use crate::portfolio::Card;
@@ -39,32 +43,6 @@ pub(super) struct HttpAnswer {
     pub(super) body: Value,
 }
 
-/// An account's balances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AccountView {
-    pub(super) ledger: Money,
-    pub(super) available: Money,
-    pub(super) available_credit: Money,
-    pub(super) pending_credits: Money,
-}
-
-/// A card and its allowance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CardView {
-    pub(super) balance: Money,
-    pub(super) daily_balance: Option<Money>,
-    pub(super) state: String,
-}
-
-/// A transaction; the held and the posted amount are known of card transactions alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ScenarioTransaction {
-    pub(super) state: String,
-    pub(super) amount: Money,
-    pub(super) held: Option<Money>,
-    pub(super) posted: Option<Money>,
-}
-
 /// The connection.
 pub(super) struct SwitchApi<'a> {
     options: &'a ScenarioOptions,
@@ -72,6 +50,8 @@ pub(super) struct SwitchApi<'a> {
     authority: String,
     prefix: String,
     sender: SendRequest<Full<Bytes>>,
+    /// None where the messages go over HTTP.
+    iso_door: Option<IsoDoor>,
 }
 
 impl<'a> SwitchApi<'a> {
@@ -89,7 +69,11 @@ impl<'a> SwitchApi<'a> {
         let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
         let sender = runtime.block_on(connect(address))?;
         let prefix = uri.path().trim_end_matches('/').to_owned();
-        Ok(Self { options, runtime, authority, prefix, sender })
+        let iso_door = match options.door {
+            Door::Iso8583 => Some(IsoDoor::open(options)?),
+            Door::Http => None,
+        };
+        Ok(Self { options, runtime, authority, prefix, sender, iso_door })
     }
 
     /// Makes a request, and returns its answer.
@@ -106,7 +90,7 @@ impl<'a> SwitchApi<'a> {
     /// Sends a message of the card network, and returns its answer; the same key makes the same
     /// message a repeat.
     /// Errors: a broken connection, an answer that is no JSON.
-    pub(super) fn ask(
+    pub(super) fn send(
         &mut self,
         (path, key): (&str, &str),
         body: &Value,
@@ -169,10 +153,10 @@ impl<'a> SwitchApi<'a> {
         let param = param.as_str().unwrap_or_default();
         Err(failed(format!("{shown}: {status} {param} {message}")))
     }
+}
 
-    /// The switch's time. Units: microseconds since the Unix epoch.
-    /// Errors: a clock that nobody may turn.
-    pub(super) fn clock_us(&mut self) -> Result<i64, FeedError> {
+impl PlayedSwitch for SwitchApi<'_> {
+    fn clock_us(&mut self) -> Result<i64, FeedError> {
         let clock = self.demand(Access::Network, (Method::GET, "/network/v1/clock"), None)?;
         if clock["manual"] != true {
             let message = "the switch goes by the system's clock; `serve --clock manual` is needed";
@@ -181,22 +165,14 @@ impl<'a> SwitchApi<'a> {
         time_of(&clock)
     }
 
-    /// Sets the clock and runs what becomes due. Units: microseconds since the Unix epoch.
-    /// Errors: a time that the clock has passed.
-    pub(super) fn set_clock(&mut self, at_us: i64) -> Result<i64, FeedError> {
+    fn set_clock(&mut self, at_us: i64) -> Result<i64, FeedError> {
         let at: Option<DateTime<Utc>> = DateTime::from_timestamp_micros(at_us);
         let now = at.ok_or_else(|| failed("beyond the calendar"))?.to_rfc3339();
         let (path, body) = ("/network/v1/clock", json!({ "now": now }));
         time_of(&self.demand(Access::Network, (Method::POST, path), Some(&body))?)
     }
 
-    /// Makes a card with an allowance and learns its number.
-    /// Errors: terms that the switch does not take.
-    pub(super) fn make_card(
-        &mut self,
-        (name, terms): (&str, &Terms),
-        now_us: i64,
-    ) -> Result<Card, FeedError> {
+    fn make_card(&mut self, (name, terms): (&str, &Terms), now_us: i64) -> Result<Card, FeedError> {
         let body = json!({
             "description": format!("Scenario: {name}"),
             "is_virtual": true,
@@ -211,9 +187,7 @@ impl<'a> SwitchApi<'a> {
         serde_json::from_value(known).map_err(failed)
     }
 
-    /// Changes an allowance.
-    /// Errors: terms that the switch does not take.
-    pub(super) fn change_allowance(
+    fn change_allowance(
         &mut self,
         card: &Card,
         terms: &Terms,
@@ -224,24 +198,18 @@ impl<'a> SwitchApi<'a> {
         self.demand(Access::Admin, (Method::PUT, &path), Some(&body)).map(drop)
     }
 
-    /// Suspends a card, or takes that back.
-    /// Errors: a change that the switch does not make.
-    pub(super) fn set_card_state(&mut self, card: &Card, state: &str) -> Result<(), FeedError> {
+    fn set_card_state(&mut self, card: &Card, state: &str) -> Result<(), FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
         let body = json!({ "state": state });
         self.demand(Access::Admin, (Method::PUT, &path), Some(&body)).map(drop)
     }
 
-    /// Terminates a card.
-    /// Errors: a change that the switch does not make.
-    pub(super) fn terminate_card(&mut self, card: &Card) -> Result<(), FeedError> {
+    fn terminate_card(&mut self, card: &Card) -> Result<(), FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
         self.demand(Access::Admin, (Method::DELETE, &path), None).map(drop)
     }
 
-    /// The company's account and its balances.
-    /// Errors: there is none.
-    pub(super) fn account(&mut self) -> Result<(String, AccountView), FeedError> {
+    fn account(&mut self) -> Result<(String, AccountView), FeedError> {
         let list = self.demand(Access::Admin, (Method::GET, "/v1/accounts"), None)?;
         let account = &list["results"][0];
         let view = AccountView {
@@ -253,9 +221,7 @@ impl<'a> SwitchApi<'a> {
         Ok((text_of(account, "id")?, view))
     }
 
-    /// The state of a card and its allowance.
-    /// Errors: those of the connection.
-    pub(super) fn card(&mut self, card: &Card) -> Result<CardView, FeedError> {
+    fn card(&mut self, card: &Card) -> Result<CardView, FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
         let body = self.demand(Access::Admin, (Method::GET, &path), None)?;
         let allowance = &body["allowance"];
@@ -268,9 +234,7 @@ impl<'a> SwitchApi<'a> {
         Ok(CardView { balance, daily_balance, state: text_of(&body, "state")? })
     }
 
-    /// The state of the transaction that a message made, if it made one.
-    /// Errors: those of the connection.
-    pub(super) fn card_transaction(
+    fn card_transaction(
         &mut self,
         card: &Card,
         identity: Identity,
@@ -290,51 +254,39 @@ impl<'a> SwitchApi<'a> {
         Ok(Some(ScenarioTransaction { held: Some(held), posted: Some(posted), ..view }))
     }
 
-    /// The state of any transaction.
-    /// Errors: there is none with this id.
-    pub(super) fn transaction(&mut self, id: &str) -> Result<ScenarioTransaction, FeedError> {
+    fn transaction(&mut self, id: &str) -> Result<ScenarioTransaction, FeedError> {
         let path = format!("/v1/transactions/{id}");
         let body = self.demand(Access::Admin, (Method::GET, &path), None)?;
         let (state, amount) = (text_of(&body, "state")?, money_of(&body, "amount")?);
         Ok(ScenarioTransaction { state, amount, held: None, posted: None })
     }
 
-    /// Moves money from the company's bank to its account, or back where the amount is below zero.
-    /// Errors: a broken connection.
-    pub(super) fn transfer(
+    fn transfer(
         &mut self,
         (account_id, amount): (&str, Money),
-        settled: bool,
-    ) -> Result<HttpAnswer, FeedError> {
+        is_settled: bool,
+    ) -> Result<StepAnswer, FeedError> {
         let body = json!({
             "account_id": account_id,
             "amount": amount.decimal(),
             "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
-            "settled": settled,
+            "settled": is_settled,
         });
         self.call(Access::Network, (Method::POST, "/network/v1/transfers"), Some(&body))
+            .map(|answer| http_door::answered(&answer))
     }
 
-    /// A transfer that has to be posted.
-    /// Errors: it is not.
-    pub(super) fn demand_transfer(
-        &mut self,
-        account_id: &str,
-        amount: Money,
-    ) -> Result<(), FeedError> {
-        let answer = self.transfer((account_id, amount), true)?;
-        let code = &answer.body["response_code"];
-        match answer.status {
-            200..300 if code == 0 => Ok(()),
-            status => Err(failed(format!("a transfer of {amount}: {status}, {code}"))),
-        }
-    }
-
-    /// Ends a transfer: `settle` or `return`.
-    /// Errors: a broken connection.
-    pub(super) fn conclude(&mut self, id: &str, how: &str) -> Result<HttpAnswer, FeedError> {
+    fn conclude(&mut self, id: &str, how: &str) -> Result<StepAnswer, FeedError> {
         let path = format!("/network/v1/transfers/{id}/{how}");
         self.call(Access::Network, (Method::POST, &path), None)
+            .map(|answer| http_door::answered(&answer))
+    }
+
+    fn ask(&mut self, asked: &StepRequest<'_>) -> Result<Option<StepAnswer>, FeedError> {
+        match &mut self.iso_door {
+            Some(door) => door.ask(asked),
+            None => http_door::ask(self, asked).map(Some),
+        }
     }
 }
 

@@ -449,11 +449,20 @@ impl Model {
         self.companies[self.cards[card].company].lines.push(Line { amount, of_card });
     }
 
-    fn find_card(&self, named: CardRef) -> Option<usize> {
+    pub fn find_card(&self, named: CardRef) -> Option<usize> {
         self.cards.iter().position(|card| match named {
             CardRef::Pan(pan, _) => card.pan == pan,
             CardRef::Id(id) => card.id == id,
         })
+    }
+
+    /// Whether a card's purchases may be approved in part.
+    pub fn allows_partial(&self, card: usize) -> bool {
+        self.companies[self.cards[card].company].allows_partial
+    }
+
+    pub fn has_account(&self, id: AccountId) -> bool {
+        self.companies.iter().any(|company| company.account_id == id)
     }
 
     pub fn id_of(&self, purchase: usize) -> TransactionId {
@@ -462,7 +471,7 @@ impl Model {
     }
 
     /// The purchase a message names: by the first of the marks that leads anywhere.
-    fn find_original(&self, card: Option<usize>, named: &OriginalRef) -> Option<usize> {
+    pub fn find_original(&self, card: Option<usize>, named: &OriginalRef) -> Option<usize> {
         let opened = named.transaction.and_then(|id| self.ids.open_transaction_id(id));
         let found = if let Some(seq) = opened {
             self.purchases.iter().position(|purchase| purchase.seq == seq.0)

@@ -98,8 +98,7 @@ impl World {
     fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
         let first = if self.is_lying() { Crash::Kill } else { first };
         self.disks = self.disks.after(first);
-        // Writes of an orderly end are not seen: the machine is down.
-        self.running = None;
+        self.go_down();
         if let Some(webhooks) = &mut self.webhooks {
             webhooks.go_down();
         }
@@ -183,7 +182,7 @@ impl World {
         match crash {
             Some(crash) => {
                 self.disks = self.disks.after(crash);
-                drop(led);
+                led.parts.following.projector.abandon();
                 self.story.marks.pass(Mark::LeaderDied);
             }
             None => {
@@ -268,14 +267,13 @@ impl World {
 
     /// Proves the files as `cardswitch verify` does.
     pub(super) fn verify(&mut self) {
-        // Writes of an orderly end are not seen.
         let killed = self.disks.after(Crash::Kill);
         let failure = match self.rng.chance(50) {
             true => Crash::PowerFailure,
             false => Crash::TornPowerFailure(self.rng.number() >> 1),
         };
         let lost = self.is_lying().then(|| self.disks.after(failure));
-        self.running = None;
+        self.go_down();
         if let Some(lost) = lost {
             self.start_after_lies(&lost);
         }

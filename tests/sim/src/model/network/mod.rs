@@ -49,7 +49,8 @@ impl Model {
         reply
     }
 
-    fn said_before(&self, asked: &Fingerprint) -> Option<NetworkReply> {
+    /// The first reply to a message that was sent before, or that it is not the same.
+    pub fn said_before(&self, asked: &Fingerprint) -> Option<NetworkReply> {
         let newest_first = || self.answers.iter().rev();
         let same_key = newest_first().find(|answer| answer.fingerprint.key == asked.key);
         if asked.window != (DuplicateWindow::RepeatsOnly { is_repeat: false })
