@@ -329,11 +329,6 @@ impl Store {
         Ok(())
     }
 
-    /// Gives up what is not saved: closing the store writes none of it, as if the process had ended.
-    pub(super) fn abandon(&self) {
-        self.numbers.lock().is_ahead = false;
-    }
-
     /// Makes what is visible a checkpoint.
     fn save(&self) -> Result<(), StoreError> {
         let position = self.checkpoint()?.position();

@@ -243,11 +243,6 @@ impl ProjectorSteps {
         self.feed.stop();
     }
 
-    /// Ends as a process does that is killed: what is not saved stays so.
-    pub fn abandon(self) {
-        self.store.abandon();
-    }
-
     /// Whether and why projection has failed.
     #[must_use]
     pub const fn health(&self) -> &Arc<ProjectionHealth> {

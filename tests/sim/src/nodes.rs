@@ -195,10 +195,7 @@ impl Follower {
 
     fn go_down(&mut self, crash: Crash) {
         self.machine.disks = self.machine.disks.after(crash);
-        if let Some((standby, following)) = self.running.take() {
-            drop(standby);
-            following.projector.abandon();
-        }
+        self.running = None;
     }
 }
 

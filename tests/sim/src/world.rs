@@ -208,7 +208,7 @@ impl World {
 
     /// Makes it the world of a cluster, whose nodes begin as copies of this one.
     fn with_other_nodes(mut self, rng: Rng) -> Self {
-        self.go_down();
+        self.running = None;
         let machines = CLUSTER_PLACES.map(|place| Machine {
             place: self.place.with_extension(place),
             disks: self.disks.after(Crash::Kill),
@@ -224,14 +224,6 @@ impl World {
         (self.place, self.disks) = (machine.place, machine.disks);
         (self.nodes, self.running) = (Some(nodes), Some(engine));
         self
-    }
-
-    /// The process is gone, and writes nothing at its end.
-    fn go_down(&mut self) {
-        if let Some(AssembledEngine { engine, parts }) = self.running.take() {
-            drop((engine, parts.deciding));
-            parts.following.projector.abandon();
-        }
     }
 
     fn engine(&self) -> &Engine {

@@ -98,7 +98,8 @@ impl World {
     fn come_back(&mut self, first: Crash, on_the_way_up: &[(u64, Crash)], flip: Option<BitFlip>) {
         let first = if self.is_lying() { Crash::Kill } else { first };
         self.disks = self.disks.after(first);
-        self.go_down();
+        // Writes of an orderly end are not seen: the machine is down.
+        self.running = None;
         if let Some(webhooks) = &mut self.webhooks {
             webhooks.go_down();
         }
@@ -182,7 +183,7 @@ impl World {
         match crash {
             Some(crash) => {
                 self.disks = self.disks.after(crash);
-                led.parts.following.projector.abandon();
+                drop(led);
                 self.story.marks.pass(Mark::LeaderDied);
             }
             None => {
@@ -267,13 +268,14 @@ impl World {
 
     /// Proves the files as `cardswitch verify` does.
     pub(super) fn verify(&mut self) {
+        // Writes of an orderly end are not seen.
         let killed = self.disks.after(Crash::Kill);
         let failure = match self.rng.chance(50) {
             true => Crash::PowerFailure,
             false => Crash::TornPowerFailure(self.rng.number() >> 1),
         };
         let lost = self.is_lying().then(|| self.disks.after(failure));
-        self.go_down();
+        self.running = None;
         if let Some(lost) = lost {
             self.start_after_lies(&lost);
         }
