@@ -25,8 +25,8 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::transaction::{BankAccount, TransactionState, TransferDirection};
 use cardswitch_engine::shard::ShardState;
 use cardswitch_feed::scenario::{
-    AccountView, Act, Answered, Asked, CardView, Known, Money, PlayedSwitch, ScenarioTransaction,
-    Terms,
+    AccountView, Act, CardView, Money, PlayedSwitch, ScenarioTransaction, StepAnswer, StepRequest,
+    Terms, TransactionIds,
 };
 use cardswitch_feed::{Card, FeedError, Identity};
 use cardswitch_sim::driver::{Driver, id_mint};
@@ -159,7 +159,7 @@ impl Inside {
         }
     }
 
-    fn transferred(&mut self, reply: Reply) -> Result<Answered, FeedError> {
+    fn transferred(&mut self, reply: Reply) -> Result<StepAnswer, FeedError> {
         let Reply::Network(NetworkReply::Transfer(reply)) = reply else {
             return Err(failed(format!("{reply:?}")));
         };
@@ -171,12 +171,12 @@ impl Inside {
             _ => (first.code, None),
         };
         let transaction_id = reply.transaction.map(|id| id.0.to_string());
-        let known = Known { authorization_id: None, transaction_id };
-        Ok(Answered { code, reason: reason.map(str::to_owned), known, ..first })
+        let known = TransactionIds { authorization_id: None, transaction_id };
+        Ok(StepAnswer { code, reason: reason.map(str::to_owned), known, ..first })
     }
 
     /// Keeps the transaction that a message opens.
-    fn keep(&mut self, asked: &Asked<'_>, id: Option<TransactionId>) {
+    fn keep(&mut self, asked: &StepRequest<'_>, id: Option<TransactionId>) {
         let Some(id) = id.filter(|_| asked.act.opens(asked.original.is_some())) else { return };
         let billed = asked.details.billing.or(asked.act.amount());
         let amount = billed.map_or(0, |money| money.minor);
@@ -259,7 +259,7 @@ impl PlayedSwitch for Inside {
         &mut self,
         (_, amount): (&str, Money),
         is_settled: bool,
-    ) -> Result<Answered, FeedError> {
+    ) -> Result<StepAnswer, FeedError> {
         let is_deposit = amount.minor >= 0;
         let command = NetworkCommand::Transfer(Transfer {
             account: account_id(0),
@@ -283,7 +283,7 @@ impl PlayedSwitch for Inside {
         Ok(answered)
     }
 
-    fn conclude(&mut self, id: &str, how: &str) -> Result<Answered, FeedError> {
+    fn conclude(&mut self, id: &str, how: &str) -> Result<StepAnswer, FeedError> {
         let conclusion =
             if how == "settle" { TransferConclusion::Settle } else { TransferConclusion::Return };
         let transaction = TransactionId(uuid(id)?);
@@ -292,7 +292,7 @@ impl PlayedSwitch for Inside {
         self.transferred(reply)
     }
 
-    fn ask(&mut self, asked: &Asked<'_>) -> Result<Option<Answered>, FeedError> {
+    fn ask(&mut self, asked: &StepRequest<'_>) -> Result<Option<StepAnswer>, FeedError> {
         let command = command_of(asked)?;
         let fingerprint = Some(fingerprint_of(asked));
         let request = NetworkRequest { command, fingerprint };

@@ -8,7 +8,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, ReversalOutcome};
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::credential::{
-    Cvv, CvvPair, ExpiryMonth, PinVerifier, PresentedCredentials, Shown,
+    Cvv, CvvPair, ExpiryMonth, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
@@ -18,7 +18,9 @@ use cardswitch_engine::domain::network_key::{
     RetrievalKey, TraceKey,
 };
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_feed::scenario::{Act, Answered, Asked, Credential, Known, Money, Naming};
+use cardswitch_feed::scenario::{
+    Act, Credential, Money, Naming, StepAnswer, StepRequest, TransactionIds,
+};
 use cardswitch_feed::{FeedError, Identity, merchant_category};
 use cardswitch_sim::samples::pan;
 
@@ -30,18 +32,18 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> FeedError {
 }
 
 /// The identity of a message: the same one sent again has the same.
-pub(crate) fn fingerprint_of(asked: &Asked<'_>) -> Fingerprint {
+pub(crate) fn fingerprint_of(asked: &StepRequest<'_>) -> Fingerprint {
     let Identity { rrn, stan, .. } = asked.identity;
     let key = u128::from(rrn) << 32 | u128::from(stan);
     let window = DuplicateWindow::Day;
     Fingerprint { key: DuplicateKey(key), trace: Some(TraceKey(key)), content: rrn, window }
 }
 
-fn card_of(asked: &Asked<'_>) -> Result<CardRef, FeedError> {
+fn card_of(asked: &StepRequest<'_>) -> Result<CardRef, FeedError> {
     Ok(pan(asked.card.pan.parse().map_err(failed)?))
 }
 
-pub(crate) fn command_of(asked: &Asked<'_>) -> Result<NetworkCommand, FeedError> {
+pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, FeedError> {
     let (original, own_rrn) = original_of(asked);
     let facts = facts_of(asked, own_rrn)?;
     let authorize = |kind, facts: PurchaseFacts| {
@@ -100,7 +102,7 @@ pub(crate) fn command_of(asked: &Asked<'_>) -> Result<NetworkCommand, FeedError>
 }
 
 /// The names of the transaction that a message is about, and the message's own reference number.
-fn original_of(asked: &Asked<'_>) -> (OriginalRef, u64) {
+fn original_of(asked: &StepRequest<'_>) -> (OriginalRef, u64) {
     let own = asked.identity.rrn;
     let by_rrn = |rrn| {
         let retrieval_key = Some(RetrievalKey(rrn));
@@ -123,7 +125,7 @@ fn original_of(asked: &Asked<'_>) -> (OriginalRef, u64) {
     (OriginalRef { retrieval_key: Some(RetrievalKey(own)), ..named }, own)
 }
 
-fn facts_of(asked: &Asked<'_>, rrn: u64) -> Result<PurchaseFacts, FeedError> {
+fn facts_of(asked: &StepRequest<'_>, rrn: u64) -> Result<PurchaseFacts, FeedError> {
     let none = MessageAmounts { amount: Minor::ZERO, currency: None, billing: None };
     let amounts = asked.act.amount().map_or(none, |amount| MessageAmounts {
         amount: Minor(amount.minor),
@@ -147,36 +149,36 @@ fn facts_of(asked: &Asked<'_>, rrn: u64) -> Result<PurchaseFacts, FeedError> {
 }
 
 /// The card's own credentials, but for the wrong ones; no card has a PIN.
-fn credentials_of(asked: &Asked<'_>) -> PresentedCredentials {
+fn credentials_of(asked: &StepRequest<'_>) -> PresentedCredentials {
     let is_wrong = |credential| asked.details.wrong.contains(&credential);
     let own = ExpiryMonth::of(BusinessDate::from_naive(asked.card.expiration));
     let wrong = ExpiryMonth(own.0 ^ 1);
     let cvv = Cvv::parse(CVV.as_bytes());
     let shown = if is_wrong(Credential::Cvv) { Cvv::NONE } else { cvv };
     PresentedCredentials {
-        expiry: Some(Shown::new(if is_wrong(Credential::Expiry) { wrong } else { own })),
-        cvv: Some(Shown::new(CvvPair { shown, own: cvv })),
-        pin: is_wrong(Credential::Pin).then(|| Shown::new(PinVerifier(1))),
+        expiry: Some(PresentedValue::new(if is_wrong(Credential::Expiry) { wrong } else { own })),
+        cvv: Some(PresentedValue::new(CvvPair { shown, own: cvv })),
+        pin: is_wrong(Credential::Pin).then(|| PresentedValue::new(PinVerifier(1))),
         ..PresentedCredentials::default()
     }
 }
 
-pub(crate) fn answered(code: ResponseCode, reason: Option<&str>) -> Answered {
-    Answered {
+pub(crate) fn answered(code: ResponseCode, reason: Option<&str>) -> StepAnswer {
+    StepAnswer {
         code: code.number(),
         reason: reason.map(str::to_owned),
         approved: None,
         balance: None,
-        known: Known { authorization_id: None, transaction_id: None },
+        known: TransactionIds { authorization_id: None, transaction_id: None },
     }
 }
 
 /// The answer that both doors give, and the transaction that it names.
 pub(crate) fn answer_of(
     reply: &NetworkReply,
-    asked: &Asked<'_>,
-) -> (Answered, Option<TransactionId>) {
-    let with_balance = |answered, balance: Minor| Answered {
+    asked: &StepRequest<'_>,
+) -> (StepAnswer, Option<TransactionId>) {
+    let with_balance = |answered, balance: Minor| StepAnswer {
         balance: Some(Money::of_account(balance.0)),
         ..answered
     };
@@ -192,9 +194,9 @@ pub(crate) fn answer_of(
             };
             let first = answered(code, reply.sub_reason.text());
             let authorization_id = reply.authorization_id.map(|id| id.0);
-            let answered = Answered {
+            let answered = StepAnswer {
                 approved: approved.filter(|_| code.is_approved()),
-                known: Known { authorization_id, ..first.known },
+                known: TransactionIds { authorization_id, ..first.known },
                 ..first
             };
             (with_balance(answered, reply.allowance_balance), reply.transaction)
