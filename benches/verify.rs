@@ -34,7 +34,7 @@ pub(crate) fn ask(bench: &mut Bench) {
         let engine = Arc::new(open(&data, Retention::Forever));
         authorize_many(&engine, &mut Purchases::new(CARDS, 61), purchases);
         engine.shut_down();
-        // The directory is let go of with the last handle.
+        // The last handle releases the directory.
         drop(engine);
         let (mut read, mut replayed) = (Meter::default(), 0);
         let verified = bench.once(&name, || {

@@ -164,7 +164,7 @@ fn access() -> impl Iterator<Item = Command> {
 pub struct InstalledEngine {
     /// The engine.
     pub engine: Arc<Engine>,
-    /// Dropped after the engine has let go of it.
+    /// Dropped after the engine has closed it.
     _directory: TempDir,
 }
 

@@ -18,7 +18,7 @@ use crate::receiver::{Arrivals, REFUSING, Receiver, start_silent};
 /// The warm-up, which is not counted: connections are made, memory is touched.
 const WARM_UP: Duration = Duration::from_millis(1_500);
 
-/// Purchases, and the endpoints that are told of them.
+/// Purchases, and the endpoints that get webhooks for them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Scale {
     /// Purchases a second

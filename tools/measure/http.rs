@@ -30,7 +30,7 @@ impl Http {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // It ends with its client, which is told of any failure.
+        // It ends with its client, which reports any failure.
         tokio::spawn(connection);
         Ok(Self { address, sender })
     }

@@ -84,7 +84,7 @@ impl Cluster {
         let config: Config = self.url().parse()?;
         for _ in 0..TRIES {
             if let Ok((client, connection)) = config.connect(NoTls).await {
-                // It ends with its client, which is told of any failure.
+                // It ends with its client, which reports any failure.
                 tokio::spawn(connection);
                 return Ok(client);
             }

@@ -35,7 +35,7 @@ pub(crate) struct Nodes<'a> {
     network_key: String,
     pub(crate) cards: Vec<Card>,
     home: PathBuf,
-    /// Dropped after the nodes have let go of it.
+    /// Dropped after the nodes have closed it.
     _directory: TempDir,
 }
 

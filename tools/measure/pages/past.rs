@@ -48,7 +48,7 @@ pub(crate) struct Past {
     card: String,
     transaction: String,
     shared: String,
-    /// Dropped after the switch has let go of it.
+    /// Dropped after the switch has closed it.
     _directory: TempDir,
 }
 

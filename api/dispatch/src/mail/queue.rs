@@ -294,11 +294,15 @@ impl MailQueue {
     }
 }
 
-/// Writes a file whole and durable, under the name `unfinished` until then; a file of its name is
-/// replaced.
+/// Writes a file whole and durable, under the name `unfinished` until then. A file of its name is
+/// replaced, and an unfinished one that a crash left.
 /// Errors: the file is not there, or as it was.
 pub fn write_whole(disk: &dyn Disk, unfinished: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let write = || {
+        match disk.remove(unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let file = disk.create(unfinished)?;
         file.write(0, bytes)?;
         file.sync()?;

@@ -65,7 +65,7 @@ fn news_becomes_a_letter_once_whatever_a_crash_leaves() {
     assert_eq!(queue.next(START), NextLetter::Due(id, NEVER));
     queue.finish(id);
     let (queue, held) = open(&disk);
-    assert!(held.is_empty() && queue.is_empty(), "it is told of again");
+    assert!(held.is_empty() && queue.is_empty(), "its letter would come again");
 }
 
 /// Letters go first also before those that waited earlier, and also after a restart.

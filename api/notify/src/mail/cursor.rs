@@ -63,12 +63,6 @@ impl Cursor {
 
     /// Cost: blocks for two syncs.
     pub(super) fn write(&mut self, place: TransactionPlace, now: Duration) -> io::Result<()> {
-        // A crash may have left it.
-        if let Err(error) = self.disk.remove(UNFINISHED)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
         write_whole(&*self.disk, UNFINISHED, NAME, render(place).as_bytes())?;
         self.written_at = now;
         Ok(())

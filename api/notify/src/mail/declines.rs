@@ -5,6 +5,7 @@
 //! the same id, so it is sent once while it waits, and recognised by its Message-ID afterwards.
 
 use std::io;
+use std::sync::Arc;
 
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId, TransactionSeq};
@@ -87,7 +88,7 @@ impl NoticeProgress {
     /// Resumes at the place of the cursor; without a cursor, at the end of the transactions.
     fn open(desk: &MailDesk) -> Result<Self, FollowError> {
         let queue = desk.outbox.queue();
-        let mut cursor = Cursor::at(queue.disk(), queue.now());
+        let mut cursor = Cursor::at(Arc::clone(queue.files().disk()), queue.now());
         let known = cursor.read().map_err(FollowError::Cursor)?;
         let done = desk.switch.read_at_once(|snapshot| resume(snapshot, known))?;
         let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, done))?;

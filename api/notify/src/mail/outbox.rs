@@ -4,15 +4,14 @@
 //! Operators without a server read letters there, or have a mail server take them. Links in letters
 //! open things, so the files are their owner's only.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use cardswitch_dispatch::mail::queue::QueueError;
+use cardswitch_dispatch::mail::queue::{QueueError, write_whole};
 use cardswitch_edge::bounded_table::Windows;
+use cardswitch_engine::disk::RealDisk;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
@@ -61,6 +60,7 @@ pub enum MailError {
 pub struct Outbox {
     letterhead: Letterhead,
     directory: PathBuf,
+    disk: RealDisk,
     queue: SealedQueue,
     /// The server that letters wait for, where one is configured.
     server: Option<Arc<SmtpServer>>,
@@ -102,18 +102,13 @@ impl Outbox {
     ) -> Result<Self, MailError> {
         let letterhead = Letterhead::new(settings.sender()?, app_url)?;
         let directory = data.join(DIRECTORY);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .map_err(MailError::Write)?;
-        // An existing directory is synced too, as for the queue.
-        File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
+        let disk = RealDisk::open(&directory).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
         let (queue, held) = SealedQueue::open(data, secrets).map_err(MailError::Write)?;
         Ok(Self {
             letterhead,
             directory,
+            disk,
             queue,
             server: server.transpose()?.map(Arc::new),
             tells_declines: settings.declines,
@@ -276,21 +271,12 @@ impl Outbox {
 
     fn write_as(&self, letter: &Letter, id: Uuid) -> Result<PathBuf, MailError> {
         let message = self.letterhead.message(letter, id)?;
-        let path = self.directory.join(format!("{id}.eml"));
-        // Programs that watch the directory must not take half a letter.
-        let unfinished = self.directory.join(format!(".{id}"));
-        let write = || {
-            let mut options = OpenOptions::new();
-            let options = options.write(true).create(true).truncate(true).mode(0o600);
-            let mut file = options.open(&unfinished)?;
-            file.write_all(&message.formatted())?;
-            // News that became this letter is withdrawn next: that must not outlive the letter.
-            file.sync_data()?;
-            fs::rename(&unfinished, &path)?;
-            File::open(&self.directory)?.sync_all()
-        };
-        write().map_err(MailError::Write)?;
-        Ok(path)
+        let name = format!("{id}.eml");
+        // Programs that watch the directory must not take half a letter, and news that became this
+        // letter is withdrawn next: that must not outlive the letter.
+        write_whole(&self.disk, &format!(".{id}"), &name, &message.formatted())
+            .map_err(MailError::Write)?;
+        Ok(self.directory.join(name))
     }
 }
 
@@ -306,6 +292,7 @@ fn log_failure(sent: Option<Result<(), MailError>>) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cardswitch_dispatch::mail::queue::{MailQueue, QueueError, Urgency};
-use cardswitch_engine::disk::{Disk, RealDisk};
+use cardswitch_engine::disk::RealDisk;
 use cardswitch_secrets::{MailFile, Secrets};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -58,11 +58,6 @@ impl SealedQueue {
     /// The files, as they are.
     pub(super) const fn files(&self) -> &MailQueue {
         &self.queue
-    }
-
-    /// The directory of the files.
-    pub(super) fn disk(&self) -> Arc<dyn Disk> {
-        Arc::clone(self.queue.disk())
     }
 
     /// Keeps news until it is known whether it is true.
