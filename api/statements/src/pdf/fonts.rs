@@ -4,8 +4,10 @@
 //! that has a letter draws it; only what is used is embedded.
 
 use std::cell::OnceCell;
+use std::sync::LazyLock;
 
 use harfrust::{ShaperData, UnicodeBuffer};
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 use read_fonts::tables::cmap::CmapSubtable;
 use read_fonts::tables::hmtx::Hmtx;
 use read_fonts::types::{GlyphId, NameId};
@@ -22,37 +24,40 @@ pub(super) enum Weight {
 
 macro_rules! font {
     ($file:literal) => {
-        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/fonts/", $file))
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/fonts/", $file, ".ttf.zlib"))
     };
 }
 
 const REGULAR: usize = 0;
 const BOLD: usize = 1;
 /// In the order in which they are asked for a letter, but for the weight that is not wanted.
-const FILES: [&[u8]; 22] = [
-    font!("NotoSans-Regular.ttf"),
-    font!("NotoSans-Bold.ttf"),
-    font!("NotoSansArabic-Regular.ttf"),
-    font!("NotoSansHebrew-Regular.ttf"),
-    font!("NotoSansArmenian-Regular.ttf"),
-    font!("NotoSansGeorgian-Regular.ttf"),
-    font!("NotoSansEthiopic-Regular.ttf"),
-    font!("NotoSansDevanagari-Regular.ttf"),
-    font!("NotoSansBengali-Regular.ttf"),
-    font!("NotoSansGurmukhi-Regular.ttf"),
-    font!("NotoSansGujarati-Regular.ttf"),
-    font!("NotoSansOriya-Regular.ttf"),
-    font!("NotoSansTamil-Regular.ttf"),
-    font!("NotoSansTelugu-Regular.ttf"),
-    font!("NotoSansKannada-Regular.ttf"),
-    font!("NotoSansMalayalam-Regular.ttf"),
-    font!("NotoSansSinhala-Regular.ttf"),
-    font!("NotoSansThai-Regular.ttf"),
-    font!("NotoSansLao-Regular.ttf"),
-    font!("NotoSansKhmer-Regular.ttf"),
-    font!("NotoSansMyanmar-Regular.ttf"),
-    font!("DroidSansFallback.ttf"),
+const PACKED_FILES: [&[u8]; 22] = [
+    font!("NotoSans-Regular"),
+    font!("NotoSans-Bold"),
+    font!("NotoSansArabic-Regular"),
+    font!("NotoSansHebrew-Regular"),
+    font!("NotoSansArmenian-Regular"),
+    font!("NotoSansGeorgian-Regular"),
+    font!("NotoSansEthiopic-Regular"),
+    font!("NotoSansDevanagari-Regular"),
+    font!("NotoSansBengali-Regular"),
+    font!("NotoSansGurmukhi-Regular"),
+    font!("NotoSansGujarati-Regular"),
+    font!("NotoSansOriya-Regular"),
+    font!("NotoSansTamil-Regular"),
+    font!("NotoSansTelugu-Regular"),
+    font!("NotoSansKannada-Regular"),
+    font!("NotoSansMalayalam-Regular"),
+    font!("NotoSansSinhala-Regular"),
+    font!("NotoSansThai-Regular"),
+    font!("NotoSansLao-Regular"),
+    font!("NotoSansKhmer-Regular"),
+    font!("NotoSansMyanmar-Regular"),
+    font!("DroidSansFallback"),
 ];
+/// Unpacked when the first document is drawn. What cannot be unpacked is empty, so no font.
+static FILES: LazyLock<[Vec<u8>; PACKED_FILES.len()]> =
+    LazyLock::new(|| PACKED_FILES.map(|packed| decompress_to_vec_zlib(packed).unwrap_or_default()));
 /// The glyph of letters that a font does not have.
 pub(super) const NO_GLYPH: u16 = 0;
 /// Letters below this one stand for themselves: left to right, unjoined, at most one mark.
@@ -101,7 +106,8 @@ impl Fonts {
     /// Opens the fonts.
     /// Errors: a file is no font.
     pub(super) fn open() -> Result<Self, StatementError> {
-        let faces: Vec<Face> = FILES.into_iter().map(Face::open).collect::<Result<_, _>>()?;
+        let faces: Vec<Face> =
+            FILES.iter().map(|file| Face::open(file)).collect::<Result<_, _>>()?;
         let plain = [REGULAR, BOLD].map(|face| plain_letters(&faces[face]));
         Ok(Self { faces, plain })
     }
