@@ -18,7 +18,7 @@ pub struct DialectCommandArgs {
 enum DialectCommand {
     /// List the shipped dialects
     List,
-    /// Print the file of a shipped dialect
+    /// Print the file of a shipped dialect; that of `default` explains every key
     Show {
         /// Name of the dialect
         #[arg(value_name = "NAME")]
