@@ -366,6 +366,8 @@ impl ReplyPort for BatchPort {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::oneshot::error::TryRecvError;
+
     use super::*;
 
     #[tokio::test]
@@ -377,6 +379,21 @@ mod tests {
         port.deliver(1, Reply::Done(RecordSeq(1)));
         let expected: Vec<_> = (0..3).map(|seq| Reply::Done(RecordSeq(seq))).collect();
         assert_eq!(answered.await.unwrap(), expected);
+    }
+
+    #[test]
+    fn a_caller_sleeps_until_its_record_is_visible_and_its_answer_is_there_before() {
+        let rows = [(Reply::Done(RecordSeq(5)), true), (Reply::Done(RecordSeq(6)), false)];
+        for (reply, is_visible) in rows.into_iter().chain([(Reply::Ticked, true)]) {
+            let ((answer, mut answered), (sleep, mut shown)) =
+                (oneshot::channel(), oneshot::channel());
+            let watermark = Arc::new(Watermark::new(RecordSeq(5)));
+            let port = VisiblePort { watermark, caller: Mutex::new(Some((answer, sleep))) };
+            port.deliver(0, reply.clone());
+            assert_eq!(answered.try_recv().unwrap(), reply);
+            let sleeps = shown.try_recv() == Err(TryRecvError::Empty);
+            assert_eq!(sleeps, !is_visible, "{reply:?}");
+        }
     }
 
     #[tokio::test]
