@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match (stage.as_str(), count) {
         ("decide", Some(count)) => report(decide(count)),
         ("shard_and_record", Some(count)) => report(take_and_record(count)),
-        ("engine_batches", Some(count)) => report(take_batches(count, |_| {})),
+        ("engine_batches", Some(count)) => report(take_batches(count)),
         ("batches_projected", Some(count)) => report(project(count)),
         (dialect, Some(count)) if dialect.starts_with(CODEC) => {
             report(translate(&dialect[CODEC.len()..], count))
@@ -83,33 +83,42 @@ fn take_and_record(count: u64) -> u64 {
 }
 
 /// As `take_and_record` in a shard with the limits of an engine, batch by batch as its loop takes
-/// them. Shows each batch's records to `visit`. Returns how many bytes the records have.
-fn take_batches(count: u64, mut visit: impl FnMut(&[u8])) -> u64 {
-    let (mut shard, mut purchases) = (BareShard::bounded(), Purchases::new(CARDS, SEED));
-    let (mut payload, mut bytes) = (Vec::with_capacity(1 << 20), 0);
-    let mut take = |commands: &[Command]| {
-        payload.clear();
-        let mut encode = |seq, at, effects: &[Effect]| {
-            let written = append_record(&mut payload, seq, at, effects);
-            assert!(written.is_ok(), "the effects of one command fit a record");
-        };
-        shard.take_batch(commands, &mut encode, &mut |_| {});
-        visit(&payload);
-        bytes += payload.len() as u64;
-    };
-    take(&founding(Program::of_one_company(CARDS), pan_hash).collect::<Vec<_>>());
-    for _ in 0..count / BATCH_LEN {
-        take(&(0..BATCH_LEN).map(|_| purchases.next_command()).collect::<Vec<_>>());
-    }
+/// them. Returns how many bytes the records have.
+fn take_batches(count: u64) -> u64 {
+    let mut shard = BareShard::bounded();
+    shard.found(Program::of_one_company(CARDS));
+    let mut bytes = 0;
+    purchase_batches(&mut shard, count, |payload| bytes += payload.len() as u64);
     bytes
 }
 
-/// As `take_batches`; each batch becomes one visible commit of tables in memory. Returns how many bytes
-/// the records have.
+/// Takes so many purchases; shows the records of each batch to `visit`.
+fn purchase_batches(shard: &mut BareShard, count: u64, mut visit: impl FnMut(&[u8])) {
+    let mut purchases = Purchases::new(CARDS, SEED);
+    let mut payload = Vec::with_capacity(1 << 20);
+    for _ in 0..count / BATCH_LEN {
+        let commands: Vec<_> = (0..BATCH_LEN).map(|_| purchases.next_command()).collect();
+        payload.clear();
+        take_batch(shard, &commands, &mut payload);
+        visit(&payload);
+    }
+}
+
+/// Takes a batch, and appends its records to `payload`.
+fn take_batch(shard: &mut BareShard, commands: &[Command], payload: &mut Vec<u8>) {
+    let mut encode = |seq, at, effects: &[Effect]| {
+        let written = append_record(payload, seq, at, effects);
+        assert!(written.is_ok(), "the effects of one command fit a record");
+    };
+    shard.take_batch(commands, &mut encode, &mut |_| {});
+}
+
+/// As `take_batches`; each batch becomes one visible commit of tables in memory. Returns the number of
+/// records.
 fn project(count: u64) -> u64 {
     let store = Store::open_with_backend(InMemoryBackend::new(), [0; 16]).expect(IN_MEMORY);
     let mut position = ChainPosition::GENESIS;
-    take_batches(count, |payload| {
+    let mut commit = |payload: &[u8]| {
         let mut projection = Projection::default();
         projection.reserve(payload.len());
         for record in record_views(payload) {
@@ -118,7 +127,13 @@ fn project(count: u64) -> u64 {
         position.number = BatchNumber(position.number.0 + 1);
         position.last_seq += projection.records();
         store.commit(&projection, position, CommitKind::Visible).expect(IN_MEMORY);
-    })
+    };
+    let (mut shard, mut payload) = (BareShard::bounded(), Vec::new());
+    let founding: Vec<_> = founding(Program::of_one_company(CARDS), pan_hash).collect();
+    take_batch(&mut shard, &founding, &mut payload);
+    commit(&payload);
+    purchase_batches(&mut shard, count, commit);
+    shard.state.last_seq().0
 }
 
 const IN_MEMORY: &str = "records and tables in memory are sound";
