@@ -9,12 +9,17 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use cardswitch_dialects::find;
+use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::record::append_record;
+use cardswitch_engine::command::record::{append_record, record_views};
+use cardswitch_engine::journal::{BatchNumber, ChainPosition};
+use cardswitch_engine::store::{CommitKind, Projection, Store};
 use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, RepeatedFields, decode};
 use cardswitch_program::{
     BareShard, Program, Purchases, Random, StandardPurchase, ample_balances, card_records,
+    founding, pan_hash,
 };
+use redb::backends::InMemoryBackend;
 
 const CARDS: u64 = 1_000;
 const SEED: u64 = 17;
@@ -29,12 +34,14 @@ fn main() -> ExitCode {
         ("decide", Some(count)) => report(decide(count)),
         ("shard_and_record", Some(count)) => report(take_and_record(count)),
         ("engine_batches", Some(count)) => report(take_batches(count)),
+        ("batches_projected", Some(count)) => report(project(count)),
         (dialect, Some(count)) if dialect.starts_with(CODEC) => {
             report(translate(&dialect[CODEC.len()..], count))
         }
         _ => {
             eprintln!(
-                "usage: instructions decide|shard_and_record|engine_batches|codec_DIALECT COUNT"
+                "usage: instructions \
+                 decide|shard_and_record|engine_batches|batches_projected|codec_DIALECT COUNT"
             );
             ExitCode::FAILURE
         }
@@ -78,21 +85,58 @@ fn take_and_record(count: u64) -> u64 {
 /// As `take_and_record` in a shard with the limits of an engine, batch by batch as its loop takes
 /// them. Returns how many bytes the records have.
 fn take_batches(count: u64) -> u64 {
-    let (mut shard, mut purchases) = (BareShard::bounded(), Purchases::new(CARDS, SEED));
+    let mut shard = BareShard::bounded();
     shard.found(Program::of_one_company(CARDS));
-    let (mut payload, mut bytes) = (Vec::with_capacity(1 << 20), 0);
+    let mut bytes = 0;
+    purchase_batches(&mut shard, count, |payload| bytes += payload.len() as u64);
+    bytes
+}
+
+/// Takes so many purchases; shows the records of each batch to `visit`.
+fn purchase_batches(shard: &mut BareShard, count: u64, mut visit: impl FnMut(&[u8])) {
+    let mut purchases = Purchases::new(CARDS, SEED);
+    let mut payload = Vec::with_capacity(1 << 20);
     for _ in 0..count / BATCH_LEN {
         let commands: Vec<_> = (0..BATCH_LEN).map(|_| purchases.next_command()).collect();
         payload.clear();
-        let mut encode = |seq, at, effects: &[Effect]| {
-            let written = append_record(&mut payload, seq, at, effects);
-            assert!(written.is_ok(), "the effects of one command fit a record");
-        };
-        shard.take_batch(&commands, &mut encode, &mut |_| {});
-        bytes += payload.len() as u64;
+        take_batch(shard, &commands, &mut payload);
+        visit(&payload);
     }
-    bytes
 }
+
+/// Takes a batch, and appends its records to `payload`.
+fn take_batch(shard: &mut BareShard, commands: &[Command], payload: &mut Vec<u8>) {
+    let mut encode = |seq, at, effects: &[Effect]| {
+        let written = append_record(payload, seq, at, effects);
+        assert!(written.is_ok(), "the effects of one command fit a record");
+    };
+    shard.take_batch(commands, &mut encode, &mut |_| {});
+}
+
+/// As `take_batches`; each batch becomes one visible commit of tables in memory. Returns the number of
+/// records.
+fn project(count: u64) -> u64 {
+    let store = Store::open_with_backend(InMemoryBackend::new(), [0; 16]).expect(IN_MEMORY);
+    let mut position = ChainPosition::GENESIS;
+    let mut commit = |payload: &[u8]| {
+        let mut projection = Projection::default();
+        projection.reserve(payload.len());
+        for record in record_views(payload) {
+            projection.project(record.expect(IN_MEMORY)).expect(IN_MEMORY);
+        }
+        position.number = BatchNumber(position.number.0 + 1);
+        position.last_seq += projection.records();
+        store.commit(&projection, position, CommitKind::Visible).expect(IN_MEMORY);
+    };
+    let (mut shard, mut payload) = (BareShard::bounded(), Vec::new());
+    let founding: Vec<_> = founding(Program::of_one_company(CARDS), pan_hash).collect();
+    take_batch(&mut shard, &founding, &mut payload);
+    commit(&payload);
+    purchase_batches(&mut shard, count, commit);
+    shard.state.last_seq().0
+}
+
+const IN_MEMORY: &str = "records and tables in memory are sound";
 
 /// Runs the codec on a message in one of the shipped dialects: it is read, the elements that its
 /// answer repeats are kept, and it is answered as approved. Returns the bytes of the answers.

@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `deliveries`, `delay`, `receiver` | webhooks: how many a second, how late, and who takes them |
+//! | `stages` | the processor time of an authorization in each stage |
 //! | `watching`, `backups` | the cost of watching a switch, and of a backup under load |
 //! | `pages`, `statements`, `exports` | the site, statement files, `export` |
 //! | `cluster` | purchases through three nodes, and changes of leader |
@@ -23,6 +24,7 @@ mod postgresql;
 mod queries;
 mod receiver;
 mod server;
+mod stages;
 mod statements;
 mod watching;
 
@@ -51,6 +53,8 @@ enum Measurement {
     Deliveries(deliveries::Scale),
     /// From the commit of a purchase to the end of its webhook
     Delay(delay::Scale),
+    /// The processor time of an authorization in each stage
+    Stages(stages::Scale),
     /// Authorizations without and with endpoints, streams and scrapes
     Watching(watching::Scale),
     /// A backup under load, beside `cp`: four times the directory on disk
@@ -97,6 +101,7 @@ fn run(measurement: &Measurement) -> Outcome<()> {
     match measurement {
         Measurement::Deliveries(scale) => deliveries::run(scale, &runtime)?,
         Measurement::Delay(scale) => delay::run(scale, &runtime)?,
+        Measurement::Stages(scale) => stages::run(scale)?,
         Measurement::Watching(scale) => watching::run(scale, &runtime)?,
         Measurement::Backup(scale) => backups::run(scale)?,
         Measurement::Pages(scale) => pages::run(scale, &runtime)?,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::error::ApiError;
 
 /// Room for most bodies, so that they are not moved while they are written. Units: bytes.
-const ROOM_BYTES: usize = 16 << 10;
+const ROOM_BYTES: usize = 64 << 10;
 
 /// An answer with this body.
 #[derive(Clone, Debug)]

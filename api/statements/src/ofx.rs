@@ -85,7 +85,7 @@ impl StatementWriter for OfxStatement {
 
 fn origin_of(snapshot: &Snapshot, entry: &Entry) -> Result<TransactionRecord, StatementError> {
     let background = Background::read(snapshot, &entry.line)?;
-    Ok(background.origin.record)
+    Ok(*background.origin.record)
 }
 
 fn write_head(export: &Export) -> io::Result<Bytes> {

@@ -62,7 +62,8 @@ impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = String::with_capacity(TEXT_BYTES_MAX);
         self.append_to(&mut text);
-        RawValue::from_string(text).map_err(serde::ser::Error::custom)?.serialize(serializer)
+        let number: &RawValue = serde_json::from_str(&text).map_err(serde::ser::Error::custom)?;
+        number.serialize(serializer)
     }
 }
 

@@ -21,7 +21,7 @@ struct View(Arc<Snapshot>);
 impl Recall for View {
     fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError> {
         let found = self.0.transaction(seq).map_err(unreadable)?;
-        Ok(found.map(|row| LoadedTransaction { record: row.record, progress: row.progress }))
+        Ok(found.map(|row| LoadedTransaction { record: *row.record, progress: row.progress }))
     }
 
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {

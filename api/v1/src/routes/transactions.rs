@@ -135,6 +135,7 @@ impl TransactionBody {
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
         let amount = -progress.amount(record.kind, record.requested);
+        let time = render_time(record.authorized_at);
         Ok(Self {
             id: record.id.0,
             url: view.urls.object("transactions", record.id.0),
@@ -154,10 +155,10 @@ impl TransactionBody {
             merchant: record.merchant.as_ref().map(MerchantBody::new),
             requisition: view.requisition_of(record.card)?,
             response_code: is_declined.then(|| record.response_code.number()),
-            time: render_time(record.authorized_at),
+            time: time.clone(),
             // Source: spec "Transaction": null where it was canceled, even after it was posted.
             posted_at: progress.posted_at.filter(|_| is_completed).map(render_time),
-            created_at: render_time(record.authorized_at),
+            created_at: time,
             kind: render_kind(record.kind),
             failed_rules: record.failed_rules.iter().map(|rule| rule.name()).collect(),
             flags: progress.flags.names().collect(),

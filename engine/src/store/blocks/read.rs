@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use redb::{AccessGuard, ReadableTable};
+use redb::AccessGuard;
 
 use super::{Block, BlockRow, BlockTable};
 use crate::store::error::StoreError;
@@ -64,8 +64,11 @@ impl BlockReader {
 
     /// The number behind the newest row; 0 without rows.
     pub(in crate::store) fn end(&mut self) -> Result<u64, StoreError> {
-        let Some((key, value)) = self.blocks.last()? else { return Ok(0) };
-        Ok(Block::parse(self.table, key.value(), value.value())?.end())
+        let Some((key, value)) = self.blocks.range(0..)?.next_back().transpose()? else {
+            return Ok(0);
+        };
+        self.take(key.value(), value)?;
+        Ok(self.at_hand.as_ref().map_or(0, |block| block.end))
     }
 
     /// Hands every row with one of these numbers to `visit`, in order.

@@ -102,6 +102,16 @@ impl<'t> Hits<'t> {
     /// The page of those of these numbers that are in the list, and how many there are.
     pub(super) fn list(&self, seqs: Range<u64>, page: &Page) -> Result<ListPage<u64>, StoreError> {
         let count = self.count(seqs.clone())?;
+        self.list_counted(count, seqs, page)
+    }
+
+    /// The same where it is known how many there are.
+    pub(super) fn list_counted(
+        &self,
+        count: u64,
+        seqs: Range<u64>,
+        page: &Page,
+    ) -> Result<ListPage<u64>, StoreError> {
         if page.limit == 0 || page.offset as u64 >= count {
             return Ok(ListPage { count, rows: Vec::new() });
         }

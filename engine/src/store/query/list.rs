@@ -70,7 +70,10 @@ impl<T> ListPage<T> {
         self,
         mut row: impl FnMut(T) -> Result<U, StoreError>,
     ) -> Result<ListPage<U>, StoreError> {
-        let rows = self.rows.into_iter().map(&mut row).collect::<Result<_, _>>()?;
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for one in self.rows {
+            rows.push(row(one)?);
+        }
         Ok(ListPage { count: self.count, rows })
     }
 }

@@ -60,7 +60,7 @@ impl Snapshot {
     pub fn recall(&self, seq: TransactionSeq) -> Result<Option<RecalledTransaction>, StoreError> {
         let found = self.transaction_rows()?.find(seq.0)?;
         Ok(found.map(|(row, answer)| {
-            let answer = answer.map(|kept| kept.answer(&row.record));
+            let answer = answer.map(|kept| kept.answer(&*row.record));
             RecalledTransaction { row, answer }
         }))
     }

@@ -22,8 +22,8 @@ use crate::store::tables::{INCREMENTS, TRANSACTION_BLOCKS, TRANSACTION_CHANGES, 
 /// A transaction as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionRow {
-    /// The part that never changes.
-    pub record: TransactionRecord,
+    /// The part that never changes; in a box, since rows are handed on by many functions.
+    pub record: Box<TransactionRecord>,
     /// The part that changes.
     pub progress: TransactionProgress,
     /// The changes by hand.
@@ -119,7 +119,7 @@ impl TransactionRows {
     ) -> Result<Option<(TransactionRow, Option<RowAnswer>)>, StoreError> {
         let Some(row) = self.blocks.row(seq)? else { return Ok(None) };
         let view = view_of(&row)?;
-        let record = view.to_record().map_err(unreadable)?;
+        let record = Box::new(view.to_record().map_err(unreadable)?);
         let progress = match change_of(&self.changes, seq)? {
             Some(progress) => progress,
             None => view.to_progress().map_err(unreadable)?,

@@ -170,14 +170,15 @@ impl Lists {
                 shortest = Some((count, place, hits));
             }
         }
-        let Some((_, place, hits)) = shortest else { return Ok(ListPage::EMPTY) };
+        let Some((count, place, hits)) = shortest else { return Ok(ListPage::EMPTY) };
         let mut rest = wanted.filters.clone();
         let read = rest.swap_remove(place);
-        if !self.is_of_company(rows, (wanted.company, read), &hits, &seqs)? {
+        let mut within = hits.scan(seqs.clone(), page.order);
+        if !self.is_of_company(rows, (wanted.company, read), within.as_mut())? {
             rest.extend([Filter::Company, read]);
         }
         if rest.is_empty() {
-            return hits.list(seqs, page);
+            return hits.list_counted(count, seqs, page);
         }
         let mut check = Check::new(self, wanted.company, &rest);
         let mut listed = ListPage::EMPTY;
@@ -222,17 +223,14 @@ impl Lists {
         &self,
         rows: &mut TransactionRows,
         (company, filter): (CompanySlot, Filter),
-        hits: &Hits<'_>,
-        seqs: &Range<u64>,
+        hits: &mut dyn Iterator<Item = Result<u64, StoreError>>,
     ) -> Result<bool, StoreError> {
         match filter {
             Filter::Company | Filter::Classes(_) => Ok(true),
             Filter::Dimension(.., home) => Ok(home == Home::Company),
             Filter::Card(_) | Filter::Member(_) => {
-                let first =
-                    hits.scan(seqs.clone(), super::Order::OldestFirst).next().transpose()?;
-                let Some(first) = first else { return Ok(true) };
-                rows.look_at(first, |row| row.company() == company)
+                let Some(one) = hits.next().transpose()? else { return Ok(true) };
+                rows.look_at(one, |row| row.company() == company)
             }
         }
     }

@@ -141,7 +141,7 @@ pub(super) struct ChunkView<'a> {
 
 /// The places of a chunk's numbers among its bytes.
 #[derive(Clone, Copy, Debug)]
-struct ChunkLayout {
+pub(super) struct ChunkLayout {
     count: usize,
     position: u64,
     major_width: usize,
@@ -198,6 +198,16 @@ impl<'a> ChunkView<'a> {
         Ok(view)
     }
 
+    /// The view of a chunk that was read before, with the layout found then.
+    pub(super) const fn again(layout: ChunkLayout, bytes: &'a [u8]) -> Self {
+        Self { layout, bytes }
+    }
+
+    /// The places of its numbers.
+    pub(super) const fn layout(&self) -> ChunkLayout {
+        self.layout
+    }
+
     /// Takes a copy that lives on its own; `spare` is memory to be used for it.
     pub(super) fn to_copy(self, mut spare: Vec<u8>) -> ChunkCopy {
         spare.clear();
@@ -218,15 +228,22 @@ impl<'a> ChunkView<'a> {
     /// The entry at `place`, below the count.
     #[inline]
     pub(super) fn entry(&self, place: usize) -> Entry {
-        let ChunkLayout { major_width, minor_width, minors_at, .. } = self.layout;
-        debug_assert!(place < self.layout.count, "the place is inside the chunk");
+        let ChunkLayout { major_width, base_major, .. } = self.layout;
         let major = get_narrow(self.bytes, HEADER_BYTES + place * major_width, major_width);
-        let minor = get_narrow(self.bytes, minors_at + place * minor_width, minor_width);
         // Wrapping: a chunk with a right sum was written from entries that fit.
-        Entry::new(
-            self.layout.base_major.wrapping_add(major),
-            self.layout.base_minor.wrapping_add(minor),
-        )
+        Entry::new(base_major.wrapping_add(major), self.minor(place))
+    }
+
+    /// The minor of the entry at `place`, below the count.
+    #[inline]
+    pub(super) fn minor(&self, place: usize) -> u64 {
+        let ChunkLayout { minor_width, minors_at, base_minor, .. } = self.layout;
+        debug_assert!(place < self.layout.count, "the place is inside the chunk");
+        base_minor.wrapping_add(get_narrow(
+            self.bytes,
+            minors_at + place * minor_width,
+            minor_width,
+        ))
     }
 
     /// The least entry.
@@ -294,7 +311,7 @@ pub(super) struct ChunkCopy {
 impl ChunkCopy {
     /// The chunk.
     pub(super) fn view(&self) -> ChunkView<'_> {
-        ChunkView { layout: self.layout, bytes: &self.bytes }
+        ChunkView::again(self.layout, &self.bytes)
     }
 
     /// The memory, for another copy.

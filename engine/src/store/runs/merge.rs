@@ -312,7 +312,7 @@ impl Input {
                 self.cursor = None;
                 break;
             };
-            let view = chunk.view()?;
+            let view = chunk.view();
             self.places = view.rank(self.low)..view.count();
             self.read.push((chunk.key, view.last()));
             let spare = self.chunk.take().map(ChunkCopy::into_spare).unwrap_or_default();

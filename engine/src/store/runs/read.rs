@@ -4,12 +4,12 @@
 //! way has left it or has written so far. A list is the concatenation of its parts in the segments.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use redb::{ReadOnlyTable, ReadableTable};
 
-use super::chunk::ChunkView;
 use super::directory::{Group, RunDirectory};
-use super::seek::{ChunkCursor, ChunkReader, Segment};
+use super::seek::{ChunkCursor, ChunkReader, LoadedChunk, Segment};
 use super::{ChunkKey, Entry, RunKind, damaged_chunk};
 use crate::store::error::StoreError;
 use crate::store::query::{Order, SharedTable};
@@ -83,7 +83,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         if order == Order::OldestFirst {
             waiting.reverse();
         }
-        Scan { reader: self, order, waiting, current: None, minors: Vec::new().into_iter() }
+        Scan { reader: self, order, waiting, current: None, at_hand: None }
     }
 
     /// Whether there is such an entry.
@@ -116,7 +116,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         for segment in self.segments.iter().filter(|part| part.run.last_minor >= first_minor) {
             let mut cursor = ChunkCursor::new(*segment);
             while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
-                let view = chunk.view()?;
+                let view = chunk.view();
                 view.between(segment.low, segment.high)
                     .map(|place| view.entry(place))
                     .filter(|entry| entry.minor() >= first_minor)
@@ -137,7 +137,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         let mut cursor = ChunkCursor::new(whole);
         let mut before: Option<(Entry, u64)> = None;
         while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
-            let view = chunk.view()?;
+            let view = chunk.view();
             if before.is_some_and(|(last, end)| last >= view.first() || end != view.position()) {
                 return Err(damaged_chunk(chunk.key, "it does not follow the one before"));
             }
@@ -178,7 +178,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         let Some(chunk) = self.chunks.chunk_from(segment.run.run, segment.low)? else {
             return Ok(0);
         };
-        let view = chunk.view()?;
+        let view = chunk.view();
         let places = view.between(segment.low, segment.high);
         if segment.high <= view.last() {
             return Ok(places.len() as u64);
@@ -188,7 +188,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         let Some(chunk) = self.chunks.chunk_at(segment.run.run, segment.high)? else {
             return Ok(0);
         };
-        let view = chunk.view()?;
+        let view = chunk.view();
         let until = view.position() + view.between(Entry::FIRST, segment.high).end as u64;
         until.checked_sub(from).ok_or_else(|| damaged_chunk(chunk.key, "its position is wrong"))
     }
@@ -213,7 +213,8 @@ pub(in crate::store) struct Scan<'r, 't, T> {
     order: Order,
     waiting: Vec<Segment>,
     current: Option<ChunkCursor>,
-    minors: std::vec::IntoIter<u64>,
+    /// The chunk that is read, and the places in it that are still to come.
+    at_hand: Option<(Rc<LoadedChunk<'t>>, Range<usize>)>,
 }
 
 impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
@@ -222,16 +223,19 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
     pub(in crate::store) fn leave_out(&mut self, count: u64) -> Result<(), StoreError> {
         let mut left = count;
         while left > 0 {
-            let at_hand = self.minors.len() as u64;
-            if at_hand == 0 {
+            let Some((_, places)) = self.at_hand.as_mut().filter(|(_, places)| !places.is_empty())
+            else {
                 if !self.leave_out_segment(&mut left)? && !self.load_more()? {
                     break;
                 }
                 continue;
+            };
+            let taken = places.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match self.order {
+                Order::OldestFirst => places.start += taken,
+                Order::NewestFirst => places.end -= taken,
             }
-            let taken = usize::try_from(left.min(at_hand)).unwrap_or(usize::MAX);
-            self.minors.by_ref().take(taken).for_each(drop);
-            left -= left.min(at_hand);
+            left -= taken as u64;
         }
         Ok(())
     }
@@ -265,28 +269,38 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
                 self.current = None;
                 continue;
             };
-            if self.take_minors(cursor, &chunk.view()?) {
+            if self.take_chunk(cursor, chunk) {
                 return Ok(true);
             }
         }
     }
 
     /// Takes what the segment has in this chunk, and moves on; false if there is nothing.
-    fn take_minors(&mut self, mut cursor: ChunkCursor, view: &ChunkView<'_>) -> bool {
+    fn take_chunk(&mut self, mut cursor: ChunkCursor, chunk: Rc<LoadedChunk<'t>>) -> bool {
         let Segment { low, high, .. } = cursor.segment;
-        let minors = view.between(low, high).map(|place| view.entry(place).minor());
-        let mut minors: Vec<u64> = minors.collect();
+        let view = chunk.view();
+        let places = view.between(low, high);
         let is_last = match self.order {
             Order::OldestFirst => view.last() >= high,
             Order::NewestFirst => view.first() <= low,
         };
         if self.order == Order::NewestFirst {
-            minors.reverse();
             cursor.segment.high = view.first().previous().unwrap_or(Entry::FIRST);
         }
         self.current = (!is_last).then_some(cursor);
-        self.minors = minors.into_iter();
-        self.minors.len() > 0
+        let has_any = !places.is_empty();
+        self.at_hand = Some((chunk, places));
+        has_any
+    }
+
+    /// The next minor of the chunk at hand.
+    fn next_at_hand(&mut self) -> Option<u64> {
+        let (chunk, places) = self.at_hand.as_mut()?;
+        let place = match self.order {
+            Order::OldestFirst => places.next(),
+            Order::NewestFirst => places.next_back(),
+        };
+        place.map(|place| chunk.view().minor(place))
     }
 }
 
@@ -295,7 +309,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Iterator for Scan<'_, 't, T>
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(minor) = self.minors.next() {
+            if let Some(minor) = self.next_at_hand() {
                 return Some(Ok(minor));
             }
             match self.load_more() {

@@ -1,10 +1,12 @@
 //! Finds chunks: by entry, and one after the other inside a segment of a run.
 
+use std::cell::RefCell;
 use std::ops::Bound;
+use std::rc::Rc;
 
 use redb::{AccessGuard, ReadableTable, StorageError};
 
-use super::chunk::ChunkView;
+use super::chunk::{ChunkLayout, ChunkView};
 use super::directory::Run;
 use super::{ChunkKey, Entry, RunKind};
 use crate::store::error::StoreError;
@@ -38,17 +40,19 @@ impl Segment {
     }
 }
 
-/// The chunks of one kind.
+/// The chunks of one kind. It keeps the one that it found last in each run, so a list is counted and
+/// read with one read and one check of the sum.
 #[derive(Debug)]
 pub(super) struct ChunkReader<'t, T> {
     table: &'t T,
     kind: RunKind,
+    at_hand: RefCell<Vec<Rc<LoadedChunk<'t>>>>,
 }
 
 impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
     /// Reads them from this table.
     pub(super) const fn new(table: &'t T, kind: RunKind) -> Self {
-        Self { table, kind }
+        Self { table, kind, at_hand: RefCell::new(Vec::new()) }
     }
 
     /// The last chunk of a run that begins at or before `entry`.
@@ -56,14 +60,28 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
         &self,
         run: u64,
         entry: Entry,
-    ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
+        let mut at_hand = self.at_hand.borrow_mut();
+        let place = at_hand.iter().position(|chunk| chunk.key.1 == run);
+        if let Some(known) = place.map(|place| &at_hand[place]).filter(|known| known.spans(entry)) {
+            return Ok(Some(Rc::clone(known)));
+        }
         let kind = self.kind.number();
         let keys = (kind, run, 0, 0)..=(kind, run, entry.major(), entry.minor());
-        LoadedChunk::take(self.table.range(keys)?.next_back())
+        let found = LoadedChunk::take(self.table.range(keys)?.next_back())?;
+        if let Some(found) = &found {
+            place.map(|place| at_hand.swap_remove(place));
+            at_hand.push(Rc::clone(found));
+        }
+        Ok(found)
     }
 
     /// The first chunk of a run that begins behind `entry`.
-    fn chunk_behind(&self, run: u64, entry: Entry) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+    fn chunk_behind(
+        &self,
+        run: u64,
+        entry: Entry,
+    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
         let kind = self.kind.number();
         let low = Bound::Excluded((kind, run, entry.major(), entry.minor()));
         let high = Bound::Included((kind, run, u64::MAX, u64::MAX));
@@ -75,7 +93,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
         &self,
         run: u64,
         entry: Entry,
-    ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
         match self.chunk_at(run, entry)? {
             None => self.chunk_behind(run, entry),
             chunk => Ok(chunk),
@@ -86,7 +104,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
     pub(super) fn next_chunk(
         &self,
         cursor: &mut ChunkCursor,
-    ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
         let Segment { run, low, high } = cursor.segment;
         let chunk = match cursor.begun_at {
             None => self.chunk_from(run.run, low)?,
@@ -112,20 +130,25 @@ impl ChunkCursor {
     }
 }
 
-/// A chunk and its key.
+/// A chunk and its key, checked.
 pub(super) struct LoadedChunk<'t> {
     /// The key of the chunk.
     pub(super) key: ChunkKey,
+    layout: ChunkLayout,
     bytes: AccessGuard<'t, &'static [u8]>,
 }
+
+crate::opaque!(LoadedChunk<'_>);
 
 type ChunkRead<'t> =
     Result<(AccessGuard<'t, ChunkKey>, AccessGuard<'t, &'static [u8]>), StorageError>;
 
 impl<'t> LoadedChunk<'t> {
-    fn take(found: Option<ChunkRead<'t>>) -> Result<Option<Self>, StoreError> {
+    fn take(found: Option<ChunkRead<'t>>) -> Result<Option<Rc<Self>>, StoreError> {
         let Some((key, bytes)) = found.transpose()? else { return Ok(None) };
-        Ok(Some(Self { key: key.value(), bytes }))
+        let key = key.value();
+        let layout = ChunkView::read(key, bytes.value())?.layout();
+        Ok(Some(Rc::new(Self { key, layout, bytes })))
     }
 
     /// Its least entry.
@@ -133,8 +156,13 @@ impl<'t> LoadedChunk<'t> {
         Entry::new(self.key.2, self.key.3)
     }
 
-    /// The chunk, checked.
-    pub(super) fn view(&self) -> Result<ChunkView<'_>, StoreError> {
-        ChunkView::read(self.key, self.bytes.value())
+    /// Whether an entry would stand in it, not behind it.
+    fn spans(&self, entry: Entry) -> bool {
+        self.first() <= entry && entry <= self.view().last()
+    }
+
+    /// Its entries.
+    pub(super) fn view(&self) -> ChunkView<'_> {
+        ChunkView::again(self.layout, self.bytes.value())
     }
 }

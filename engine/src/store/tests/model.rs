@@ -166,7 +166,7 @@ impl Model {
                     self.answers.insert(answer.fingerprint.key.0, answer.answer(&record));
                 }
                 let tags = TagChanges::default();
-                let row = TransactionRow { record, progress, tags };
+                let row = TransactionRow { record: Box::new(record), progress, tags };
                 self.transactions.insert(row.record.seq, row);
             }
             Effect::TransactionProgress(seq, row) => {
