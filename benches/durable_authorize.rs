@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use cardswitch_benches::caller::{
-    Beside, Caller, authorize, read_tables, wait_for_tables, watch_lag,
+    Caller, Companion, authorize, read_tables, wait_for_tables, watch_lag,
 };
 use cardswitch_benches::installation::{
     CardHashes, Installation, stored_cards, stored_transactions,
@@ -74,7 +74,7 @@ impl Load<'_> {
             authorize(&mut caller, &mut purchases, count, &mut |waited| latencies.note(waited))
         });
         let lag = monitor.finish();
-        readers.into_iter().for_each(Beside::finish);
+        readers.into_iter().for_each(Companion::finish);
         wait_for_tables(self.engine);
         print(name, &measured, yardstick);
         println!("PROJECTION {name}: tables at most {:.0} ms behind", lag.as_secs_f64() * 1e3);

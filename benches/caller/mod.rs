@@ -138,12 +138,12 @@ pub fn wait_for_tables(engine: &Engine) -> Duration {
 
 /// A thread beside a measurement.
 #[derive(Debug)]
-pub struct Beside<T> {
+pub struct Companion<T> {
     stop: Sender<()>,
     thread: JoinHandle<T>,
 }
 
-impl<T: Send + 'static> Beside<T> {
+impl<T: Send + 'static> Companion<T> {
     fn start(run: impl FnOnce(Receiver<()>) -> T + Send + 'static) -> Self {
         let (stop, stopped) = channel();
         Self { stop, thread: std::thread::spawn(move || run(stopped)) }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use cardswitch_engine::engine::Engine;
 
-use super::Beside;
+use super::Companion;
 
 /// How often it looks: the lag is known so exactly.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Watches until it is finished; returns the longest that a durable record waited to be in the tables.
-pub fn watch_lag(engine: &Arc<Engine>) -> Beside<Duration> {
+pub fn watch_lag(engine: &Arc<Engine>) -> Companion<Duration> {
     let engine = Arc::clone(engine);
-    Beside::start(|stopped| {
+    Companion::start(|stopped| {
         let mut watch = Watch { engine, waiting: VecDeque::new(), lag_max: Duration::ZERO };
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             watch.look();

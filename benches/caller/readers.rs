@@ -8,7 +8,7 @@ use cardswitch_engine::domain::ids::{CompanySlot, TransactionSeq};
 use cardswitch_engine::store::query::{Page, TransactionFilter};
 use cardswitch_engine::store::{Store, StoreError};
 
-use super::Beside;
+use super::Companion;
 use crate::program::Random;
 
 /// Reads a second.
@@ -17,9 +17,9 @@ const READS_PER_S: u32 = 1_000;
 const PAGE_LEN: usize = 50;
 
 /// Reads one transaction, then a page, and so on, until it is finished.
-pub fn read_tables(store: &Arc<Store>) -> Beside<()> {
+pub fn read_tables(store: &Arc<Store>) -> Companion<()> {
     let mut reader = Reader { store: Arc::clone(store), random: Random::new(31) };
-    Beside::start(move |stopped| {
+    Companion::start(move |stopped| {
         let start = Instant::now();
         let mut turn = 0;
         while stopped.try_recv() == Err(TryRecvError::Empty) {

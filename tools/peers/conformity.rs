@@ -268,9 +268,9 @@ mod tests {
     use super::*;
 
     /// The shard, but for declines at the daily limit, which it approves.
-    struct Lenient(Shard);
+    struct LenientShard(Shard);
 
-    impl Authorizer for Lenient {
+    impl Authorizer for LenientShard {
         fn found(&mut self, program: &Program) -> Outcome<()> {
             self.0.found(program)
         }
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn cardswitch_answers_as_itself_and_a_wrong_answer_is_found() {
         assert_eq!(check(&mut Shard::empty(), START.0).unwrap(), ROWS.len());
-        let error = check(&mut Lenient(Shard::empty()), START.0).unwrap_err().to_string();
+        let error = check(&mut LenientShard(Shard::empty()), START.0).unwrap_err().to_string();
         assert!(error.starts_with("above it: "), "{error}");
     }
 }
