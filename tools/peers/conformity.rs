@@ -89,12 +89,17 @@ fn scope(codes: &[u16]) -> Scope {
     Scope::new(codes).unwrap_or_default()
 }
 
-/// Purchases on one card, one after the other: the name, the card, each amount and PIN.
+/// Purchases on one card, one after the other, each with a repeat: the name, the card, each amount
+/// and PIN.
 type Steps = (&'static str, fn(&mut Card), &'static [(i64, Option<u64>)]);
 
 const WRONG: Option<u64> = Some(PIN + 1);
 const STEPS: [Steps; 4] = [
-    ("a budget", |card| card.terms.amount = Minor(2_500), &[(1_500, None), (1_001, None)]),
+    (
+        "a budget",
+        |card| card.terms.amount = Minor(2_500),
+        &[(1_500, None), (1_001, None), (1_000, None)],
+    ),
     // The first is a verification.
     (
         "a single use",
@@ -150,13 +155,11 @@ pub(crate) fn check(peer: &mut impl Authorizer, now: i64) -> Outcome<usize> {
     both.ask(&[first.clone(), other.clone(), first.clone()])?;
     both.ask(&[other, first])?;
     for (card, (name, _, steps)) in program.cards[ROWS.len()..].iter().zip(STEPS) {
-        let mut last = None;
         for (amount, pin) in steps {
-            let case = (name, Purchase { pin: *pin, ..buy(card, *amount) });
-            both.ask(std::slice::from_ref(&case))?;
-            last = Some(case);
+            let case = [(name, Purchase { pin: *pin, ..buy(card, *amount) })];
+            both.ask(&case)?;
+            both.ask(&case)?;
         }
-        both.ask(last.as_slice())?;
     }
     let left = OPENING_BALANCE - both.shard.books()?.account_held_minor;
     for amount in [left + 1, left, 1] {
