@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
-use cardswitch_benches::caller::{Caller, Monitor, Readers, authorize, wait_for_tables};
+use cardswitch_benches::caller::{
+    Caller, Companion, authorize, read_tables, wait_for_tables, watch_lag,
+};
 use cardswitch_benches::installation::{
-    CardHashes, InstalledEngine, StoredDirectory, stored_cards, stored_transactions,
-    temporary_directory,
+    CardHashes, Installation, stored_cards, stored_transactions,
 };
 use cardswitch_benches::meter::{Bench, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, Purchases};
@@ -31,8 +32,9 @@ pub(crate) fn ask(bench: &mut Bench) {
             let yardstick = DiskYardstick::take(&name);
             // Each window has an engine of its own: nothing is left of the one before.
             let program = Program::of_one_company(FEW_CARDS);
-            let installed = InstalledEngine::new(program, CardHashes::Simulated);
-            let load = Load { engine: &installed.engine, cards: FEW_CARDS, is_read: false };
+            let home = Installation::new(program, CardHashes::Simulated);
+            let engine = home.open(Retention::Recovery);
+            let load = Load { engine: &engine, cards: FEW_CARDS, is_read: false };
             load.measure(bench, &name, window, &yardstick);
         }
         measure_stored(bench);
@@ -40,14 +42,13 @@ pub(crate) fn ask(bench: &mut Bench) {
 }
 
 fn measure_stored(bench: &mut Bench) {
-    let directory = temporary_directory();
-    let data = StoredDirectory::prepare().copy_to(directory.path());
+    let home = Installation::stored();
     println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
-    let installed = InstalledEngine::of(directory, &data, Retention::Recovery);
+    let engine = home.open(Retention::Recovery);
     for window in WINDOWS {
         let name = format!("{window}_in_flight/stored");
         let yardstick = DiskYardstick::take(&name);
-        let load = Load { engine: &installed.engine, cards: stored_cards(), is_read: true };
+        let load = Load { engine: &engine, cards: stored_cards(), is_read: true };
         load.measure(bench, &name, window, &yardstick);
     }
 }
@@ -64,8 +65,8 @@ impl Load<'_> {
         let each_iteration = window as u64 * ROUNDS;
         let mut caller = Caller::new(Arc::clone(self.engine), window);
         let mut purchases = Purchases::new(self.cards, 13 + window as u64);
-        let monitor = Monitor::watch(self.engine);
-        let readers = self.is_read.then(|| Readers::start(self.engine.store()));
+        let monitor = watch_lag(self.engine);
+        let readers = self.is_read.then(|| read_tables(self.engine.store()));
         let mut measured = LoopFigures::default();
         let latencies = &mut measured.latencies;
         measured.meter = bench.measure_timed(name, each_iteration, |iterations| {
@@ -73,9 +74,7 @@ impl Load<'_> {
             authorize(&mut caller, &mut purchases, count, &mut |waited| latencies.note(waited))
         });
         let lag = monitor.finish();
-        if let Some(readers) = readers {
-            readers.finish();
-        }
+        readers.into_iter().for_each(Companion::finish);
         wait_for_tables(self.engine);
         print(name, &measured, yardstick);
         println!("PROJECTION {name}: tables at most {:.0} ms behind", lag.as_secs_f64() * 1e3);
@@ -83,16 +82,13 @@ impl Load<'_> {
 }
 
 fn print(name: &str, measured: &LoopFigures, yardstick: &DiskYardstick) {
-    let (Some(each), Some(block)) = (measured.meter.median_ns(), yardstick.block.median_ns())
-    else {
-        return;
-    };
-    let p50_ns = measured.latencies.percentile_us(50.0) * 1e3;
+    let Some(each) = measured.meter.median_ns() else { return };
+    let block_us = yardstick.0.percentile_us(50.0);
     println!(
         "RATIO {name}: {:.0} authorizations/s, {:.2} in the time of a durable block; {} ({:.2} blocks)",
         1e9 / each,
-        block / each,
+        block_us * 1e3 / each,
         measured.latencies,
-        p50_ns / block
+        measured.latencies.percentile_us(50.0) / block_us
     );
 }

@@ -7,15 +7,14 @@
 //! what a command costs.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use cardswitch_benches::Must;
+use cardswitch_benches::caller::{Answers, Lane};
 use cardswitch_benches::meter::{Bench, Pace, print_ratio};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::inbox::{InboxSender, inbox};
 use cardswitch_engine::journal::{CommitDesk, CommitOutcome, Release};
@@ -32,9 +31,10 @@ const LANES: usize = 3;
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("hand_off", Pace::LONG.seconds(2), |bench| {
         for len in BATCH_LENS {
-            let swapped = Relay::start();
+            let relay = Relay::start();
             let name = format!("yardstick_swapped/{len}");
-            let swapped = bench.measure(&name, len as u64, || swapped.send_round(len));
+            let swapped = bench.measure(&name, len as u64, || relay.send_round(len));
+            relay.finish();
             let shard = ShardLine::start();
             let name = format!("through_shard/{len}");
             let measured = bench.measure(&name, len as u64, || shard.send_round(len));
@@ -49,7 +49,7 @@ pub(crate) fn ask(bench: &mut Bench) {
 struct ShardLine {
     inbox: InboxSender<Submission>,
     queued: Arc<AtomicUsize>,
-    answers: Arc<Lane<Reply>>,
+    answers: Arc<Answers>,
     shard: JoinHandle<()>,
     committer: JoinHandle<()>,
 }
@@ -70,7 +70,7 @@ impl ShardLine {
             recall: None,
             meters: Arc::default(),
         };
-        let shard = spawn_shard(ShardState::default(), wiring).must("start the shard");
+        let shard = spawn_shard(ShardState::default(), wiring).expect("start the shard");
         let committer = std::thread::spawn(move || {
             while let Some(request) = from_shard.take() {
                 let releases = request.releases.into_iter();
@@ -88,88 +88,23 @@ impl ShardLine {
         };
         self.queued.fetch_add(len, Ordering::AcqRel);
         let envelopes = (0..len as u64).map(envelope).collect();
-        self.inbox.send(Submission::now(envelopes)).must("reach the shard");
-        let mut received = 0;
-        while received < len {
-            received += self.answers.take().len();
-        }
-        received
+        self.inbox.send(Submission::now(envelopes)).expect("reach the shard");
+        receive(&self.answers, len)
     }
 
     fn finish(self) {
         drop(self.inbox);
-        self.shard.join().must("end the shard");
-        self.committer.join().must("end the committer");
+        self.shard.join().expect("end the shard");
+        self.committer.join().expect("end the committer");
     }
 }
 
-impl ReplyPort for Lane<Reply> {
-    fn deliver(&self, _tag: u64, reply: Reply) {
-        self.held().items.push(reply);
-    }
-
-    fn flush(&self) {
-        self.news.notify_one();
-    }
-
-    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
-        self.put(replies.drain(..).map(|(_, reply)| reply).collect());
-    }
-}
-
-/// A vector behind a mutex; a taker leaves an empty one.
-struct Lane<T> {
-    held: Mutex<QueueState<T>>,
-    news: Condvar,
-}
-
-struct QueueState<T> {
-    items: Vec<T>,
-    is_closed: bool,
-}
-
-impl<T> Default for Lane<T> {
-    fn default() -> Self {
-        let held = QueueState { items: Vec::new(), is_closed: false };
-        Self { held: Mutex::new(held), news: Condvar::new() }
-    }
-}
-
-impl<T> Lane<T> {
-    fn put(&self, mut items: Vec<T>) {
-        self.held().items.append(&mut items);
-        self.news.notify_one();
-    }
-
-    /// Waits for something; nothing where nobody puts anything in any more.
-    fn take(&self) -> Vec<T> {
-        let waits = |held: &mut QueueState<T>| held.items.is_empty() && !held.is_closed;
-        let held = self.news.wait_while(self.held(), waits);
-        std::mem::take(&mut held.unwrap_or_else(PoisonError::into_inner).items)
-    }
-
-    fn close(&self) {
-        self.held().is_closed = true;
-        self.news.notify_one();
-    }
-
-    fn held(&self) -> MutexGuard<'_, QueueState<T>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The side of a lane that closes it when it goes.
-struct LaneEnd<T>(Arc<Lane<T>>);
-
-impl<T> Drop for LaneEnd<T> {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
+/// The tag that ends a relay.
+const END: u64 = u64::MAX;
 
 /// Bare hand-offs of tags: the caller's batch comes back to it from the last of two threads.
 struct Relay {
-    first: LaneEnd<u64>,
+    first: Arc<Lane<u64>>,
     last: Arc<Lane<u64>>,
 }
 
@@ -178,28 +113,37 @@ impl Relay {
         let first = Arc::<Lane<u64>>::default();
         let mut last = Arc::clone(&first);
         for _ in 1..LANES {
-            let (previous, next) = (last, LaneEnd(Arc::default()));
-            last = Arc::clone(&next.0);
-            // Ends when the lane before it is closed, and closes the one after.
+            let (previous, next) = (last, Arc::<Lane<u64>>::default());
+            last = Arc::clone(&next);
             std::thread::spawn(move || {
-                loop {
-                    let batch = previous.take();
-                    if batch.is_empty() {
-                        return;
-                    }
-                    next.0.put(batch.into_iter().map(black_box).collect());
+                let mut is_over = false;
+                while !is_over {
+                    let mut batch = Vec::new();
+                    previous.take(&mut batch);
+                    is_over = batch.last() == Some(&END);
+                    next.put(&mut batch.into_iter().map(black_box).collect());
                 }
             });
         }
-        Self { first: LaneEnd(first), last }
+        Self { first, last }
     }
 
     fn send_round(&self, len: usize) -> usize {
-        self.first.0.put((0..len as u64).collect());
-        let mut received = 0;
-        while received < len {
-            received += self.last.take().len();
-        }
-        received
+        self.first.put(&mut (0..len as u64).collect());
+        receive(&self.last, len)
     }
+
+    fn finish(&self) {
+        self.first.put(&mut vec![END]);
+    }
+}
+
+fn receive<T>(lane: &Lane<T>, len: usize) -> usize {
+    let mut received = 0;
+    while received < len {
+        let mut batch = Vec::new();
+        lane.take(&mut batch);
+        received += batch.len();
+    }
+    received
 }

@@ -9,10 +9,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cardswitch_benches::Must;
-use cardswitch_benches::installation::{
-    CardHashes, NETWORK_KEY, cards, install, temporary_directory,
-};
+use cardswitch_benches::installation::{CardHashes, Installation, NETWORK_KEY, cards};
 use cardswitch_benches::meter::{Bench, Pace};
 use cardswitch_benches::program::Program;
 use cardswitch_benches::wire::{BenchSwitch, Shape, measure, open_loop, runtime};
@@ -34,10 +31,8 @@ pub(crate) fn ask(bench: &mut Bench) {
     bench.run("http_round_trip", Pace::LONG, |bench| {
         let runtime = runtime();
         let bare = runtime.block_on(start_hyper(Bytes::from_static(ANSWER)));
-        let directory = temporary_directory();
-        let program = Program::of_one_company(CARDS);
-        let data = install(directory.path(), program, CardHashes::OfNumbers);
-        let served = runtime.block_on(BenchSwitch::start(&data));
+        let home = Installation::new(Program::of_one_company(CARDS), CardHashes::OfNumbers);
+        let served = runtime.block_on(BenchSwitch::start(&home.data));
         for window in WINDOWS {
             let shape = Shape { window, connections: window.min(CONNECTIONS_MAX) };
             let (bare_name, name) = (format!("yardstick_hyper/{shape}"), format!("switch/{shape}"));
@@ -60,5 +55,5 @@ pub(crate) fn ask(bench: &mut Bench) {
 
 fn client() -> Http {
     let purchases = Purchases { amount_max: 20_099, ..Purchases::default() };
-    Http::new(&cards(CARDS), purchases, NETWORK_KEY).must("make requests")
+    Http::new(&cards(CARDS), purchases, NETWORK_KEY).expect("make requests")
 }

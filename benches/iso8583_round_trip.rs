@@ -14,10 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cardswitch_benches::Must;
-use cardswitch_benches::installation::{
-    ACCESS_TOKEN, CardHashes, cards, install, secrets, temporary_directory,
-};
+use cardswitch_benches::installation::{ACCESS_TOKEN, CardHashes, Installation, cards, secrets};
 use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, card_id};
 use cardswitch_benches::wire::{BenchSwitch, Door, Shape, measure, open_loop, runtime};
@@ -46,7 +43,7 @@ const API_RATE_PER_S: u64 = 50;
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("iso8583_round_trip", Pace::LONG, |bench| {
         let runtime = runtime();
-        let echo = echo::start(echo::send_back).must("start an echo");
+        let echo = echo::start(echo::send_back).expect("start an echo");
         let door = runtime.block_on(Door::open(Arc::new(Approver), &secrets()));
         for (window, connections) in SHAPES {
             let shape = Shape { window, connections };
@@ -54,10 +51,8 @@ pub(crate) fn ask(bench: &mut Bench) {
             let name = format!("door/{shape}");
             let answered = measure(bench, &name, shape, (door.address, client));
             let name = format!("switch/{shape}");
-            let directory = temporary_directory();
-            let program = Program::of_one_company(CARDS);
-            let data = install(directory.path(), program, CardHashes::OfNumbers);
-            let served = runtime.block_on(BenchSwitch::start(&data));
+            let home = install();
+            let served = runtime.block_on(BenchSwitch::start(&home.data));
             let decided = measure(bench, &name, shape, (served.iso8583(), client));
             runtime.block_on(served.stop());
             print(&format!("echo/{shape}"), &echoed, &echoed);
@@ -71,9 +66,13 @@ pub(crate) fn ask(bench: &mut Bench) {
     });
 }
 
+fn install() -> Installation {
+    Installation::new(Program::of_one_company(CARDS), CardHashes::OfNumbers)
+}
+
 fn client() -> Iso {
     let purchases = Purchases { amount_max: 20_099, ..Purchases::default() };
-    Iso::new(&cards(CARDS), purchases).must("make messages")
+    Iso::new(&cards(CARDS), purchases).expect("make messages")
 }
 
 fn send_by_the_clock(bench: &mut Bench, runtime: &Runtime, is_beside_api: bool) {
@@ -81,14 +80,12 @@ fn send_by_the_clock(bench: &mut Bench, runtime: &Runtime, is_beside_api: bool) 
     let name = format!("switch/open_loop_{OPEN_LOOP_RATE_PER_S}_per_s{beside}");
     let disk = DiskYardstick::take(&name);
     bench.once(&name, || {
-        let directory = temporary_directory();
-        let program = Program::of_one_company(CARDS);
-        let data = install(directory.path(), program, CardHashes::OfNumbers);
-        let served = runtime.block_on(BenchSwitch::start(&data));
+        let home = install();
+        let served = runtime.block_on(BenchSwitch::start(&home.data));
         let api = is_beside_api.then(|| ask_the_api(served.http()));
         let pace = (OPEN_LOOP_RATE_PER_S, OPEN_LOOP_CONNECTIONS);
         let waited = open_loop(served.iso8583(), pace, OPEN_LOOP_TIME, client());
-        let asked = api.map(|api| api.join().must("be answered to the end"));
+        let asked = api.map(|api| api.join().expect("be answered to the end"));
         runtime.block_on(served.stop());
         disk.print_open_loop(&name, &waited);
         if let Some(asked) = asked {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use cardswitch_benches::Must;
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::{Bench, Pace, print_ratio};
 use cardswitch_engine::inbox::{InboxSender, inbox};
@@ -40,10 +39,10 @@ fn compare(bench: &mut Bench, count: u32) {
     let size = format!("{count}x{RECORD_BYTES}");
     let directory = temporary_directory();
     let payload: Vec<u8> = (0..=u8::MAX).cycle().take(RECORD_BYTES * count as usize).collect();
-    let mut blocks = PreallocatedFile::create(directory.path()).must("make a file");
+    let mut blocks = PreallocatedFile::create(directory.path()).expect("make a file");
     let preallocated =
         bench.measure(&format!("yardstick_preallocated/{size}"), count.into(), || {
-            blocks.write_durably(&payload).must("write to the disk");
+            blocks.write_durably(&payload).expect("write to the disk");
         });
     let mut line = CommitterLine::start(directory.path());
     let name = format!("committer/{size}");
@@ -71,7 +70,7 @@ impl CommitterLine {
         let expected = Expectation { identity, checkpoint: None };
         let retention = LogRetention::of_bytes(JOURNAL_BYTES_DEFAULT);
         let journal = LogJournal::open(&directory.join("journal"), &expected, retention);
-        let journal = journal.must("open a journal");
+        let journal = journal.expect("open a journal");
         let (requests, inbox) = inbox(16);
         let (spent_payloads, spent) = crossbeam_channel::bounded(16);
         let trim = Arc::new(TrimControl::ringing(inbox.bell()));
@@ -86,8 +85,8 @@ impl CommitterLine {
             limits: CommitLimits::default(),
         };
         // Ends when the committer does.
-        spawn("segments".to_owned(), journal.segment_steps()).must("start the segments' thread");
-        let committer = spawn_committer(journal, PARTITION, wiring).must("start the committer");
+        spawn("segments".to_owned(), journal.segment_steps()).expect("start the segments' thread");
+        let committer = spawn_committer(journal, PARTITION, wiring).expect("start the committer");
         let committer = committer.thread;
         let (tell, told) = channel();
         Self { requests, spent, trim, committer, last_seq: 0, commits: 0, tell, told }
@@ -105,7 +104,7 @@ impl CommitterLine {
             releases: vec![Note(self.tell.clone())],
         };
         self.last_seq = request.last_seq;
-        self.requests.send(request).must("reach the committer");
+        self.requests.send(request).expect("reach the committer");
         assert_eq!(self.told.recv(), Ok(CommitOutcome::Durable));
         self.commits += 1;
         // The tables are always up to date: only retention keeps batches.
@@ -114,7 +113,7 @@ impl CommitterLine {
 
     fn finish(self) {
         drop(self.requests);
-        self.committer.join().must("end the committer");
+        self.committer.join().expect("end the committer");
     }
 }
 

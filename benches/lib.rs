@@ -15,4 +15,4 @@ pub mod meter;
 pub mod wire;
 pub mod yardstick;
 
-pub use cardswitch_program::{self as program, Must};
+pub use cardswitch_program as program;

@@ -7,18 +7,16 @@
 //! its purchase. Plain authorizations of the same run stand beside both.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::Must;
 use cardswitch_benches::caller::Caller;
-use cardswitch_benches::installation::{CardHashes, InstalledEngine};
+use cardswitch_benches::installation::{CardHashes, Installation};
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{BareShard, FollowUp, Program, Purchases, is_done};
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::Authorize;
 use cardswitch_engine::command::record::append_record;
+use cardswitch_engine::engine::Retention;
 
 const CARDS: u64 = 10_000;
 /// Commands at each iteration; as many as the shard takes at a time.
@@ -74,7 +72,7 @@ fn measure_kind(bench: &mut Bench, kind: Option<FollowUp>) -> Meter {
             }
             take(&mut shard, &follow(kind, &originals))
         };
-        std::iter::repeat_with(batch).take(usize::try_from(iterations).must("count")).sum()
+        std::iter::repeat_with(batch).take(usize::try_from(iterations).expect("count")).sum()
     })
 }
 
@@ -82,18 +80,11 @@ fn follow(kind: FollowUp, originals: &[Authorize]) -> Vec<Command> {
     originals.iter().map(|original| kind.of(original)).collect()
 }
 
-/// Carries out a batch, all of which must do what it asks for.
 fn take(shard: &mut BareShard, commands: &[Command]) -> Duration {
     let mut payload = Vec::with_capacity(1 << 20);
-    let mut encode = |seq, at, effects: &[Effect]| {
-        append_record(&mut payload, seq, at, effects).must("encode a record");
-    };
-    let mut done = 0;
-    let start = Instant::now();
-    shard.take_batch(commands, &mut encode, &mut |reply| done += usize::from(is_done(reply)));
-    let elapsed = start.elapsed();
-    assert_eq!(done, commands.len(), "the program carries out everything");
-    elapsed
+    shard.time_batch(commands, &mut |seq, at, effects| {
+        append_record(&mut payload, seq, at, effects).expect("encode a record");
+    })
 }
 
 /// The number of each kind that follow a hundred authorizations. Follow-ups of the same purchase
@@ -139,8 +130,8 @@ impl Life<'_> {
 }
 
 fn measure_durable(bench: &mut Bench, name: &str, mix: &[(FollowUp, usize)]) -> Meter {
-    let installed = InstalledEngine::new(Program::of_one_company(CARDS), CardHashes::Simulated);
-    let mut caller = Caller::new(Arc::clone(&installed.engine), WINDOW);
+    let home = Installation::new(Program::of_one_company(CARDS), CardHashes::Simulated);
+    let mut caller = Caller::new(home.open(Retention::Recovery), WINDOW);
     let purchases = Purchases::new(CARDS, 22);
     let mut life = Life { purchases, mix, count: 0, due: VecDeque::new() };
     bench.measure_timed(name, DURABLE_LEN, |iterations| {

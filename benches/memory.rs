@@ -7,9 +7,7 @@
 
 use std::path::Path;
 
-use cardswitch_benches::installation::{
-    CardHashes, install, open, stored_cards, temporary_directory,
-};
+use cardswitch_benches::installation::{CardHashes, Installation, open, stored_cards};
 use cardswitch_benches::meter::{Bench, Pace, Process, resident_bytes};
 use cardswitch_benches::program::{BareShard, Program, company_id, new_card, pan_hash};
 use cardswitch_engine::domain::card::CardRecord;
@@ -21,10 +19,8 @@ pub(crate) fn ask(bench: &mut Bench) {
         let name = format!("cards_alone/{cards}");
         print(&name, cards, bytes_of(&["memory", "cards", &cards.to_string()]));
         let name = format!("engine/{cards}");
-        let directory = temporary_directory();
-        let program = Program::of_one_company(cards);
-        let data = install(directory.path(), program, CardHashes::Simulated);
-        print(&name, cards, bytes_of(&["memory", "engine", &data.to_string_lossy()]));
+        let home = Installation::new(Program::of_one_company(cards), CardHashes::Simulated);
+        print(&name, cards, bytes_of(&["memory", "engine", &home.data.to_string_lossy()]));
     });
 }
 

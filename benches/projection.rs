@@ -6,15 +6,11 @@
 //! the same bytes as values of bare redb commits, visible by the megabyte and durable at the end.
 
 use std::fs;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
-use cardswitch_benches::Must;
-use cardswitch_benches::caller::{Caller, Readers, authorize, wait_for_tables};
+use cardswitch_benches::caller::{Caller, authorize, read_tables, wait_for_tables};
 use cardswitch_benches::installation::{
-    CardHashes, StoredDirectory, install, open, stored_cards, stored_transactions,
-    temporary_directory,
+    CardHashes, Installation, open, stored_cards, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{BareShard, Program, Purchases};
@@ -22,7 +18,6 @@ use cardswitch_benches::yardstick::BareDatabase;
 use cardswitch_engine::command::record::append_record;
 use cardswitch_engine::engine::Retention;
 use redb::Durability;
-use tempfile::TempDir;
 
 const YOUNG_CARDS: u64 = 10_000;
 /// How far the journal is ahead, unless the prepared directory was made small.
@@ -38,14 +33,13 @@ pub(crate) fn ask(bench: &mut Bench) {
         let bytes = ahead() * record_bytes();
         println!("YARDSTICK: {} records of {} bytes", ahead(), record_bytes());
         let redb = commit_bare(bench, bytes);
-        let directory = temporary_directory();
         let program = Program::of_one_company(YOUNG_CARDS);
-        let data = install(directory.path(), program, CardHashes::Simulated);
-        LaggingDirectory::prepare(directory, data, YOUNG_CARDS).measure(bench, "young", &redb);
-        let directory = temporary_directory();
-        let data = StoredDirectory::prepare().copy_to(directory.path());
-        let name = format!("stored/{}", stored_transactions());
-        LaggingDirectory::prepare(directory, data, stored_cards()).measure(bench, &name, &redb);
+        let young = Installation::new(program, CardHashes::Simulated);
+        let_tables_lag(&young, YOUNG_CARDS);
+        measure(bench, &young, ("young", &redb));
+        let stored = Installation::stored();
+        let_tables_lag(&stored, stored_cards());
+        measure(bench, &stored, (&format!("stored/{}", stored_transactions()), &redb));
     });
 }
 
@@ -53,40 +47,30 @@ fn ahead() -> u64 {
     stored_transactions().min(AHEAD_MAX)
 }
 
-/// A data directory whose journal is ahead of its tables.
-struct LaggingDirectory {
-    data: PathBuf,
-    _directory: TempDir,
+/// Lets the journal be ahead of the tables.
+fn let_tables_lag(home: &Installation, cards: u64) {
+    let (tables, tables_before) = (home.data.join(TABLES), home.beside(TABLES));
+    fs::copy(&tables, &tables_before).expect("copy the tables");
+    let mut caller = Caller::new(home.open(Retention::Forever), WINDOW);
+    authorize(&mut caller, &mut Purchases::new(cards, 61), ahead(), &mut |_| {});
+    // The file is closed, and written to for the last time, when nobody has the engine.
+    drop(caller);
+    fs::copy(&tables_before, &tables).expect("put the tables back");
 }
 
-impl LaggingDirectory {
-    fn prepare(directory: TempDir, data: PathBuf, cards: u64) -> Self {
-        let tables_before = directory.path().join(TABLES);
-        fs::copy(data.join(TABLES), &tables_before).must("copy the tables");
-        let engine = Arc::new(open(&data, Retention::Forever));
-        let mut caller = Caller::new(Arc::clone(&engine), WINDOW);
-        authorize(&mut caller, &mut Purchases::new(cards, 61), ahead(), &mut |_| {});
-        // The file is closed, and written to for the last time, when nobody has the engine.
-        drop(caller);
-        drop(engine);
-        fs::copy(&tables_before, data.join(TABLES)).must("put the tables back");
-        Self { data, _directory: directory }
-    }
-
-    fn measure(&self, bench: &mut Bench, name: &str, redb: &Meter) {
-        let projected = bench.once(name, || {
-            let engine = open(&self.data, Retention::Forever);
-            let start = Instant::now();
-            let waiting = engine.durable_seq().0 - engine.watermark().applied().0;
-            let readers = Readers::start(engine.store());
-            wait_for_tables(&engine);
-            let elapsed = start.elapsed();
-            readers.finish();
-            (waiting, elapsed)
-        });
-        let compared = [("bare redb commits of its bytes", redb)];
-        print_ratio(&format!("{name}: a record into the tables"), &projected, &compared);
-    }
+fn measure(bench: &mut Bench, home: &Installation, (name, redb): (&str, &Meter)) {
+    let projected = bench.once(name, || {
+        let engine = open(&home.data, Retention::Forever);
+        let start = Instant::now();
+        let waiting = engine.durable_seq().0 - engine.watermark().applied().0;
+        let readers = read_tables(engine.store());
+        wait_for_tables(&engine);
+        let elapsed = start.elapsed();
+        readers.finish();
+        (waiting, elapsed)
+    });
+    let compared = [("bare redb commits of its bytes", redb)];
+    print_ratio(&format!("{name}: a record into the tables"), &projected, &compared);
 }
 
 /// Commits the same bytes without any meaning. Units: for one record.
@@ -110,7 +94,7 @@ fn record_bytes() -> u64 {
     let mut shard = BareShard::with_cards(1);
     let mut bytes = Vec::new();
     shard.take_and_encode(&Purchases::new(1, 62).next_command(), |seq, at, effects| {
-        append_record(&mut bytes, seq, at, effects).must("encode a record");
+        append_record(&mut bytes, seq, at, effects).expect("encode a record");
     });
     bytes.len() as u64
 }

@@ -7,16 +7,14 @@
 //! so that the whole million is replayed. The yardstick reads as many bytes of the same files in
 //! order, as often as needed, and does nothing with them.
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, authorize};
 use cardswitch_benches::installation::{
-    StoredDirectory, files_below, open, stored_cards, stored_transactions, temporary_directory,
+    Installation, files_below, open, read_files, stored_cards, stored_transactions,
 };
 use cardswitch_benches::meter::{
     Bench, Meter, Pace, Process, bytes_read, print_ratio, resident_bytes,
@@ -29,19 +27,17 @@ const REPLAYED_MAX: u64 = 1_000_000;
 const WINDOW: usize = 4_096;
 /// The authorizations in the middle of which it is killed.
 const FURTHER: u64 = 100_000_000;
-const READ_BYTES: usize = 1 << 20;
 const TABLES: &str = "store.redb";
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("restart", Pace::LONG, |bench| {
-        let directory = temporary_directory();
-        let data = StoredDirectory::prepare().copy_to(directory.path());
-        let tables_before = directory.path().join(TABLES);
-        fs::copy(data.join(TABLES), &tables_before).must("copy the tables");
-        load_and_kill(&data);
-        measure(bench, &name("killed"), &data);
-        fs::copy(&tables_before, data.join(TABLES)).must("put the tables back");
-        measure(bench, &name("replays_all"), &data);
+        let home = Installation::stored();
+        let (data, tables_before) = (&home.data, home.beside(TABLES));
+        fs::copy(data.join(TABLES), &tables_before).expect("copy the tables");
+        load_and_kill(data);
+        measure(bench, &name("killed"), data);
+        fs::copy(&tables_before, data.join(TABLES)).expect("put the tables back");
+        measure(bench, &name("replays_all"), data);
     });
 }
 
@@ -97,32 +93,10 @@ fn measure(bench: &mut Bench, name: &str, data: &Path) {
             bytes >> 20,
             resident >> 20
         );
-        read.note(1, read_files(data, bytes));
+        let mut files = files_below(&data.join("journal"));
+        files.insert(0, data.join(TABLES));
+        read.note(1, read_files(&files, bytes));
         (1, elapsed)
     });
     print_ratio(&format!("{name}: open"), &opened, &[("reading as many bytes", &read)]);
-}
-
-/// Reads so many bytes of the tables and the journal, from the start again where they end.
-fn read_files(data: &Path, bytes: u64) -> Duration {
-    let mut buffer = vec![0; READ_BYTES];
-    let mut left = bytes;
-    let segments = files_below(&data.join("journal"));
-    let paths: Vec<PathBuf> = [data.join(TABLES)].into_iter().chain(segments).collect();
-    let start = Instant::now();
-    while left > 0 {
-        let before = left;
-        for path in &paths {
-            let mut file = File::open(path).must("open a file");
-            while left > 0 {
-                let read = file.read(&mut buffer).must("read a file") as u64;
-                if read == 0 {
-                    break;
-                }
-                left -= read.min(left);
-            }
-        }
-        assert!(left < before, "the files have content");
-    }
-    start.elapsed()
 }

@@ -6,18 +6,13 @@
 //! the rules need.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use cardswitch_benches::Must;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
     BareShard, Program, Purchases, Random, StandardPurchase, ample_balances, card_records,
-    is_approved,
 };
-use cardswitch_engine::command::Command;
-use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
-use cardswitch_engine::command::reply::Reply;
 
 const CARD_COUNTS: [u64; 2] = [10_000, 1_000_000];
 /// Authorizations at each iteration; as many as the shard takes at a time.
@@ -35,58 +30,44 @@ pub(crate) fn ask(bench: &mut Bench) {
 fn compare(bench: &mut Bench, cards: u64) {
     let decided = measure_decisions(bench, cards);
     let mut line = ShardLine::new(cards);
-    let batches = bench.measure_timed(&format!("by_batches/{cards}"), BATCH_LEN, |iterations| {
-        line.run(iterations, |shard, commands, replied| {
-            shard.take_batch(commands, &mut |_, _, _| {}, replied);
+    let mut measure = |name: &str, is_encoded| {
+        bench.measure_timed(&format!("{name}/{cards}"), BATCH_LEN, |iterations| {
+            line.run(iterations, is_encoded)
         })
-    });
-    let mut payload = Vec::with_capacity(1 << 20);
-    let name = format!("by_batches_encoded/{cards}");
-    let encoded = bench.measure_timed(&name, BATCH_LEN, |iterations| {
-        line.run(iterations, |shard, commands, replied| {
-            payload.clear();
-            let mut encode = |seq, at, effects: &[Effect]| {
-                append_record(&mut payload, seq, at, effects).must("encode a record");
-            };
-            shard.take_batch(commands, &mut encode, replied);
-        })
-    });
+    };
+    let (batches, encoded) = (measure("by_batches", false), measure("by_batches_encoded", true));
     let yardsticks = [("the decision alone", &decided)];
     print_ratio(&format!("execute + apply, {cards} cards"), &batches, &yardsticks);
     print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, &yardsticks);
 }
 
-/// A shard and the purchases that come to it.
+/// A shard, the purchases that come to it, and their records.
 struct ShardLine {
     shard: BareShard,
     purchases: Purchases,
+    payload: Vec<u8>,
 }
 
 impl ShardLine {
     fn new(cards: u64) -> Self {
         let mut shard = BareShard::bounded();
         shard.found(Program::of_many_companies(cards));
-        Self { shard, purchases: Purchases::new(cards, 12) }
+        Self { shard, purchases: Purchases::new(cards, 12), payload: Vec::with_capacity(1 << 20) }
     }
 
-    /// Times `take` alone: commands are made and go while the watch stands.
-    fn run(
-        &mut self,
-        iterations: u64,
-        mut take: impl FnMut(&mut BareShard, &[Command], &mut dyn FnMut(&Reply)),
-    ) -> Duration {
-        let mut elapsed = Duration::ZERO;
-        for _ in 0..iterations {
-            let commands: Vec<_> = (0..BATCH_LEN).map(|_| self.purchases.next_command()).collect();
-            let mut approved = 0;
-            let start = Instant::now();
-            take(&mut self.shard, &commands, &mut |reply| {
-                approved += u64::from(is_approved(reply));
-            });
-            elapsed += start.elapsed();
-            assert_eq!(approved, BATCH_LEN, "the program approves every purchase");
-        }
-        elapsed
+    /// Times the shard alone: commands are made and go while the watch stands.
+    fn run(&mut self, iterations: u64, is_encoded: bool) -> Duration {
+        let Self { shard, purchases, payload } = self;
+        let batch = |_| {
+            let commands: Vec<_> = (0..BATCH_LEN).map(|_| purchases.next_command()).collect();
+            payload.clear();
+            shard.time_batch(&commands, &mut |seq, at, effects| {
+                if is_encoded {
+                    append_record(payload, seq, at, effects).expect("encode a record");
+                }
+            })
+        };
+        (0..iterations).map(batch).sum()
     }
 }
 

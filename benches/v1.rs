@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cardswitch_benches::installation::{
-    ACCESS_TOKEN, StoredDirectory, stored_cards, stored_transactions, temporary_directory,
+    ACCESS_TOKEN, Installation, stored_cards, stored_transactions,
 };
 use cardswitch_benches::meter::{Bench, Pace};
 use cardswitch_benches::program::{Random, allowance_id, card_id};
@@ -53,11 +53,10 @@ const KINDS: [Kind; 7] = [
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("v1", Pace::LONG.seconds(2), |bench| {
-        let directory = temporary_directory();
-        let data = StoredDirectory::prepare().copy_to(directory.path());
+        let home = Installation::stored();
         println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
         let runtime = runtime();
-        let served = runtime.block_on(BenchSwitch::start(&data));
+        let served = runtime.block_on(BenchSwitch::start(&home.data));
         for kind in KINDS {
             for window in WINDOWS {
                 compare(bench, &runtime, &kind, window, served.http());

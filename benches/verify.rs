@@ -5,16 +5,11 @@
 //! young directory with a million purchases, all of its journal kept. The yardstick reads the same
 //! files in order.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use cardswitch_benches::Must;
 use cardswitch_benches::installation::{
-    CardHashes, authorize_many, files_below, install, open, stored_transactions,
-    temporary_directory,
+    CardHashes, Installation, authorize_many, directory_bytes, files_below, read_files,
+    stored_transactions,
 };
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{Program, Purchases};
@@ -29,9 +24,8 @@ pub(crate) fn ask(bench: &mut Bench) {
     bench.run("verify", Pace::LONG, |bench| {
         let purchases = stored_transactions().min(PURCHASES_MAX);
         let name = format!("{purchases}_purchases");
-        let directory = temporary_directory();
-        let data = install(directory.path(), Program::of_one_company(CARDS), CardHashes::Simulated);
-        let engine = Arc::new(open(&data, Retention::Forever));
+        let home = Installation::new(Program::of_one_company(CARDS), CardHashes::Simulated);
+        let engine = home.open(Retention::Forever);
         authorize_many(&engine, &mut Purchases::new(CARDS, 61), purchases);
         engine.shut_down();
         // The last handle releases the directory.
@@ -39,11 +33,12 @@ pub(crate) fn ask(bench: &mut Bench) {
         let (mut read, mut replayed) = (Meter::default(), 0);
         let verified = bench.once(&name, || {
             let start = Instant::now();
-            let found = verify(&data).must("verify a directory");
+            let found = verify(&home.data).expect("verify a directory");
             let elapsed = start.elapsed();
             assert!(found.is_ok(), "the books agree: {:#?}", found.figures);
             replayed = found.replayed;
-            read.note(replayed, read_files(&data));
+            let bytes = directory_bytes(&home.data);
+            read.note(replayed, read_files(&files_below(&home.data), bytes));
             (replayed, elapsed)
         });
         print_ratio(
@@ -52,14 +47,4 @@ pub(crate) fn ask(bench: &mut Bench) {
             &[("reading the files", &read)],
         );
     });
-}
-
-fn read_files(data: &Path) -> Duration {
-    let start = Instant::now();
-    for path in files_below(data) {
-        let file = File::open(path).must("open a file");
-        io::copy(&mut io::BufReader::with_capacity(1 << 20, file.take(u64::MAX)), &mut io::sink())
-            .must("read a file");
-    }
-    start.elapsed()
 }

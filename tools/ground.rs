@@ -2,31 +2,23 @@
 //! the past. Made in process, by the commands that the doors would submit, then left at rest.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use cardswitch_benches::Must;
-use cardswitch_benches::caller::Caller;
 use cardswitch_benches::installation::{
-    CardHashes, authorize_many, card_number, cards, install, open, secrets,
+    CardHashes, Installation, authorize_many, card_number, cards, secrets,
 };
 use cardswitch_benches::program::{Program, Purchases, company_id};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::directory::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointCommand};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::engine::{Engine, Retention};
+use cardswitch_engine::engine::Retention;
 use cardswitch_feed::Card;
 use cardswitch_secrets::issuing::SystemRandom;
 use cardswitch_secrets::webhook_signature::WebhookSecret;
-use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::{Outcome, fail};
-
-/// Endpoints in flight while they are made.
-const WINDOW: usize = 1_024;
+use crate::Outcome;
 
 /// The contents of the directory.
 #[derive(Clone, Debug)]
@@ -43,7 +35,6 @@ pub struct Plan {
 
 impl Plan {
     /// One company with so many cards.
-    #[must_use]
     pub const fn of_cards(cards: u64) -> Self {
         Self { cards, companies: 1, endpoints: Vec::new(), purchases: 0 }
     }
@@ -52,7 +43,7 @@ impl Plan {
 /// A directory at rest, gone with the value.
 #[derive(Debug)]
 pub struct Ground {
-    directory: TempDir,
+    home: Installation,
     /// The data directory.
     pub data: PathBuf,
     /// Its cards.
@@ -61,35 +52,32 @@ pub struct Ground {
 
 impl Ground {
     /// Makes it in the place that `TMPDIR` names.
-    /// Errors: a command is refused, or the disk does not take it.
+    /// Errors: there is no randomness.
     pub fn make(plan: &Plan) -> Outcome<Self> {
-        let directory = TempDir::new()?;
         let cards_per_company = plan.cards.div_ceil(plan.companies);
         let program = Program { cards: plan.cards, cards_per_company };
-        let data = install(directory.path(), program, CardHashes::OfNumbers);
-        if !plan.endpoints.is_empty() || plan.purchases > 0 {
-            let engine = Arc::new(open(&data, Retention::Recovery));
-            add_endpoints(&engine, plan)?;
-            let secrets = secrets();
+        let home = Installation::founded(program, CardHashes::OfNumbers, endpoints(plan)?);
+        if plan.purchases > 0 {
+            let (engine, secrets) = (home.open(Retention::Recovery), secrets());
             let hash = |card| secrets.pan_hash(&card_number(card));
             let mut purchases = Purchases::over((0..plan.cards).map(hash).collect(), 23);
             authorize_many(&engine, &mut purchases, plan.purchases);
             engine.shut_down();
         }
-        Ok(Self { directory, data, cards: cards(plan.cards) })
+        Ok(Self { data: home.data.clone(), home, cards: cards(plan.cards) })
     }
 
     /// A path beside it for another file.
-    #[must_use]
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        self.home.beside(name)
     }
 }
 
-fn add_endpoints(engine: &Arc<Engine>, plan: &Plan) -> Outcome<()> {
+/// The commands that make the plan's endpoints.
+fn endpoints(plan: &Plan) -> Outcome<Vec<Command>> {
     let per_company = plan.endpoints.len().div_ceil(usize::try_from(plan.companies)?).max(1);
-    let (secrets, mut commands) = (secrets(), Vec::new());
-    for (number, url) in plan.endpoints.iter().enumerate() {
+    let secrets = secrets();
+    let command = |(number, url): (usize, &String)| {
         let id = WebhookEndpointId(Uuid::from_u128(6 << 64 | number as u128));
         let secret = WebhookSecret::draw(&mut SystemRandom).map_err(|_| "no randomness")?;
         let endpoint = NewWebhookEndpoint {
@@ -101,15 +89,7 @@ fn add_endpoints(engine: &Arc<Engine>, plan: &Plan) -> Outcome<()> {
             sealed_secret: secrets.seal_webhook_secret(&secret, id)?,
         };
         let command = AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint));
-        commands.push(Command::Admin(Box::new(command)));
-    }
-    let (count, mut refused) = (commands.len() as u64, None);
-    let mut commands = commands.into_iter();
-    let mut next = || commands.next().must("found the endpoints");
-    Caller::new(Arc::clone(engine), WINDOW).run(count, &mut next, &mut |reply, _| {
-        if !matches!(reply, Reply::Done(_)) {
-            refused = Some(format!("an endpoint is refused: {reply:?}"));
-        }
-    });
-    refused.map_or(Ok(()), fail)
+        Ok(Command::Admin(Box::new(command)))
+    };
+    plan.endpoints.iter().enumerate().map(command).collect()
 }

@@ -4,7 +4,7 @@
 //! prove it, and not changed by a byte. A journal in use is refused.
 //!
 //! Hashes of credentials and tokens, sealed card numbers, names and addresses of people are never
-//! printed. Effects are shown by slot, public id, amount and state.
+//! printed. Effects are shown by slot, public id, amount and state, as they are serialized.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -16,10 +16,7 @@ use cardswitch_engine::command::NewTransaction;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::data_directory::DataDirectory;
-use cardswitch_engine::domain::account::AccountBalances;
-use cardswitch_engine::domain::allowance::CardUsage;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::transaction::TransactionProgress;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::journal::log::{ReadOnlyJournal, open_read_only};
 use cardswitch_engine::journal::{
@@ -27,6 +24,7 @@ use cardswitch_engine::journal::{
 };
 use chrono::{DateTime, SecondsFormat};
 use clap::Parser;
+use serde_json::{Value, json};
 
 /// Journal bytes read at a time.
 const READ_BYTES: usize = 4 << 20;
@@ -145,9 +143,9 @@ fn write_batch(
 
 /// How many effects of each kind, in the order of their names.
 fn counts_of_kinds(records: &[Record]) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for effect in records.iter().flat_map(|record| &record.effects) {
-        *counts.entry(kind_of(effect)).or_default() += 1;
+        *counts.entry(parts_of(effect).0).or_default() += 1;
     }
     let counts: Vec<_> = counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     counts.join(", ")
@@ -155,111 +153,91 @@ fn counts_of_kinds(records: &[Record]) -> String {
 
 fn write_record(record: &Record, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "            record {} at {}", record.seq.0, time(record.at))?;
-    for effect in &record.effects {
-        writeln!(out, "              {} {}", kind_of(effect), describe(effect))?;
+    for (kind, content) in record.effects.iter().map(parts_of) {
+        writeln!(out, "              {kind} {}", describe(content))?;
     }
     Ok(())
 }
 
-const fn kind_of(effect: &Effect) -> &'static str {
+/// The kind of an effect, and its content as it is serialized.
+fn parts_of(effect: &Effect) -> (String, Value) {
     match effect {
-        Effect::Company(_) => "company",
-        Effect::Account(_) => "account",
-        Effect::AccountBalances(..) => "account-balances",
-        Effect::Row(row) => row.resource(),
-        Effect::NetworkKey(_) => "network-key",
-        Effect::CardIssued(_) => "card-issued",
-        Effect::CardProfile(_) => "card-profile",
-        Effect::CardPin(..) => "card-pin",
-        Effect::CardZip(..) => "card-zip",
-        Effect::AllowanceTerms(..) => "allowance-terms",
-        Effect::CardUsage(..) => "card-usage",
-        Effect::CardAttempts(..) => "card-attempts",
-        Effect::CredentialFailures(..) => "credential-failures",
-        Effect::Transaction(..) => "transaction",
-        Effect::TransactionProgress(..) => "transaction-progress",
-        Effect::Posting(_) => "posting",
-        Effect::StatementLine(_) => "statement-line",
-        Effect::Answer(_) => "answer",
-        Effect::EarlyReversal(_) => "early-reversal",
-        Effect::NetworkLog(_) => "network-log",
-        Effect::TransactionTags(..) => "transaction-tags",
-        Effect::CompanySso(..) => "company-sso",
-        Effect::KeyedAnswer(_) => "keyed-answer",
-        Effect::Audit(_) => "audit",
-        Effect::Increment(_) => "increment",
-        Effect::PanGenerations(_) => "pan-generations",
-        Effect::CardNumber(..) => "card-number",
-    }
-}
-
-/// The content of an effect that moves money or names a resource; nothing of secrets and people.
-fn describe(effect: &Effect) -> String {
-    match effect {
-        Effect::Company(row) => format!("{} {} {:?}", row.slot.0, row.id.0, row.state),
-        Effect::Account(row) => {
-            format!("{} {} credit limit {}", row.slot.0, row.id.0, row.credit_limit.0)
-        }
-        Effect::AccountBalances(slot, row) => format!("{} {}", slot.0, describe_balances(row)),
-        Effect::CardIssued(row) => {
-            format!("{} {} account {}", row.profile.slot.0, row.profile.id.0, row.record.account.0)
-        }
-        Effect::CardUsage(slot, row) => format!("{} {}", slot.0, describe_usage(row)),
         Effect::Row(row) => {
-            let slot = row.slot().map_or_else(String::new, |slot| format!("{slot} "));
-            format!("{slot}{}", row.id())
+            (row.resource().to_owned(), json!({ "slot": row.slot(), "id": row.id() }))
         }
-        Effect::Audit(row) => {
-            let object = row.object.map_or_else(String::new, |object| format!(" {object}"));
-            format!("{}{object} by {:?}", row.action, row.actor)
+        Effect::Transaction(made) => {
+            let NewTransaction { record, progress, usage, balances, .. } = &**made;
+            let parts = json!({ "record": record, "progress": progress, "usage": usage });
+            ("Transaction".to_owned(), json!([parts, { "balances": balances }]))
         }
-        Effect::Transaction(made) => describe_transaction(made),
-        Effect::TransactionProgress(seq, row) => format!("{} {}", seq.0, describe_progress(row)),
-        Effect::Increment(row) => {
-            format!("transaction {} amount {}", row.transaction.0, row.amount.0)
-        }
-        Effect::Posting(row) => format!(
-            "account {} transaction {} {:?} to {:?} {}",
-            row.account.0, row.transaction.0, row.from, row.to, row.amount.0
-        ),
-        Effect::StatementLine(row) => format!(
-            "{} {} account {} number {} amount {} transaction {}",
-            row.seq.0, row.id.0, row.account.0, row.number, row.amount.0, row.transaction.0
-        ),
-        _ => "(not shown)".to_owned(),
+        _ => match serde_json::to_value(effect) {
+            Ok(Value::Object(variant)) => variant.into_iter().next().unwrap_or_default(),
+            other => (format!("{other:?}"), Value::Null),
+        },
     }
 }
 
-/// A transaction as it was made, with what it left of its card and its account.
-fn describe_transaction(made: &NewTransaction) -> String {
-    let NewTransaction { record: row, progress, usage, balances, .. } = made;
-    let card = row.card.map_or_else(String::new, |card| format!(" card {}", card.0));
-    let usage = usage.map_or_else(String::new, |usage| format!(", {}", describe_usage(&usage)));
-    let balances =
-        balances.map_or_else(String::new, |after| format!(", {}", describe_balances(&after)));
-    format!(
-        "{} {} {:?}{card} account {} requested {} code {} {}{usage}{balances}",
-        row.seq.0,
-        row.id.0,
-        row.kind,
-        row.account.0,
-        row.requested.0,
-        row.response_code.number(),
-        describe_progress(progress),
-    )
+/// The fields that are shown: they move money or name a resource. None holds a secret, or is about
+/// people.
+const SHOWN: [&str; 31] = [
+    "Token",
+    "User",
+    "account",
+    "action",
+    "actor",
+    "amount",
+    "balances",
+    "card",
+    "credit_limit",
+    "day_spent",
+    "from",
+    "held",
+    "id",
+    "kind",
+    "ledger",
+    "line_count",
+    "object",
+    "period",
+    "posted",
+    "profile",
+    "progress",
+    "record",
+    "requested",
+    "response_code",
+    "seq",
+    "slot",
+    "spent",
+    "state",
+    "to",
+    "transaction",
+    "usage",
+];
+
+/// The shown fields of an effect, behind its slot where it has one.
+fn describe(mut content: Value) -> String {
+    let slot = content.get(0).filter(|first| first.is_number()).map(|slot| format!("{slot} "));
+    prune(&mut content);
+    let shown = if content.is_object() || content.get(0).is_some() {
+        content.to_string()
+    } else {
+        "(not shown)".to_owned()
+    };
+    format!("{}{shown}", slot.unwrap_or_default())
 }
 
-fn describe_usage(row: &CardUsage) -> String {
-    let (spent, today) = (row.spent.0, row.day_spent.0);
-    format!("spent {spent} day {today} period {} {:?}", row.period, row.state)
-}
-
-fn describe_balances(row: &AccountBalances) -> String {
-    format!("ledger {} held {} lines {}", row.ledger.0, row.held.0, row.line_count)
-}
-
-fn describe_progress(row: &TransactionProgress) -> String {
-    format!("{:?} held {} posted {}", row.state, row.held.total().0, row.posted.0)
+/// Keeps the shown fields alone.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| SHOWN.contains(&name.as_str()));
+            fields.values_mut().for_each(prune);
+        }
+        Value::Array(values) => {
+            values.retain(|value| value.is_object());
+            values.iter_mut().for_each(prune);
+        }
+        _ => {}
+    }
 }
 
 fn time(at: Timestamp) -> String {
@@ -276,6 +254,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::command::record::append_record;
+    use cardswitch_engine::domain::allowance::CardUsage;
     use cardswitch_engine::domain::card::CardState;
     use cardswitch_engine::domain::credential::PinVerifier;
     use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
@@ -330,9 +309,9 @@ mod tests {
             "barrier",
             "records 1-2 (2)",
             "2026-11-21T12:00:00.000001Z to 2026-11-21T12:00:00.000002Z",
-            "card-pin 1, card-usage 1",
-            "card-usage 4 spent 0 day 0 period 0 Active",
-            "card-pin (not shown)",
+            "CardPin 1, CardUsage 1",
+            r#"CardUsage 4 [{"spent":0,"day_spent":0,"period":0,"state":"Active"}]"#,
+            "CardPin 4 (not shown)",
         ] {
             assert!(text.contains(expected), "`{expected}` is not in\n{text}");
         }

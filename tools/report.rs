@@ -23,7 +23,6 @@ pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String
 }
 
 /// The outcome of a load as a line: answers a second, latency, and what stayed without an answer.
-#[must_use]
 pub fn outcome(tally: &Tally) -> String {
     let latencies = tally.latencies();
     let [p50, p99] = [50.0, 99.0].map(|percent| time(latencies.percentile_us(percent)));
@@ -57,7 +56,6 @@ pub fn milliseconds(loads: &[Tally], percent: f64) -> impl Iterator<Item = f64> 
 }
 
 /// A figure to two digits.
-#[must_use]
 pub fn short(value: f64) -> String {
     match value {
         ..1.0 => format!("{value:.2}"),
@@ -67,14 +65,12 @@ pub fn short(value: f64) -> String {
 }
 
 /// A count to three figures, with separators.
-#[must_use]
 pub fn thousands(count: f64) -> String {
     let step = 10_f64.powf(count.max(1.0).log10().floor() - 2.0).max(1.0);
     grouped((count / step).round() * step)
 }
 
 /// A whole count with separators.
-#[must_use]
 pub fn grouped(count: f64) -> String {
     let digits = format!("{count:.0}");
     let (head, tail) = digits.split_at(digits.len() % 3);
@@ -85,7 +81,6 @@ pub fn grouped(count: f64) -> String {
 }
 
 /// A time in the unit that suits it. Units: of `us`, microseconds.
-#[must_use]
 pub fn time(us: f64) -> String {
     match us {
         ..10.0 => format!("{us:.1} us"),

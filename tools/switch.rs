@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use cardswitch_benches::meter::number_in;
 use cardswitch_feed::Card;
 use cardswitch_load::clock::SECOND_NS;
 use cardswitch_load::iso::{Iso, Purchases};
@@ -99,7 +100,6 @@ impl Switch {
     }
 
     /// The number of the process.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -110,11 +110,16 @@ impl Switch {
         load_door(self.iso8583, cards, load)
     }
 
-    /// The usage of the switch so far.
+    /// The usage of the switch so far. Source: proc(5), VmRSS and VmHWM of `status`.
     /// Errors: it is gone.
     pub fn usage(&self) -> Outcome<Usage> {
-        let read = |file| fs::read_to_string(format!("/proc/{}/{file}", self.pid()));
-        parse_usage(&read("stat")?, &read("status")?).ok_or_else(|| "the switch is gone".into())
+        let [stat, status] = ["stat", "status"].map(|file| format!("/proc/{}/{file}", self.pid()));
+        let ticks = ticks_in(&fs::read_to_string(stat)?).ok_or("the switch is gone")?;
+        Ok(Usage {
+            cpu_ns: ticks * (SECOND_NS / rustix::param::clock_ticks_per_second()),
+            resident_bytes: number_in(&status, "VmRSS:") << 10,
+            resident_bytes_max: number_in(&status, "VmHWM:") << 10,
+        })
     }
 
     /// Stops the switch in order.
@@ -160,21 +165,12 @@ fn address_of(ready: &str, door: &str) -> Option<SocketAddr> {
     named.filter(|(name, _)| *name == door).find_map(|(_, address)| address.parse().ok())
 }
 
-/// Source: proc(5): of `stat`, utime and stime; of `status`, VmRSS and VmHWM.
-fn parse_usage(stat: &str, status: &str) -> Option<Usage> {
+/// The ticks of a process. Source: proc(5), utime and stime of `stat`.
+fn ticks_in(stat: &str) -> Option<u64> {
     // The name of the program may have spaces; its closing parenthesis is the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
-    let ticks = ticks()? + ticks()?;
-    let bytes = |name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
-    };
-    Some(Usage {
-        cpu_ns: ticks * (SECOND_NS / rustix::param::clock_ticks_per_second()),
-        resident_bytes: bytes("VmRSS:")?,
-        resident_bytes_max: bytes("VmHWM:")?,
-    })
+    Some(ticks()? + ticks()?)
 }
 
 #[cfg(test)]
@@ -190,11 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn usage_is_read_behind_any_name() {
+    fn ticks_are_read_behind_any_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 30 12 0 0 20 0 5 0";
-        let usage = parse_usage(stat, "VmHWM:\t 4096 kB\nVmRSS:\t    2048 kB\n").unwrap();
-        let ticks = usage.cpu_ns / (SECOND_NS / rustix::param::clock_ticks_per_second());
-        assert_eq!((ticks, usage.resident_bytes, usage.resident_bytes_max), (42, 2 << 20, 4 << 20));
-        assert!(parse_usage("7 (gone)", "").is_none());
+        assert_eq!((ticks_in(stat), ticks_in("7 (gone)")), (Some(42), None));
     }
 }

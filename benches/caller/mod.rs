@@ -3,7 +3,9 @@
 mod monitor;
 mod readers;
 
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::command::Command;
@@ -11,10 +13,9 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::WaitPurpose;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
-pub use monitor::Monitor;
-pub use readers::Readers;
+pub use monitor::watch_lag;
+pub use readers::read_tables;
 
-use crate::Must;
 use crate::program::{Purchases, is_approved};
 
 /// A closed loop: a request goes when an answer has come.
@@ -30,7 +31,6 @@ pub struct Caller {
 
 impl Caller {
     /// A caller with at most `window` requests unanswered.
-    #[must_use]
     pub fn new(engine: Arc<Engine>, window: usize) -> Self {
         Self {
             engine,
@@ -88,15 +88,15 @@ impl Caller {
             self.sent_at[place] = now;
             envelopes.push(Envelope { command: next().into(), tag: place as u64, port });
         }
-        self.engine.submit(envelopes).must("stay within the engine's bounds");
+        self.engine.submit(envelopes).expect("stay within the engine's bounds");
     }
 
     fn receive(&mut self, answered: &mut dyn FnMut(Reply, Duration)) -> u64 {
-        self.answers.wait_and_take(&mut self.taken);
+        self.answers.take(&mut self.taken);
         let now = Instant::now();
         let count = self.taken.len() as u64;
         for (tag, reply) in self.taken.drain(..) {
-            let place = usize::try_from(tag).must("find the place of an answer");
+            let place = usize::try_from(tag).expect("find the place of an answer");
             answered(reply, now - self.sent_at[place]);
             self.free.push(place);
         }
@@ -131,29 +131,65 @@ pub fn wait_for_tables(engine: &Engine) -> Duration {
             let _ = reached.send(());
         }),
     );
-    waits.recv().must("be woken by the watermark");
+    waits.recv().expect("be woken by the watermark");
     assert_eq!(engine.projection_failure(), None);
     start.elapsed()
 }
 
-/// Gathers answers on the committer's thread for one waiting caller.
-#[derive(Debug, Default)]
-struct Answers {
-    arrived: Mutex<Vec<(u64, Reply)>>,
+/// A thread beside a measurement.
+#[derive(Debug)]
+pub struct Companion<T> {
+    stop: Sender<()>,
+    thread: JoinHandle<T>,
+}
+
+impl<T: Send + 'static> Companion<T> {
+    fn start(run: impl FnOnce(Receiver<()>) -> T + Send + 'static) -> Self {
+        let (stop, stopped) = channel();
+        Self { stop, thread: std::thread::spawn(move || run(stopped)) }
+    }
+
+    /// Ends it.
+    pub fn finish(self) -> T {
+        drop(self.stop);
+        self.thread.join().expect("work to the end")
+    }
+}
+
+/// A vector behind a mutex, gathered for one waiting thread; a taker leaves an empty one.
+#[derive(Debug)]
+pub struct Lane<T> {
+    items: Mutex<Vec<T>>,
     news: Condvar,
 }
 
-impl Answers {
-    fn wait_and_take(&self, taken: &mut Vec<(u64, Reply)>) {
-        let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        let arrived = self.news.wait_while(arrived, |arrived| arrived.is_empty());
-        std::mem::swap(&mut *arrived.unwrap_or_else(PoisonError::into_inner), taken);
+/// Gathers answers on the committer's thread.
+pub type Answers = Lane<(u64, Reply)>;
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Self { items: Mutex::default(), news: Condvar::new() }
+    }
+}
+
+impl<T> Lane<T> {
+    /// Adds items, and leaves an empty vector.
+    pub fn put(&self, items: &mut Vec<T>) {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).append(items);
+        self.news.notify_one();
+    }
+
+    /// Waits for items and swaps them for those of `taken`.
+    pub fn take(&self, taken: &mut Vec<T>) {
+        let items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let items = self.news.wait_while(items, |items| items.is_empty());
+        std::mem::swap(&mut *items.unwrap_or_else(PoisonError::into_inner), taken);
     }
 }
 
 impl ReplyPort for Answers {
     fn deliver(&self, tag: u64, reply: Reply) {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((tag, reply));
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).push((tag, reply));
     }
 
     fn flush(&self) {
@@ -161,7 +197,6 @@ impl ReplyPort for Answers {
     }
 
     fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
-        self.news.notify_one();
+        self.put(replies);
     }
 }

@@ -2,46 +2,26 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::engine::Engine;
 
-use crate::Must;
+use super::Companion;
 
 /// How often it looks: the lag is known so exactly.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A thread that watches.
-#[derive(Debug)]
-pub struct Monitor {
-    stop: Sender<()>,
-    thread: JoinHandle<Duration>,
-}
-
-impl Monitor {
-    /// Begins to watch.
-    #[must_use]
-    pub fn watch(engine: &Arc<Engine>) -> Self {
-        let (stop, stopped) = channel();
-        let mut watch =
-            Watch { engine: Arc::clone(engine), waiting: VecDeque::new(), lag_max: Duration::ZERO };
-        let thread = std::thread::spawn(move || {
-            while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                watch.look();
-            }
-            watch.lag_max
-        });
-        Self { stop, thread }
-    }
-
-    /// Ends, and returns the longest that a durable record waited to be in the tables.
-    #[must_use]
-    pub fn finish(self) -> Duration {
-        drop(self.stop);
-        self.thread.join().must("watch to the end")
-    }
+/// Watches until it is finished; returns the longest that a durable record waited to be in the tables.
+pub fn watch_lag(engine: &Arc<Engine>) -> Companion<Duration> {
+    let engine = Arc::clone(engine);
+    Companion::start(|stopped| {
+        let mut watch = Watch { engine, waiting: VecDeque::new(), lag_max: Duration::ZERO };
+        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            watch.look();
+        }
+        watch.lag_max
+    })
 }
 
 struct Watch {

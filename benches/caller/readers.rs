@@ -1,15 +1,14 @@
 //! A reader of the tables at a fixed rate while they are written.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, TryRecvError, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::domain::ids::{CompanySlot, TransactionSeq};
 use cardswitch_engine::store::query::{Page, TransactionFilter};
 use cardswitch_engine::store::{Store, StoreError};
 
-use crate::Must;
+use super::Companion;
 use crate::program::Random;
 
 /// Reads a second.
@@ -17,38 +16,19 @@ const READS_PER_S: u32 = 1_000;
 /// Rows of a page.
 const PAGE_LEN: usize = 50;
 
-/// A thread that reads one transaction, then a page, and so on.
-#[derive(Debug)]
-pub struct Readers {
-    stop: Sender<()>,
-    thread: JoinHandle<()>,
-}
-
-impl Readers {
-    /// Begins to read.
-    #[must_use]
-    pub fn start(store: &Arc<Store>) -> Self {
-        let (stop, stopped) = channel();
-        let store = Arc::clone(store);
-        let thread = std::thread::spawn(move || {
-            let mut reader = Reader { store, random: Random::new(31) };
-            let start = Instant::now();
-            let mut turn = 0;
-            while stopped.try_recv() == Err(TryRecvError::Empty) {
-                let due = start + Duration::from_secs(1) * turn / READS_PER_S;
-                std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                reader.read(turn).must("read the tables");
-                turn += 1;
-            }
-        });
-        Self { stop, thread }
-    }
-
-    /// Ends.
-    pub fn finish(self) {
-        drop(self.stop);
-        self.thread.join().must("read to the end");
-    }
+/// Reads one transaction, then a page, and so on, until it is finished.
+pub fn read_tables(store: &Arc<Store>) -> Companion<()> {
+    let mut reader = Reader { store: Arc::clone(store), random: Random::new(31) };
+    Companion::start(move |stopped| {
+        let start = Instant::now();
+        let mut turn = 0;
+        while stopped.try_recv() == Err(TryRecvError::Empty) {
+            let due = start + Duration::from_secs(1) * turn / READS_PER_S;
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            reader.read(turn).expect("read the tables");
+            turn += 1;
+        }
+    })
 }
 
 struct Reader {

@@ -24,13 +24,11 @@ use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{Secrets, token_digest};
 pub use stored_directory::{
-    StoredDirectory, authorize_many, directory_bytes, files_below, stored_cards,
-    stored_transactions,
+    authorize_many, directory_bytes, files_below, read_files, stored_cards, stored_transactions,
 };
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::Must;
 use crate::caller::{Caller, wait_for_tables};
 use crate::program::{EXPIRES_ON, Program, card_id, company_id, founding, pan_hash};
 
@@ -53,17 +51,52 @@ pub enum CardHashes {
 }
 
 /// A directory on the disk that `TMPDIR` names; gone with the value.
-#[must_use]
 pub fn temporary_directory() -> TempDir {
-    tempfile::tempdir().must("make a temporary directory")
+    tempfile::tempdir().expect("make a temporary directory")
 }
 
-/// Makes a data directory with a program in it and nothing else, and returns its place.
-#[must_use]
-pub fn install(parent: &Path, program: Program, hashes: CardHashes) -> PathBuf {
+/// A data directory on the disk that `TMPDIR` names; gone with the value.
+#[derive(Debug)]
+pub struct Installation {
+    /// The data directory.
+    pub data: PathBuf,
+    directory: TempDir,
+}
+
+impl Installation {
+    /// A program and nothing else.
+    pub fn new(program: Program, hashes: CardHashes) -> Self {
+        Self::founded(program, hashes, Vec::new())
+    }
+
+    /// A program, and all that further commands make.
+    pub fn founded(program: Program, hashes: CardHashes, further: Vec<Command>) -> Self {
+        let directory = temporary_directory();
+        Self { data: install(directory.path(), program, hashes, further), directory }
+    }
+
+    /// One with millions of transactions, made anew or copied from the one that is kept.
+    pub fn stored() -> Self {
+        let directory = temporary_directory();
+        Self { data: stored_directory::make_below(directory.path()), directory }
+    }
+
+    /// Opens its engine.
+    pub fn open(&self, retention: Retention) -> Arc<Engine> {
+        Arc::new(open(&self.data, retention))
+    }
+
+    /// A path beside it for another file.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+/// Makes a data directory below `parent`, and returns its place.
+fn install(parent: &Path, program: Program, hashes: CardHashes, further: Vec<Command>) -> PathBuf {
     let data = parent.join("data");
     let secrets = Secrets::from_root(DATA_KEY);
-    drop(DataDirectory::create(&data, DIRECTORY_ID).must("make a data directory"));
+    drop(DataDirectory::create(&data, DIRECTORY_ID).expect("make a data directory"));
     write_keys(&data, &secrets);
     let engine = Arc::new(open(&data, Retention::Recovery));
     let hash_of = |card| match hashes {
@@ -71,10 +104,11 @@ pub fn install(parent: &Path, program: Program, hashes: CardHashes) -> PathBuf {
         CardHashes::OfNumbers => secrets.pan_hash(&card_number(card)),
     };
     let cards = founding(program, hash_of).map(|command| seal_first_card(command, &secrets));
-    let mut commands = cards.chain(access());
-    let count = program.companies() + program.cards + access().count() as u64;
+    let further = access().chain(further).collect::<Vec<_>>();
+    let count = program.companies() + program.cards + further.len() as u64;
+    let mut commands = cards.chain(further);
     let mut caller = Caller::new(Arc::clone(&engine), FOUNDING_WINDOW);
-    caller.run(count, || commands.next().must("found the program"), &mut |reply, _| {
+    caller.run(count, || commands.next().expect("found the program"), &mut |reply, _| {
         assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
     });
     wait_for_tables(&engine);
@@ -85,19 +119,17 @@ pub fn install(parent: &Path, program: Program, hashes: CardHashes) -> PathBuf {
 /// Gives a directory its data key, and the master key that wraps it.
 fn write_keys(data: &Path, secrets: &Secrets) {
     let master = MasterKey::new([1; 32]);
-    master.write_new(&data.join(MASTER_KEY_FILE)).must("write the master key");
+    master.write_new(&data.join(MASTER_KEY_FILE)).expect("write the master key");
     let wrapped = WrappedKey::wrap(&DataKey::new(DATA_KEY), &master, DIRECTORY_ID);
-    write_wrapped(data, &wrapped.must("wrap the data key"), secrets).must("write the data key");
+    write_wrapped(data, &wrapped.expect("wrap the data key"), secrets).expect("write the data key");
 }
 
 /// The number of one of the program's cards.
-#[must_use]
 pub fn card_number(card: u64) -> Pan {
-    Pan::with_check_digit(format!("411111{card:09}").as_bytes()).must("make a card number")
+    Pan::with_check_digit(format!("411111{card:09}").as_bytes()).expect("make a card number")
 }
 
 /// The first cards of a program, as the clients of the doors take them.
-#[must_use]
 pub fn cards(count: u64) -> Vec<Card> {
     let card = |number| Card {
         card_id: card_id(number).0.to_string(),
@@ -114,10 +146,9 @@ pub fn cards(count: u64) -> Vec<Card> {
 }
 
 /// Opens the engine of a data directory.
-#[must_use]
 pub fn open(data: &Path, retention: Retention) -> Engine {
     Engine::open(EngineOptions {
-        directory: DataDirectory::open(data).must("open the data directory"),
+        directory: DataDirectory::open(data).expect("open the data directory"),
         id_key: Secrets::from_root(DATA_KEY).id_key(),
         clock: Clock::System,
         retention,
@@ -125,11 +156,10 @@ pub fn open(data: &Path, retention: Retention) -> Engine {
         caches: CacheLimits::default(),
         commits: CommitLimits::default(),
     })
-    .must("open an engine")
+    .expect("open an engine")
 }
 
 /// The keys of a directory made here.
-#[must_use]
 pub fn secrets() -> Arc<Secrets> {
     Arc::new(Secrets::from_root(DATA_KEY))
 }
@@ -140,7 +170,7 @@ fn seal_first_card(mut command: Command, secrets: &Secrets) -> Command {
         && let AdminCommand::Card(CardCommand::Issue(card)) = admin.as_mut()
         && card.id == card_id(0)
     {
-        card.sealed_pan = secrets.seal_pan(&card_number(0), card.id).must("seal a number");
+        card.sealed_pan = secrets.seal_pan(&card_number(0), card.id).expect("seal a number");
     }
     command
 }
@@ -157,29 +187,4 @@ fn access() -> impl Iterator<Item = Command> {
         AdminCommand::SetNetworkKey(token_digest(NETWORK_KEY)),
     ];
     commands.into_iter().map(|command| Command::Admin(Box::new(command)))
-}
-
-/// An engine on a new directory, which goes with it.
-#[derive(Debug)]
-pub struct InstalledEngine {
-    /// The engine.
-    pub engine: Arc<Engine>,
-    /// Dropped after the engine has closed it.
-    _directory: TempDir,
-}
-
-impl InstalledEngine {
-    /// A new program, open.
-    #[must_use]
-    pub fn new(program: Program, hashes: CardHashes) -> Self {
-        let directory = temporary_directory();
-        let data = install(directory.path(), program, hashes);
-        Self::of(directory, &data, Retention::Recovery)
-    }
-
-    /// Opens a directory that goes with the engine.
-    #[must_use]
-    pub fn of(directory: TempDir, data: &Path, retention: Retention) -> Self {
-        Self { engine: Arc::new(open(data, retention)), _directory: directory }
-    }
 }

@@ -3,16 +3,15 @@
 //! `CARDSWITCH_BENCH_CARDS` and `CARDSWITCH_BENCH_TRANSACTIONS` make it smaller,
 //! `CARDSWITCH_BENCH_STORED` names a directory where it is kept for the bench files that follow.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cardswitch_engine::engine::{Engine, Retention};
-use tempfile::TempDir;
 
-use super::{CardHashes, install, open, temporary_directory};
-use crate::Must;
+use super::{CardHashes, install, open};
 use crate::caller::{Caller, authorize, wait_for_tables};
 use crate::program::{Program, Purchases};
 
@@ -22,81 +21,60 @@ const TRANSACTIONS: u64 = 5_000_000;
 const WINDOW: usize = 4_096;
 /// The tables are waited for after so many: nobody is served meanwhile.
 const FILL_STEP: u64 = 100_000;
+const READ_BYTES: usize = 1 << 20;
 /// Stands in a directory that is whole.
 const DONE: &str = "done";
 
 /// How many cards it has.
-#[must_use]
 pub fn stored_cards() -> u64 {
     from_environment("CARDSWITCH_BENCH_CARDS").unwrap_or(CARDS)
 }
 
 /// How many transactions it has.
-#[must_use]
 pub fn stored_transactions() -> u64 {
     from_environment("CARDSWITCH_BENCH_TRANSACTIONS").unwrap_or(TRANSACTIONS)
 }
 
 fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().must("read a number from the environment"))
+    Some(text.parse().expect("read a number from the environment"))
 }
 
-/// The directory; gone with the value unless it is kept.
-#[derive(Debug)]
-pub struct StoredDirectory {
-    data: PathBuf,
-    _directory: Option<TempDir>,
-}
-
-impl StoredDirectory {
-    /// Finds the one that is kept, or makes one.
-    #[must_use]
-    pub fn prepare() -> Self {
-        let (cards, transactions) = (stored_cards(), stored_transactions());
-        let Some(kept) = std::env::var_os("CARDSWITCH_BENCH_STORED") else {
-            let directory = temporary_directory();
-            let data = fill(directory.path(), cards, transactions);
-            return Self { data, _directory: Some(directory) };
-        };
-        let place = PathBuf::from(kept).join(format!("{cards}-{transactions}"));
-        if place.join(DONE).exists() {
-            return Self { data: place.join("data"), _directory: None };
-        }
+/// Makes one below `parent`, or copies the one that is kept; returns its place.
+pub(super) fn make_below(parent: &Path) -> PathBuf {
+    let (cards, transactions) = (stored_cards(), stored_transactions());
+    let Some(kept) = std::env::var_os("CARDSWITCH_BENCH_STORED") else {
+        return fill(parent, cards, transactions);
+    };
+    let place = PathBuf::from(kept).join(format!("{cards}-{transactions}"));
+    if !place.join(DONE).exists() {
         if place.exists() {
-            fs::remove_dir_all(&place).must("remove a directory that was left unfinished");
+            fs::remove_dir_all(&place).expect("remove a directory that was left unfinished");
         }
-        fs::create_dir_all(&place).must("make a directory");
-        let data = fill(&place, cards, transactions);
-        fs::write(place.join(DONE), b"").must("mark the directory as whole");
-        Self { data, _directory: None }
+        fs::create_dir_all(&place).expect("make a directory");
+        fill(&place, cards, transactions);
+        fs::write(place.join(DONE), b"").expect("mark the directory as whole");
     }
-
-    /// Copies it below `parent`, and returns the copy's place.
-    #[must_use]
-    pub fn copy_to(&self, parent: &Path) -> PathBuf {
-        let copy = parent.join("data");
-        copy_directory(&self.data, &copy);
-        copy
-    }
+    let copy = parent.join("data");
+    copy_directory(&place.join("data"), &copy);
+    copy
 }
 
 /// Copies a directory with all that is below it.
-pub(super) fn copy_directory(from: &Path, to: &Path) {
+fn copy_directory(from: &Path, to: &Path) {
     for file in files_below(from) {
-        let copy = to.join(file.strip_prefix(from).must("stay below the directory"));
-        fs::create_dir_all(copy.parent().unwrap_or(to)).must("make a directory");
-        fs::copy(file, copy).must("copy a file");
+        let copy = to.join(file.strip_prefix(from).expect("stay below the directory"));
+        fs::create_dir_all(copy.parent().unwrap_or(to)).expect("make a directory");
+        fs::copy(file, copy).expect("copy a file");
     }
 }
 
 /// All files of a directory, those of directories in it, too.
-#[must_use]
 pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     let (mut files, mut directories) = (Vec::new(), vec![directory.to_owned()]);
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).must("list a directory") {
-            let path = entry.must("list a directory").path();
+        for entry in fs::read_dir(directory).expect("list a directory") {
+            let path = entry.expect("list a directory").path();
             if path.is_dir() { directories.push(path) } else { files.push(path) }
         }
     }
@@ -105,7 +83,7 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
 
 fn fill(parent: &Path, cards: u64, transactions: u64) -> PathBuf {
     let start = Instant::now();
-    let data = install(parent, Program::of_one_company(cards), CardHashes::Simulated);
+    let data = install(parent, Program::of_one_company(cards), CardHashes::Simulated, Vec::new());
     let engine = Arc::new(open(&data, Retention::Recovery));
     authorize_many(&engine, &mut Purchases::new(cards, 21), transactions);
     engine.shut_down();
@@ -129,8 +107,28 @@ pub fn authorize_many(engine: &Arc<Engine>, purchases: &mut Purchases, count: u6
     }
 }
 
+/// Reads so many bytes of files, in order, from the first again where they end; returns how long that
+/// took.
+pub fn read_files(paths: &[PathBuf], bytes: u64) -> Duration {
+    let (mut buffer, mut left) = (vec![0; READ_BYTES], bytes);
+    let start = Instant::now();
+    for path in paths.iter().cycle() {
+        let mut file = File::open(path).expect("open a file");
+        loop {
+            let read = file.read(&mut buffer).expect("read a file") as u64;
+            left = left.saturating_sub(read);
+            if left == 0 {
+                return start.elapsed();
+            }
+            if read == 0 {
+                break;
+            }
+        }
+    }
+    start.elapsed()
+}
+
 /// How many bytes the files of a directory have.
-#[must_use]
 pub fn directory_bytes(directory: &Path) -> u64 {
     files_below(directory).iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }

@@ -42,7 +42,6 @@ impl Pace {
     };
 
     /// The same for so many seconds.
-    #[must_use]
     pub const fn seconds(self, seconds: u64) -> Self {
         Self { measurement: Duration::from_secs(seconds), ..self }
     }
@@ -61,7 +60,6 @@ pub struct Bench {
 impl Bench {
     /// A run as the command line and the environment ask for it; none where they ask for a list or
     /// a test: a run of all tests has no use for millions of transactions.
-    #[must_use]
     pub fn from_arguments() -> Option<Self> {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);

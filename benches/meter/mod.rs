@@ -12,7 +12,7 @@ use std::time::Duration;
 pub use bench::{Bench, Pace};
 pub use cardswitch_load::latencies::Latencies;
 pub use control::print_control;
-pub use memory::{bytes_read, resident_bytes};
+pub use memory::{bytes_read, number_in, resident_bytes};
 pub use process::{Process, task};
 
 /// The samples of one measurement. Units: nanoseconds an element.
@@ -34,7 +34,6 @@ impl Meter {
     }
 
     /// The median sample; none where the measurement was left out.
-    #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
         let mut samples = self.samples.clone();
         samples.sort_by(f64::total_cmp);
@@ -42,7 +41,6 @@ impl Meter {
     }
 
     /// Elements a second.
-    #[must_use]
     pub fn rate(&self) -> Option<f64> {
         self.median_ns().map(|each| 1e9 / each)
     }
@@ -83,7 +81,6 @@ pub fn print_ratio(what: &str, measured: &Meter, yardsticks: &[(&str, &Meter)]) 
 }
 
 /// A time with the unit that suits it. Units: nanoseconds.
-#[must_use]
 pub fn shown(nanoseconds: f64) -> String {
     match nanoseconds {
         short if short < 1e4 => format!("{short:.1} ns"),

@@ -4,13 +4,10 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::Must;
-
 const TASK: &str = "CARDSWITCH_BENCH_TASK";
 const SEPARATOR: char = '\n';
 
 /// The task of this process, if it was started by `Process::start`.
-#[must_use]
 pub fn task() -> Option<Vec<String>> {
     let task = std::env::var(TASK).ok()?;
     Some(task.split(SEPARATOR).map(str::to_owned).collect())
@@ -26,32 +23,31 @@ pub struct Process {
 
 impl Process {
     /// Starts it.
-    #[must_use]
     pub fn start(task: &[&str]) -> Self {
-        let program = std::env::current_exe().must("find this bench's file");
+        let program = std::env::current_exe().expect("find this bench's file");
         let mut child = Command::new(program)
             .env(TASK, task.join(&SEPARATOR.to_string()))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
-            .must("start a process");
-        let lines = BufReader::new(child.stdout.take().must("read what it prints"));
+            .expect("start a process");
+        let lines = BufReader::new(child.stdout.take().expect("read what it prints"));
         Self { child, lines }
     }
 
     /// Waits for the next line, which must be numbers, so many of them.
     pub fn read_numbers<const N: usize>(&mut self) -> [u64; N] {
         let mut line = String::new();
-        self.lines.read_line(&mut line).must("read what it prints");
+        self.lines.read_line(&mut line).expect("read what it prints");
         let numbers: Vec<u64> = line.split_whitespace().flat_map(str::parse).collect();
         let found: Option<[u64; N]> = numbers.try_into().ok();
-        found.must("understand what the process prints")
+        found.expect("understand what the process prints")
     }
 
     /// Ends it at once, as a power switch would: it is told nothing.
     pub fn kill(mut self) {
-        self.child.kill().must("kill a process");
-        self.child.wait().must("see a process end");
+        self.child.kill().expect("kill a process");
+        self.child.wait().expect("see a process end");
     }
 }
 

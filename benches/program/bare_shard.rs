@@ -1,5 +1,7 @@
 //! A shard that holds the program, without a journal: `execute` and `apply`, one after the other.
 
+use std::time::{Duration, Instant};
+
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
@@ -9,7 +11,7 @@ use cardswitch_engine::shard::{
     CacheLimits, LoaderAnswer, Moment, ShardState, execute, look_ahead,
 };
 
-use super::{Program, START, founding, pan_hash};
+use super::{Program, START, founding, is_done, pan_hash};
 
 /// The hot state, and what a command needs beside it.
 #[derive(Clone, Debug)]
@@ -23,7 +25,6 @@ pub struct BareShard {
 
 impl BareShard {
     /// A shard without anything.
-    #[must_use]
     pub fn empty() -> Self {
         Self {
             state: ShardState::default(),
@@ -34,7 +35,6 @@ impl BareShard {
     }
 
     /// A shard with so many cards, all of one company.
-    #[must_use]
     pub fn with_cards(cards: u64) -> Self {
         let mut shard = Self::empty();
         shard.found(Program::of_one_company(cards));
@@ -43,7 +43,6 @@ impl BareShard {
 
     /// A shard as an engine has it: it keeps the newest transactions and no more, so its age does
     /// not show.
-    #[must_use]
     pub fn bounded() -> Self {
         let mut state = ShardState::with_limits(CacheLimits::default());
         state.go_live();
@@ -89,6 +88,20 @@ impl BareShard {
         self.state.evict(self.state.last_seq());
     }
 
+    /// As `take_batch`, all of which must do what it asks for; returns how long that took.
+    pub fn time_batch(
+        &mut self,
+        commands: &[Command],
+        encode: &mut dyn FnMut(RecordSeq, Timestamp, &[Effect]),
+    ) -> Duration {
+        let mut done = 0;
+        let start = Instant::now();
+        self.take_batch(commands, encode, &mut |reply| done += usize::from(is_done(reply)));
+        let elapsed = start.elapsed();
+        assert_eq!(done, commands.len(), "the program carries out everything");
+        elapsed
+    }
+
     /// As `take`; `encode` sees sequence, time and effects before they are applied.
     pub fn take_and_encode(
         &mut self,
@@ -109,7 +122,6 @@ impl BareShard {
 }
 
 /// Whether a purchase was approved.
-#[must_use]
 pub fn is_approved(reply: &Reply) -> bool {
     matches!(reply, Reply::Network(NetworkReply::Authorization(reply))
         if reply.response_code.is_approved())

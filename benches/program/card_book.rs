@@ -7,7 +7,6 @@ use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, CompanySlot};
 use cardswitch_engine::shard::cards::Cards;
 
 use super::{Program, START, StandardPurchase, ample_balances, card_record, company_id, new_card};
-use crate::Must;
 
 /// Cards found by their numbers, and their accounts.
 #[derive(Debug)]
@@ -18,12 +17,11 @@ pub struct CardBook {
 
 impl CardBook {
     /// The cards of a program, in the order in which they are issued.
-    #[must_use]
     pub fn new(program: Program) -> Self {
-        let accounts = usize::try_from(program.companies()).must("address the accounts");
+        let accounts = usize::try_from(program.companies()).expect("address the accounts");
         let mut cards = Cards::default();
         for card in 0..program.cards {
-            let company = u32::try_from(card / program.cards_per_company).must("count companies");
+            let company = u32::try_from(card / program.cards_per_company).expect("count companies");
             let record = CardRecord { account: AccountSlot(company), ..card_record(card) };
             cards.issue(&profile(card, CompanySlot(company), &record), record);
         }
@@ -32,7 +30,6 @@ impl CardBook {
 
     /// Decides a purchase on each of these cards, found as the engine finds many. Returns how many
     /// are approved.
-    #[must_use]
     pub fn decide_batch(&self, pans: &[PanHash], asked: &StandardPurchase) -> usize {
         let mut approved = 0;
         self.cards.find_each(pans, |_, found| {
@@ -42,7 +39,6 @@ impl CardBook {
     }
 
     /// The same one after the other, each card found when it is its turn.
-    #[must_use]
     pub fn decide_singly(&self, pans: &[PanHash], asked: &StandardPurchase) -> usize {
         let is_approved = |pan: &&PanHash| {
             let slot = self.cards.find_by_pan(**pan);
@@ -60,7 +56,7 @@ fn profile(card: u64, company: CompanySlot, record: &CardRecord) -> CardProfile 
     let new = new_card(card, company_id(u64::from(company.0)), record.pan_hash);
     let order = new.order;
     CardProfile {
-        slot: CardSlot(u32::try_from(card).must("count cards")),
+        slot: CardSlot(u32::try_from(card).expect("count cards")),
         id: new.id,
         allowance_id: new.allowance_id,
         company,

@@ -14,20 +14,17 @@ pub struct CardDraw {
 
 impl CardDraw {
     /// Each of so many cards is as likely as any other.
-    #[must_use]
     pub const fn uniform(cards: u64) -> Self {
         Self { cards, skew: None }
     }
 
     /// The card of rank `k` is drawn in proportion to `1 / k^theta`, with `theta` between 0 and 1.
     /// Cost: O(cards), once.
-    #[must_use]
     pub fn zipf(cards: u64, theta: f64) -> Self {
         Self { cards, skew: Some(Zipf::new(cards, theta)) }
     }
 
     /// The next card.
-    #[must_use]
     pub fn next_card(&self, random: &mut Random) -> u64 {
         let Some(zipf) = &self.skew else { return random.below(self.cards) };
         let rank = zipf.rank(random).min(self.cards - 1);

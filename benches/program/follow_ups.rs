@@ -30,7 +30,6 @@ impl FollowUp {
     pub const ALL: [Self; 4] = [Self::Increment, Self::Presentment, Self::Reversal, Self::Refund];
 
     /// Its name in figures.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Increment => "increment",
@@ -41,7 +40,6 @@ impl FollowUp {
     }
 
     /// The message that follows an authorization, which it names by its retrieval reference number.
-    #[must_use]
     pub fn of(self, purchase: &Authorize) -> Command {
         let mut facts = purchase.facts.clone();
         let named =
@@ -85,7 +83,6 @@ impl FollowUp {
 }
 
 /// Whether a message of a purchase's life did what it asked for.
-#[must_use]
 pub fn is_done(reply: &Reply) -> bool {
     match reply {
         Reply::Network(NetworkReply::Authorization(reply)) => reply.response_code.is_approved(),

@@ -25,19 +25,16 @@ pub struct Program {
 
 impl Program {
     /// All cards in one company: its lists are as long as they can be.
-    #[must_use]
     pub const fn of_one_company(cards: u64) -> Self {
         Self { cards, cards_per_company: u64::MAX }
     }
 
     /// Companies with a thousand cards each.
-    #[must_use]
     pub const fn of_many_companies(cards: u64) -> Self {
         Self { cards, cards_per_company: 1_000 }
     }
 
     /// How many companies, and accounts, it has.
-    #[must_use]
     pub const fn companies(&self) -> u64 {
         self.cards.div_ceil(self.cards_per_company)
     }
@@ -58,19 +55,16 @@ pub fn founding(
 }
 
 /// The id of company number `company`.
-#[must_use]
 pub const fn company_id(company: u64) -> CompanyId {
     CompanyId(Uuid::from_u128(3 << 64 | company as u128))
 }
 
 /// The id of card number `card`.
-#[must_use]
 pub const fn card_id(card: u64) -> CardId {
     CardId(Uuid::from_u128(1 << 64 | card as u128))
 }
 
 /// The id of the allowance of card number `card`.
-#[must_use]
 pub const fn allowance_id(card: u64) -> AllowanceId {
     AllowanceId(Uuid::from_u128(2 << 64 | card as u128))
 }
@@ -99,7 +93,6 @@ fn new_company(company: u64) -> NewCompany {
 }
 
 /// An ordinary card; its number is sealed with no key.
-#[must_use]
 pub fn new_card(card: u64, company: CompanyId, pan_hash: PanHash) -> NewCard {
     let texts = ["Travel", "A CARDHOLDER"].map(LineText::spaced);
     NewCard {

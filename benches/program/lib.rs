@@ -8,7 +8,6 @@ mod card_book;
 mod card_draw;
 mod follow_ups;
 mod founding;
-mod must;
 mod purchases;
 mod random;
 
@@ -32,7 +31,6 @@ pub use card_book::CardBook;
 pub use card_draw::CardDraw;
 pub use follow_ups::{FollowUp, is_done};
 pub use founding::{Program, allowance_id, card_id, company_id, founding, new_card};
-pub use must::Must;
 pub use purchases::{Draw, Draws, Purchases};
 pub use random::{Random, mix};
 
@@ -48,19 +46,16 @@ const MERCHANT_CATEGORIES: [u16; 6] = [5812, 5411, 5541, 4121, 5999, 5732];
 const SCOPED_EVERY: u64 = 4;
 
 /// The keyed hash of card number `card`.
-#[must_use]
 pub const fn pan_hash(card: u64) -> PanHash {
     PanHash(mix(card + 1))
 }
 
 /// The hot records alone, as they stand in a shard's array.
-#[must_use]
 pub fn card_records(count: u64) -> Vec<CardRecord> {
     (0..count).map(card_record).collect()
 }
 
 /// The hot record of card number `card`.
-#[must_use]
 pub fn card_record(card: u64) -> CardRecord {
     let usage = CardUsage {
         spent: Minor(i64::try_from(mix(card) % 50_000).unwrap_or(0)),
@@ -96,7 +91,6 @@ fn terms_of(card: u64) -> AllowanceTerms {
 }
 
 /// The credentials that every cardholder of the program presents.
-#[must_use]
 pub fn credentials() -> PresentedCredentials {
     let cvv = Cvv::parse(b"123");
     PresentedCredentials {
@@ -116,13 +110,11 @@ pub struct StandardPurchase {
 
 impl StandardPurchase {
     /// A purchase of 42 dollars at a restaurant, when the program starts.
-    #[must_use]
     pub fn at_start() -> Self {
         Self { credentials: credentials(), day: DayWindow::containing(Tz::UTC, START) }
     }
 
     /// Decides it on a card, as the shard does: usage rolled to the day first.
-    #[must_use]
     #[inline]
     pub fn decide(&self, card: &CardRecord, balances: &AccountBalances) -> RuleSet {
         let today = self.day.date;
@@ -152,7 +144,6 @@ impl StandardPurchase {
 }
 
 /// Balances that cover every purchase.
-#[must_use]
 pub fn ample_balances() -> AccountBalances {
     AccountBalances { ledger: Minor(1_000_000_000), ..AccountBalances::default() }
 }

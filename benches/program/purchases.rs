@@ -44,7 +44,6 @@ pub struct Draws {
 
 impl Draws {
     /// A stream over the cards of a draw. Streams of different seeds repeat nothing of each other.
-    #[must_use]
     pub const fn over(draw: CardDraw, seed: u64) -> Self {
         Self { random: Random::new(seed), draw, hashes: Vec::new(), count: 0 }
     }
@@ -77,19 +76,16 @@ pub struct Purchases {
 
 impl Purchases {
     /// A stream over so many cards. Streams of different seeds repeat nothing of each other.
-    #[must_use]
     pub fn new(cards: u64, seed: u64) -> Self {
         Self::drawn(CardDraw::uniform(cards), seed)
     }
 
     /// A stream over the cards of a draw.
-    #[must_use]
     pub fn drawn(draw: CardDraw, seed: u64) -> Self {
         Self { draws: Draws::over(draw, seed), pattern: pattern() }
     }
 
     /// A stream over cards with these hashes.
-    #[must_use]
     pub fn over(hashes: Vec<PanHash>, seed: u64) -> Self {
         let draws = Draws::over(CardDraw::uniform(hashes.len() as u64), seed);
         Self { draws: Draws { hashes, ..draws }, pattern: pattern() }

@@ -6,7 +6,6 @@ pub struct Random(u64);
 
 impl Random {
     /// Starts from a seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -24,7 +23,6 @@ impl Random {
 }
 
 /// A number that looks like nothing of the one it was made from.
-#[must_use]
 pub const fn mix(mut value: u64) -> u64 {
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

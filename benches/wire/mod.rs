@@ -14,7 +14,6 @@ use cardswitch_load::tally::Tally;
 use cardswitch_load::wire::Wire;
 pub use switch::{BenchSwitch, Door, runtime};
 
-use crate::Must;
 use crate::meter::{Bench, LoopFigures};
 
 /// Requests at each iteration, for each place in the window.
@@ -40,10 +39,9 @@ impl std::fmt::Display for Shape {
 }
 
 /// Connects a client of one thread.
-#[must_use]
 pub fn connect<W: Wire>(address: SocketAddr, connections: u64, wire: W) -> Client<W> {
-    let connections = usize::try_from(connections).must("count connections");
-    Client::connect(address, connections, wire).must("connect to the server")
+    let connections = usize::try_from(connections).expect("count connections");
+    Client::connect(address, connections, wire).expect("connect to the server")
 }
 
 /// Sends so many requests and waits for their answers.
@@ -55,10 +53,10 @@ pub fn exchange<W: Wire>(client: &mut Client<W>, count: u64, in_flight_max: u64)
         measured_from_ns: start_ns,
         end_ns: u64::MAX - PATIENCE_NS,
         gather_ns: 0,
-        in_flight_max: u32::try_from(in_flight_max).must("count requests"),
+        in_flight_max: u32::try_from(in_flight_max).expect("count requests"),
         patience_ns: PATIENCE_NS,
     };
-    let tally = client.run(&task).must("use the sockets");
+    let tally = client.run(&task).expect("use the sockets");
     check(&tally);
     assert_eq!(tally.counts.answered, count, "every request is answered");
     tally
@@ -95,7 +93,7 @@ pub fn open_loop<W: Wire>(
 ) -> Latencies {
     let (rate, warmup) = (Some(rate), Duration::ZERO);
     let load = Load { rate, connections, warmup, measured, ..Load::default() };
-    let tally = load.carry_out(&[address], wire).must("load the server");
+    let tally = load.carry_out(&[address], wire).expect("load the server");
     check(&tally);
     tally.latencies().clone()
 }

@@ -13,13 +13,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::Must;
-
 /// The threads that serve, as many as there are cores.
-#[must_use]
 pub fn runtime() -> Runtime {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.must("start the threads that serve")
+    runtime.expect("start the threads that serve")
 }
 
 /// A whole switch on a data directory.
@@ -36,17 +33,15 @@ impl BenchSwitch {
             token_requests_per_s: 0,
             ..Settings::default()
         };
-        Self(Server::start(data, &settings).await.must("start a switch"))
+        Self(Server::start(data, &settings).await.expect("start a switch"))
     }
 
     /// The address of the HTTP door.
-    #[must_use]
     pub const fn http(&self) -> SocketAddr {
         self.0.http()
     }
 
     /// The address of the ISO 8583 door.
-    #[must_use]
     pub fn iso8583(&self) -> SocketAddr {
         self.0.iso8583()
     }
@@ -74,8 +69,8 @@ impl Door {
         let options = ListenerOptions::at(any_port);
         let all = SwitchShare::new(behind, Arc::clone(secrets));
         let listener = Listener::bind(options, &all).await;
-        let listener = listener.must("bind a port of the loopback");
-        let address = listener.local_addr().must("read the address");
+        let listener = listener.expect("bind a port of the loopback");
+        let address = listener.local_addr().expect("read the address");
         let (stop, stopping) = watch::channel(false);
         Self { address, stop, running: tokio::spawn(listener.run(stopping)) }
     }

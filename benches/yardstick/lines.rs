@@ -7,7 +7,6 @@
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
-use crate::Must;
 use crate::program::Random;
 
 const LINE_BYTES: usize = 64;
@@ -30,12 +29,11 @@ pub struct CardLines {
 
 impl CardLines {
     /// Makes and fills them.
-    #[must_use]
     pub fn new(cards: u64, accounts: u64) -> Self {
         let entries = (cards * INDEX_FILL_DENOMINATOR / INDEX_FILL_NUMERATOR).next_power_of_two();
-        let entries = usize::try_from(entries).must("address the index");
-        let card_count = usize::try_from(cards).must("address the cards");
-        let account_count = usize::try_from(accounts).must("address the accounts");
+        let entries = usize::try_from(entries).expect("address the index");
+        let card_count = usize::try_from(cards).expect("address the cards");
+        let account_count = usize::try_from(accounts).expect("address the accounts");
         let mut lines = Self {
             index: HugeArray::new(entries * INDEX_ENTRY_BYTES),
             cards: HugeArray::new(card_count * CARD_BYTES),
@@ -54,7 +52,6 @@ impl CardLines {
     }
 
     /// Reads the lines of one batch of decisions, stage by stage.
-    #[must_use]
     pub fn read_batch(&self, hashes: &[u64], slots: &mut Vec<usize>) -> u64 {
         slots.clear();
         slots.extend(hashes.iter().map(|hash| self.slot_of(*hash)));
@@ -92,14 +89,12 @@ pub struct LineOrder {
 
 impl LineOrder {
     /// Random cards of so many.
-    #[must_use]
     pub fn new(cards: u64) -> Self {
         let mut random = Random::new(11);
         Self { cards: (0..ORDER_LEN).map(|_| random.below(cards)).collect(), at: 0 }
     }
 
     /// The same order with each card turned into something else, such as its hash.
-    #[must_use]
     pub fn map<T>(&self, turn: impl Fn(u64) -> T) -> Vec<T> {
         self.cards.iter().map(|card| turn(*card)).collect()
     }
@@ -121,7 +116,7 @@ struct HugeArray(MmapMut);
 
 impl HugeArray {
     fn new(bytes: usize) -> Self {
-        let map = MmapOptions::new().len(bytes).map_anon().must("map memory");
+        let map = MmapOptions::new().len(bytes).map_anon().expect("map memory");
         // Without huge pages of the system the yardstick is slower, and so is the shard.
         drop(map.advise(Advice::HugePage));
         Self(map)
@@ -134,6 +129,6 @@ impl HugeArray {
 
     fn set(&mut self, at: usize, word: u64) {
         let target = self.0.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
-        *target.must("stay inside the array") = word.to_le_bytes();
+        *target.expect("stay inside the array") = word.to_le_bytes();
     }
 }

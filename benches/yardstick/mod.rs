@@ -4,6 +4,6 @@ mod disk;
 mod lines;
 mod servers;
 
-pub use disk::{BareDatabase, DiskYardstick};
+pub use disk::{BareDatabase, DiskYardstick, time_each};
 pub use lines::{CardLines, LineOrder};
 pub use servers::start_hyper;

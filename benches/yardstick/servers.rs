@@ -13,12 +13,10 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use crate::Must;
-
 /// hyper alone: reads the body, parses it as JSON where there is one, answers `answer`.
 pub async fn start_hyper(answer: Bytes) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.must("bind a port of the loopback");
-    let address = listener.local_addr().must("read the address");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind a port of the loopback");
+    let address = listener.local_addr().expect("read the address");
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             drop(stream.set_nodelay(true));

@@ -7,7 +7,7 @@ mod knee;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cardswitch_benches::installation::{NETWORK_KEY, temporary_directory};
 use cardswitch_benches::yardstick::BareDatabase;
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 use arguments::{Arguments, Door};
 
-/// How long commits are measured.
+/// How long redb commits of 100 bytes are measured, on the disk that `TMPDIR` names.
 const COMMITS_TIME: Duration = Duration::from_secs(2);
 const PERCENTS: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
@@ -71,7 +71,8 @@ fn run(arguments: &Arguments) -> Outcome<()> {
 fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
     let ground = Ground::make(&Plan::of_cards(arguments.serve_cards))?;
     let switch = Switch::serve(&ground.data, &[])?;
-    let commits = measure_commits();
+    let mut database = BareDatabase::create(temporary_directory().path());
+    let commits = database.time_commits(COMMITS_TIME);
     let before = switch.usage()?;
     let address = match arguments.door {
         Door::Iso => switch.iso8583,
@@ -131,16 +132,6 @@ fn carry_out(
         Door::Iso => load.carry_out(addresses, Iso::new(cards, purchases)?),
         Door::Http => load.carry_out(addresses, Http::new(cards, purchases, key)?),
     }
-}
-
-/// Durable redb commits of 100 bytes, one after the other, on the disk that `TMPDIR` names.
-fn measure_commits() -> Latencies {
-    let mut database = BareDatabase::create(temporary_directory().path());
-    let (mut latencies, start) = (Latencies::default(), Instant::now());
-    while start.elapsed() < COMMITS_TIME {
-        latencies.note(database.commit_one());
-    }
-    latencies
 }
 
 fn percentiles(latencies: &Latencies) -> Value {

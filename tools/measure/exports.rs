@@ -104,12 +104,12 @@ pub(crate) fn lag_under(
     let mut command = Command::new(cardswitch()?);
     command.args(["export", "--to", &target.cluster.url(), "--token", &scale.token, "--url"]);
     command.arg(format!("http://{}", scale.address)).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut following = FollowerProcess(command.spawn()?);
+    let _following = FollowerProcess(command.spawn()?);
     wait_until_abreast(&target, runtime)?;
     target.execute(runtime, &["CREATE TABLE start AS SELECT now() AS at"])?;
     let lag = "SELECT extract(epoch FROM written_at - event_at)::float8 \
                FROM cardswitch.progress, start WHERE event_at > start.at";
-    let behind = thread::scope(|scope| {
+    thread::scope(|scope| {
         let (loading, mut behind) = (scope.spawn(load), 0.0_f64);
         while !loading.is_finished() {
             for row in target.ask(runtime, lag)? {
@@ -118,10 +118,8 @@ pub(crate) fn lag_under(
             thread::sleep(Duration::from_millis(200));
         }
         loading.join().map_err(|_| "the load panicked")??;
-        Outcome::Ok(behind)
-    })?;
-    following.end();
-    Ok(behind)
+        Ok(behind)
+    })
 }
 
 /// Waits until all that was there before is exported.
@@ -144,14 +142,10 @@ fn wait_until_abreast(target: &Target, runtime: &Runtime) -> Outcome<()> {
 /// An export that goes on; killed with the value.
 struct FollowerProcess(Child);
 
-impl FollowerProcess {
-    fn end(&mut self) {
-        crate::server::end(&mut self.0);
-    }
-}
-
 impl Drop for FollowerProcess {
     fn drop(&mut self) {
-        self.end();
+        // It may have ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }

@@ -153,14 +153,14 @@ fn time_authorizations(scale: &Scale, runtime: &Runtime, past: &Past) -> Outcome
     let [mut without, mut with] = [Vec::new(), Vec::new()];
     for _ in 0..scale.rounds {
         without.push(past.switch.load(&past.cards, &load)?);
-        let mut streams = Vec::new();
-        for (viewer, count) in past.viewers.iter().zip(shares(scale.overviews)) {
-            let cookie = runtime.block_on(sign_in(past.switch.http, viewer))?;
-            for _ in 0..count {
-                let head = ("cookie", cookie.as_str());
-                streams.push(follow(runtime, past.switch.http, "/overview/live", head)?);
-            }
-        }
+        let http = past.switch.http;
+        let cookie = |viewer| runtime.block_on(sign_in(http, viewer));
+        let cookies = past.viewers.iter().map(cookie).collect::<Outcome<Vec<_>>>()?;
+        let overview = |number: usize| {
+            let cookie = &cookies[number / OVERVIEWS_A_USER];
+            follow(runtime, http, "/overview/live", ("cookie", cookie))
+        };
+        let streams = (0..scale.overviews).map(overview).collect::<Outcome<Vec<_>>>()?;
         with.push(past.switch.load(&past.cards, &load)?);
         let messages =
             streams.into_iter().map(|stream| stream.end(runtime)).sum::<Outcome<u64>>()?;
@@ -176,13 +176,6 @@ fn time_authorizations(scale: &Scale, runtime: &Runtime, past: &Past) -> Outcome
         &with,
     );
     Ok(())
-}
-
-/// How many overviews each viewer has open.
-fn shares(overviews: usize) -> impl Iterator<Item = usize> {
-    (0..overviews)
-        .step_by(OVERVIEWS_A_USER)
-        .map(move |first| OVERVIEWS_A_USER.min(overviews - first))
 }
 
 /// Signs in by the form, and returns the cookie of the session.

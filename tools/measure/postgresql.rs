@@ -1,13 +1,13 @@
 //! A PostgreSQL 15 of its own: a cluster on a directory and a port of its own, ended with the value.
 
-use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::path::Path;
 use std::time::Duration;
 
 use cardswitch_tools::{Outcome, fail};
+use rustix::process::Signal;
 use tokio_postgres::{Client, Config, NoTls};
 
-use crate::server::{Home, end, find_program, free_port};
+use crate::server::{Server, find_program};
 
 const PACKAGE: &str = "postgresql-15";
 const DIRECTORIES: [&str; 1] = ["/usr/lib/postgresql/15/bin"];
@@ -34,47 +34,44 @@ pub(crate) const ALONE: [Setting; 12] = [
     ("log_min_messages", "warning"),
 ];
 
-/// The server's process, and where it lives.
-pub(crate) struct Cluster {
-    child: Child,
-    home: Home,
-    postgres: PathBuf,
-    pg_ctl: PathBuf,
-    port: u16,
-    settings: Vec<Setting>,
-}
+/// A running cluster.
+pub(crate) struct Cluster(Server);
 
 impl Cluster {
     /// Makes a cluster with these settings and starts it.
     /// Errors: tells what is not installed.
     pub(crate) fn start(settings: Vec<Setting>) -> Outcome<Self> {
         let find = |name| find_program(name, &DIRECTORIES, PACKAGE);
-        let (initdb, postgres, pg_ctl) = (find("initdb")?, find("postgres")?, find("pg_ctl")?);
-        let home = Home::new("measure-postgresql-", "postgres")?;
-        let mut command = home.command(&initdb)?;
+        let (initdb, postgres) = (find("initdb")?, find("postgres")?);
+        // An immediate shutdown, without a checkpoint: to the files it is a crash.
+        let mut server = Server::new("measure-postgresql-", "postgres", Signal::QUIT)?;
+        let mut command = server.command(&initdb)?;
         command.args(["--pgdata=data", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
         command.args([format!("--username={USER}"), "--wal-segsize=64".to_owned()]);
-        home.run(&mut command)?;
-        let port = free_port()?;
-        let child = launch(&home, &postgres, (port, &settings))?;
-        Ok(Self { child, home, postgres, pg_ctl, port, settings })
+        server.run(&mut command)?;
+        let mut command = server.command(&postgres)?;
+        command.args(["-D", "data", "-p", &server.port.to_string()]);
+        let own = [("listen_addresses", "127.0.0.1"), ("unix_socket_directories", "")];
+        for (name, value) in own.into_iter().chain(settings) {
+            command.arg(format!("--{name}={value}"));
+        }
+        server.start(command)?;
+        Ok(Self(server))
     }
 
     /// Kills the server as a crash would, and starts it again on what the disk has.
     pub(crate) fn crash(&mut self) -> Outcome<()> {
-        self.stop();
-        self.child = launch(&self.home, &self.postgres, (self.port, &self.settings))?;
-        Ok(())
+        self.0.crash()
     }
 
     /// A directory that the server can write to.
     pub(crate) fn path(&self) -> &Path {
-        self.home.path()
+        self.0.path()
     }
 
     /// Its address for clients.
     pub(crate) fn url(&self) -> String {
-        format!("postgres://{USER}@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://{USER}@127.0.0.1:{}/postgres", self.0.port)
     }
 
     /// Connects; the server listens before it is ready, and recovery is in between.
@@ -92,32 +89,4 @@ impl Cluster {
         }
         fail("PostgreSQL listens, but takes no connection")
     }
-
-    /// At once and without a checkpoint: to the files it is a crash.
-    fn stop(&mut self) {
-        if let Ok(mut command) = self.home.command(&self.pg_ctl) {
-            command.args(["stop", "--pgdata=data", "--mode=immediate", "--silent"]);
-            // If this fails, the kill below ends it.
-            drop(command.status());
-        }
-        end(&mut self.child);
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-fn launch(home: &Home, postgres: &Path, (port, settings): (u16, &[Setting])) -> Outcome<Child> {
-    let mut command = home.command(postgres)?;
-    command.args(["-D", "data", "-p", &port.to_string()]);
-    for (name, value) in [("listen_addresses", "127.0.0.1"), ("unix_socket_directories", "")] {
-        command.arg(format!("--{name}={value}"));
-    }
-    for (name, value) in settings {
-        command.arg(format!("--{name}={value}"));
-    }
-    home.start(&mut command, port)
 }

@@ -4,14 +4,14 @@
 //! INVARIANT: nothing that the system runs is touched; only processes started here are ended.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cardswitch_tools::{Outcome, fail};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// How long a server may take until it accepts connections, recovery included.
@@ -35,26 +35,30 @@ pub(crate) fn find_program(name: &str, directories: &[&str], package: &str) -> O
     })
 }
 
-/// A directory of a server, on the disk that `TMPDIR` names; gone with the value.
+/// A server on a directory on the disk that `TMPDIR` names, and on a port; ended with the value.
 #[derive(Debug)]
-pub(crate) struct Home {
-    directory: TempDir,
+pub(crate) struct Server {
     user: Option<&'static str>,
+    pub(crate) port: u16,
+    /// Ends it at once, as a crash does.
+    signal: Signal,
+    running: Option<(Command, Child)>,
+    directory: TempDir,
 }
 
-impl Home {
-    /// A directory of the user that its server runs as where we are root: some refuse to run as root.
-    pub(crate) fn new(prefix: &str, user: &'static str) -> Outcome<Self> {
+impl Server {
+    /// A directory of the user that the server runs as where we are root: some refuse to run as root.
+    pub(crate) fn new(prefix: &str, user: &'static str, signal: Signal) -> Outcome<Self> {
         let directory = tempfile::Builder::new().prefix(prefix).tempdir()?;
         fs::set_permissions(directory.path(), Permissions::from_mode(0o700))?;
-        if fs::metadata("/proc/self")?.uid() != 0 {
-            return Ok(Self { directory, user: None });
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root && !Command::new("chown").arg(user).arg(directory.path()).status()?.success() {
+            return fail(format!("there is no user `{user}`"));
         }
-        let owned = Command::new("chown").arg(user).arg(directory.path()).status()?;
-        if owned.success() {
-            return Ok(Self { directory, user: Some(user) });
-        }
-        fail(format!("there is no user `{user}`"))
+        let user = is_root.then_some(user);
+        // Nothing listens on it now.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        Ok(Self { user, port, signal, running: None, directory })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -82,22 +86,38 @@ impl Home {
         if status.success() { Ok(()) } else { fail(self.failure(command, status)) }
     }
 
-    /// Starts a server and waits until it listens.
+    /// Starts the server and waits until it listens.
     /// Errors: it ended, or took too long.
-    pub(crate) fn start(&self, command: &mut Command, port: u16) -> Outcome<Child> {
+    pub(crate) fn start(&mut self, mut command: Command) -> Outcome<()> {
         let mut child = command.spawn()?;
         let deadline = Instant::now() + START_MAX;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
             if let Some(status) = child.try_wait()? {
-                return fail(self.failure(command, status));
+                return fail(self.failure(&command, status));
             }
             if Instant::now() > deadline {
-                end(&mut child);
-                return fail(format!("{command:?} does not listen after {START_MAX:?}"));
+                self.running = Some((command, child));
+                return fail(format!("the server does not listen after {START_MAX:?}"));
             }
             std::thread::sleep(POLL);
         }
-        Ok(child)
+        self.running = Some((command, child));
+        Ok(())
+    }
+
+    /// Ends the server as a crash would, and starts it again on what the disk has.
+    pub(crate) fn crash(&mut self) -> Outcome<()> {
+        let command = self.end().ok_or("the server does not run")?;
+        self.start(command)
+    }
+
+    /// Ends the server, and returns the command that has started it.
+    pub(crate) fn end(&mut self) -> Option<Command> {
+        let (command, mut child) = self.running.take()?;
+        // It may have ended already.
+        let _ = kill_process(Pid::from_child(&child), self.signal);
+        drop(child.wait());
+        Some(command)
     }
 
     fn log(&self) -> PathBuf {
@@ -112,16 +132,10 @@ impl Home {
     }
 }
 
-/// Kills a process started here, and waits for it.
-pub(crate) fn end(child: &mut Child) {
-    // It may have ended already; then there is nothing to do.
-    drop(child.kill());
-    drop(child.wait());
-}
-
-/// A port that nothing listens on.
-pub(crate) fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 #[cfg(test)]
@@ -137,10 +151,10 @@ mod tests {
 
     #[test]
     fn a_server_that_ends_shows_its_log() {
-        let home = Home::new("measure-test-", "root").unwrap();
-        let mut command = home.command(Path::new("/bin/sh")).unwrap();
+        let mut server = Server::new("measure-test-", "root", Signal::KILL).unwrap();
+        let mut command = server.command(Path::new("/bin/sh")).unwrap();
         command.args(["-c", "echo it did not work; exit 3"]);
-        let error = home.start(&mut command, free_port().unwrap()).unwrap_err().to_string();
+        let error = server.start(command).unwrap_err().to_string();
         assert!(error.contains("it did not work") && error.contains('3'), "{error}");
     }
 }

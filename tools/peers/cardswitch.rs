@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_benches::caller::{Caller, wait_for_tables};
-use cardswitch_benches::installation::{CardHashes, InstalledEngine, open};
+use cardswitch_benches::installation::{CardHashes, Installation, open};
 use cardswitch_benches::program::{self, CardDraw, is_approved};
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::AccountSlot;
@@ -13,12 +13,12 @@ use cardswitch_engine::engine::{Engine, Retention};
 use cardswitch_feed::Card;
 use cardswitch_load::iso::{Iso, Purchases};
 use cardswitch_load::load::Load as IsoLoad;
+use cardswitch_tools::Outcome;
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::switch::Switch;
-use cardswitch_tools::{Outcome, fail};
 
 use super::closed_loop::{PeerFigures, Tally};
-use super::peer::Load;
+use super::peer::{Books, Load};
 
 /// The amount of every purchase over ISO 8583, so that answers tell the sum. Units: minor units.
 const AMOUNT: u64 = 10_050;
@@ -27,21 +27,24 @@ const DRAWN: u64 = 100_000;
 
 /// The engine in process, called by one thread.
 pub(crate) struct EmbeddedEngine {
-    installed: InstalledEngine,
+    engine: Arc<Engine>,
     purchases: program::Purchases,
+    /// Dropped after the engine has closed it.
+    _home: Installation,
 }
 
 impl EmbeddedEngine {
     /// Opens an engine with the ordinary program.
     pub(crate) fn open(cards: u64, purchases: program::Purchases) -> Self {
         let program = program::Program::of_one_company(cards);
-        Self { installed: InstalledEngine::new(program, CardHashes::Simulated), purchases }
+        let _home = Installation::new(program, CardHashes::Simulated);
+        Self { engine: _home.open(Retention::Recovery), purchases, _home }
     }
 
     /// Keeps `window` purchases in flight for so long.
     pub(crate) fn measure(&mut self, load: Load) -> PeerFigures {
         let PeerFigures { mut latencies, mut tally, .. } = PeerFigures::default();
-        let mut caller = Caller::new(Arc::clone(&self.installed.engine), load.window);
+        let mut caller = Caller::new(Arc::clone(&self.engine), load.window);
         let next = || self.purchases.next_command();
         let elapsed = caller.run_for(load.duration, next, &mut |reply, latency| {
             tally.note(is_approved(&reply), approved_minor(&reply));
@@ -50,9 +53,9 @@ impl EmbeddedEngine {
         PeerFigures { latencies, elapsed, tally }
     }
 
-    /// The sum of the account's holds once the query tables have caught up. Units: minor units.
-    pub(crate) fn held_minor(&self) -> Outcome<i64> {
-        account_held_minor(&self.installed.engine)
+    /// The books once the query tables have caught up, of which only the account is looked at.
+    pub(crate) fn books(&self, tally: &Tally) -> Outcome<Books> {
+        books_of(&self.engine, tally)
     }
 }
 
@@ -63,10 +66,11 @@ fn approved_minor(reply: &Reply) -> i64 {
     }
 }
 
-fn account_held_minor(engine: &Engine) -> Outcome<i64> {
+fn books_of(engine: &Engine, tally: &Tally) -> Outcome<Books> {
     wait_for_tables(engine);
     let account = engine.store().read()?.account(AccountSlot(0))?;
-    Ok(account.ok_or("the account is not in the query tables")?.balances.held.0)
+    let account = account.ok_or("the account is not in the query tables")?;
+    Ok(Books { account_held_minor: account.balances.held.0, ..Books::of(tally) })
 }
 
 /// The whole switch as another process, and one connection to its ISO 8583 door.
@@ -113,18 +117,9 @@ impl Iso8583Switch {
         })
     }
 
-    /// Stops the switch, and returns the sum of the account's holds in its directory.
-    pub(crate) fn stop(self) -> Outcome<i64> {
+    /// Stops the switch, and returns the books, of which only the account in its directory is looked at.
+    pub(crate) fn stop(self, tally: &Tally) -> Outcome<Books> {
         self.switch.stop()?;
-        account_held_minor(&open(&self.ground.data, Retention::Recovery))
+        books_of(&open(&self.ground.data, Retention::Recovery), tally)
     }
-}
-
-/// Checks that the account holds the sum that a run has approved.
-/// Errors: the sums differ.
-pub(crate) fn check_held(tally: &Tally, held_minor: i64) -> Outcome<()> {
-    if tally.approvals == tally.answers && tally.approved_minor == held_minor {
-        return Ok(());
-    }
-    fail(format!("the account holds {held_minor}, the answers say {tally:?}"))
 }

@@ -12,22 +12,23 @@ mod postgresql;
 mod program;
 mod redis;
 mod report;
+mod shard;
 mod tigerbeetle;
 
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::program::{self as benches_program, CardDraw};
-use cardswitch_benches::yardstick::BareDatabase;
-use cardswitch_load::latencies::Latencies;
+use cardswitch_benches::yardstick::{BareDatabase, time_each};
 use cardswitch_tools::{Outcome, fail};
+use clap::ValueEnum;
 
-use cardswitch::{EmbeddedEngine, Iso8583Switch, check_held};
+use cardswitch::{EmbeddedEngine, Iso8583Switch};
 use closed_loop::{Discipline, PeerFigures, Tally};
-use peer::{Books, Load, Peer};
+use peer::{Authorizer, Books, Contest, Load, Peer};
 use postgresql::Postgresql;
 use program::{Program, Purchases};
 use redis::Redis;
@@ -36,7 +37,7 @@ use tigerbeetle::Tigerbeetle;
 
 /// The seed of every stream of purchases.
 const SEED: u64 = 13;
-/// How long a redb commit is measured, each time.
+/// How long a redb commit of 100 bytes is measured, each time, and 100 bytes appended with fdatasync.
 const YARDSTICK: Duration = Duration::from_secs(2);
 
 /// How long, with how many cards, and who.
@@ -74,10 +75,14 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
         return fail("a skew is between 0 and 1");
     }
     let mut run = Run { scale, cells: Vec::new(), commits_us: Vec::new() };
-    for contender in Contender::ALL {
+    for contender in Contender::value_variants().iter().copied() {
         if scale.only.is_empty() || scale.only.contains(&contender) {
-            let commits = measure_commits();
-            println!("YARDSTICK redb commit {commits}; append + fdatasync {}", measure_appends()?);
+            let directory = temporary_directory();
+            let commits = BareDatabase::create(directory.path()).time_commits(YARDSTICK);
+            let mut file = tempfile::tempfile_in(directory.path())?;
+            let mut append = || file.write_all(&[7; 100]).and_then(|()| file.sync_data());
+            let appends = time_each(YARDSTICK, || append().expect("write to the disk"));
+            println!("YARDSTICK redb commit {commits}; append + fdatasync {appends}");
             run.commits_us.push(commits.percentile_us(50.0));
             run.measure(contender).map_err(|error| format!("{}: {error}", contender.title()))?;
         }
@@ -87,29 +92,6 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     fs::write(&scale.out, plot::draw(&report)?)?;
     println!("drawn: {}", scale.out.display());
     Ok(())
-}
-
-/// 100 bytes appended with fdatasync, one after the other.
-fn measure_appends() -> Outcome<Latencies> {
-    let mut file = tempfile::tempfile()?;
-    let (mut latencies, start) = (Latencies::default(), Instant::now());
-    while start.elapsed() < YARDSTICK {
-        let before = Instant::now();
-        file.write_all(&[7; 100])?;
-        file.sync_data()?;
-        latencies.note(before.elapsed());
-    }
-    Ok(latencies)
-}
-
-fn measure_commits() -> Latencies {
-    let directory = temporary_directory();
-    let mut database = BareDatabase::create(directory.path());
-    let (mut latencies, start) = (Latencies::default(), Instant::now());
-    while start.elapsed() < YARDSTICK {
-        latencies.note(database.commit_one());
-    }
-    latencies
 }
 
 /// A run as far as it has come.
@@ -131,24 +113,24 @@ impl Run<'_> {
                 let mut engine = EmbeddedEngine::open(cards, purchases);
                 let tally =
                     self.measure_windows(contender, &[1], |load| Ok(engine.measure(load)))?;
-                check_held(&tally, engine.held_minor()?)
+                check_books(&tally, &engine.books(&tally)?)
             }
             Contender::Iso8583 => {
                 let switch = Iso8583Switch::open(cards, &draw)?;
                 let tally = self.measure_windows(contender, &[1], |load| switch.measure(load))?;
-                check_held(&tally, switch.stop()?)
+                check_books(&tally, &switch.stop(&tally)?)
             }
             Contender::Postgresql => {
-                let peer = Postgresql::start(Discipline::CardsToLanes, purchases)?;
-                self.measure_peer(contender, peer)
+                let peer = Postgresql::start(Discipline::CardsToLanes)?;
+                self.measure_peer(contender, peer, purchases)
             }
             Contender::PostgresqlOneEach => {
-                let peer = Postgresql::start(Discipline::OneEach, purchases)?;
-                self.measure_peer(contender, peer)
+                let peer = Postgresql::start(Discipline::OneEach)?;
+                self.measure_peer(contender, peer, purchases)
             }
-            Contender::Redis => self.measure_peer(contender, Redis::start(purchases)?),
+            Contender::Redis => self.measure_peer(contender, Redis::start()?, purchases),
             Contender::Tigerbeetle => match &self.scale.tigerbeetle {
-                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server, purchases)?),
+                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server)?, purchases),
                 None => {
                     println!("LEFT OUT TigerBeetle: CARDSWITCH_TIGERBEETLE names no program");
                     Ok(())
@@ -157,7 +139,13 @@ impl Run<'_> {
         }
     }
 
-    fn measure_peer(&mut self, contender: Contender, mut peer: impl Peer) -> Outcome<()> {
+    fn measure_peer(
+        &mut self,
+        contender: Contender,
+        peer: impl Peer,
+        purchases: Purchases,
+    ) -> Outcome<()> {
+        let mut peer = Contest::new(peer, purchases)?;
         let rules = conformity::check(&mut peer, chrono::Utc::now().timestamp_micros())?;
         println!("PEER {}; {rules} rows of rules as cardswitch", peer.durability()?);
         peer.found(&Program::ordinary(self.scale.cards))?;
@@ -215,13 +203,7 @@ impl Run<'_> {
 /// Checks that a peer has stored the sums that it has answered, to the last minor unit.
 /// Errors: the sums differ.
 fn check_books(tally: &Tally, books: &Books) -> Outcome<()> {
-    let answered = Books {
-        account_held_minor: tally.approved_minor,
-        cards_spent_minor: tally.approved_minor,
-        transactions_held_minor: tally.approved_minor,
-        transactions_held: tally.approvals,
-    };
-    if *books == answered && tally.approvals == tally.answers {
+    if *books == Books::of(tally) && tally.approvals == tally.answers {
         return Ok(());
     }
     fail(format!("it has stored {books:?}, but answered {tally:?}"))
@@ -234,12 +216,7 @@ mod tests {
     #[test]
     fn books_must_agree_to_the_minor_unit() {
         let tally = Tally { answers: 2, approvals: 2, approved_minor: 300 };
-        let books = Books {
-            account_held_minor: 300,
-            cards_spent_minor: 300,
-            transactions_held_minor: 300,
-            transactions_held: 2,
-        };
+        let books = Books::of(&tally);
         assert!(check_books(&tally, &books).is_ok());
         assert!(check_books(&tally, &Books { account_held_minor: 299, ..books }).is_err());
         assert!(check_books(&tally, &Books { cards_spent_minor: 301, ..books }).is_err());

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use cardswitch_tools::Outcome;
 use cardswitch_tools::report::{grouped, thousands, time};
+use clap::ValueEnum;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -43,7 +44,8 @@ pub(crate) fn draw(report: &Report) -> Outcome<String> {
 /// The rows from the top: their places, and their cells; none in the head of a window.
 fn rows(report: &Report) -> Vec<(f64, usize, Option<&Cell>)> {
     let cells = report.windows().into_iter().flat_map(|window| {
-        let cells = Contender::ALL.into_iter().filter_map(move |one| report.find(one, window));
+        let cells =
+            Contender::value_variants().iter().filter_map(move |one| report.find(*one, window));
         [(window, None)].into_iter().chain(cells.map(move |cell| (window, Some(cell))))
     });
     let places = (0..report.windows().len() + report.cells.len()).rev();

@@ -4,8 +4,12 @@
 //! and stream are made from those of the benches; other cards exist for the check of the rules.
 
 use cardswitch_benches::program;
-use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::credential::ExpiryMonth;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
 
 /// The account's opening balance. Units: minor units. Redis counts in doubles, exactly so far.
 const OPENING_BALANCE: i64 = 1_000_000_000_000_000;
@@ -13,58 +17,24 @@ const OPENING_BALANCE: i64 = 1_000_000_000_000_000;
 const EXPIRY: u16 = 4001;
 const ZIP: &str = "94105";
 
-/// The merchant of every purchase.
-pub(crate) const MERCHANT: Merchant = Merchant {
-    mid: 445_566,
-    card_acceptor_id: "000000000445566",
-    name: "Blue Bottle Coffee",
-    city: "San Francisco",
-    state: "CA",
-    country: "US",
-    zip: "94103",
-    acquirer: "123456",
-    terminal: "TERM0001",
-    transmission_time: "1121120000",
-};
+/// The merchant of every purchase: its number, then acceptor, name, city, state, country, ZIP.
+pub(crate) const MERCHANT_ID: i64 = 445_566;
+pub(crate) const MERCHANT: [&str; 6] =
+    ["000000000445566", "Blue Bottle Coffee", "San Francisco", "CA", "US", "94103"];
+/// Its acquirer, its terminal and the transmission time.
+pub(crate) const TRACE: [&str; 3] = ["123456", "TERM0001", "1121120000"];
 
-/// A merchant, its terminal and its acquirer.
-#[derive(Debug)]
-pub(crate) struct Merchant {
-    pub(crate) mid: i64,
-    pub(crate) card_acceptor_id: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) city: &'static str,
-    pub(crate) state: &'static str,
-    pub(crate) country: &'static str,
-    pub(crate) zip: &'static str,
-    pub(crate) acquirer: &'static str,
-    pub(crate) terminal: &'static str,
-    pub(crate) transmission_time: &'static str,
-}
-
-/// A card and its allowance. Units: minor units of the account's currency.
+/// A card and its allowance.
 #[derive(Clone, Debug)]
 pub(crate) struct Card {
     pub(crate) pan_hash: u64,
     pub(crate) state: CardState,
     /// Suspended because its window is over.
     pub(crate) is_ended: bool,
-    /// Units: days since 1970.
-    pub(crate) expires_on: i32,
-    /// Units: YYMM.
-    pub(crate) expiry: u16,
+    pub(crate) expires_on: BusinessDate,
     pub(crate) pin: Option<u64>,
     pub(crate) zip: Option<&'static str>,
-    pub(crate) budget: i64,
-    pub(crate) daily_limit: Option<i64>,
-    pub(crate) transaction_limit: Option<i64>,
-    /// Units: microseconds since 1970, as `ends_at`.
-    pub(crate) starts_at: Option<i64>,
-    pub(crate) ends_at: Option<i64>,
-    /// Merchant categories; empty without a restriction.
-    pub(crate) scope: Vec<u16>,
-    pub(crate) interval: Interval,
-    pub(crate) single_use: bool,
+    pub(crate) terms: AllowanceTerms,
 }
 
 impl Card {
@@ -75,19 +45,29 @@ impl Card {
             pan_hash: record.pan_hash.0,
             state: CardState::Active,
             is_ended: false,
-            expires_on: record.expires_on.0,
-            expiry: EXPIRY,
+            expires_on: record.expires_on,
             pin: None,
             zip: Some(ZIP),
-            budget: record.terms.amount.0,
-            daily_limit: None,
-            transaction_limit: Some(record.terms.transaction_limit.0),
-            starts_at: None,
-            ends_at: None,
-            scope: record.terms.scope.codes().to_vec(),
-            interval: Interval::Monthly,
-            single_use: false,
+            terms: record.terms,
         }
+    }
+
+    /// The month in which it ends. Units: YYMM.
+    pub(crate) fn expiry(&self) -> u16 {
+        ExpiryMonth::of(self.expires_on).0
+    }
+
+    /// The bounds that it may have: a day's limit, a transaction's, its start, its end.
+    /// Units: minor units; microseconds since 1970.
+    pub(crate) fn bounds(&self) -> [Option<i64>; 4] {
+        let AllowanceTerms { daily_limit, transaction_limit, starts_at, ends_at, .. } = self.terms;
+        let limit = |limit: Minor| (limit != Minor::UNLIMITED).then_some(limit.0);
+        [
+            limit(daily_limit),
+            limit(transaction_limit),
+            (starts_at != Timestamp::MIN).then_some(starts_at.0),
+            (ends_at != Timestamp::MAX).then_some(ends_at.0),
+        ]
     }
 
     /// State and reason of suspension as both peers number them.

@@ -2,27 +2,23 @@
 //!
 //! The work itself is in `redis.lua`.
 
-use std::cell::RefCell;
-use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::rc::Rc;
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, cmd};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_tools::{Outcome, fail};
 use chrono::Utc;
 use chrono_tz::America::Los_Angeles;
-use tokio::runtime::Runtime;
+use rustix::process::Signal;
 
-use super::closed_loop::{self, Discipline, Lane, PeerFigures};
-use super::peer::{Books, Load, Peer, new_runtime};
-use super::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
-use crate::server::{Home, end, find_program, free_port};
+use super::closed_loop::Lane;
+use super::peer::{Books, Peer};
+use super::program::{Card, MERCHANT, MERCHANT_ID, Program, Purchase, TRACE, Verdict};
+use crate::server::{Server, find_program};
 
 const SCRIPT: &str = include_str!("redis.lua");
 const PACKAGE: &str = "redis-server";
-const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
 const ACCOUNT: &str = "account";
 /// Commands sent at a time while a program is founded.
 const FOUNDING_CARDS: usize = 1_000;
@@ -45,48 +41,43 @@ const SETTINGS: [(&str, &str); 11] = [
     ("daemonize", "no"),
 ];
 
-/// A running server and its client.
+/// A running server.
 pub(crate) struct Redis {
-    runtime: Runtime,
     server: Server,
     /// The keys of the usage of every card.
     cards: Vec<Vec<u8>>,
-    purchases: Rc<RefCell<Purchases>>,
 }
 
 impl Redis {
     /// Starts a server.
     /// Errors: tells what is not installed.
-    pub(crate) fn start(purchases: Purchases) -> Outcome<Self> {
-        let purchases = Rc::new(RefCell::new(purchases));
-        let (runtime, server) = (new_runtime()?, Server::start()?);
-        Ok(Self { runtime, server, cards: Vec::new(), purchases })
+    pub(crate) fn start() -> Outcome<Self> {
+        let redis = find_program("redis-server", &["/usr/bin"], PACKAGE)?;
+        let mut server = Server::new("measure-redis-", "root", Signal::KILL)?;
+        let mut command = server.command(&redis)?;
+        command.args(["--port", &server.port.to_string()]);
+        for (name, value) in SETTINGS {
+            command.arg(format!("--{name}")).arg(value);
+        }
+        server.start(command)?;
+        Ok(Self { server, cards: Vec::new() })
+    }
+
+    async fn open(&self) -> Outcome<MultiplexedConnection> {
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.server.port))?;
+        // An answer may take as long as the disk does.
+        let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+        Ok(client.get_multiplexed_async_connection_with_config(&patient).await?)
     }
 
     /// Sends one command and reads its answer.
-    fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Outcome<T> {
-        self.runtime.block_on(async {
-            let mut connection = self.server.connect().await?;
-            Ok(command.query_async(&mut connection).await?)
-        })
-    }
-
-    async fn write_cards(&self, cards: &[Card]) -> Outcome<()> {
-        let mut connection = self.server.connect().await?;
-        for some in cards.chunks(FOUNDING_CARDS) {
-            let mut command = cmd("MSET");
-            for [key, record] in some.iter().flat_map(|card| [card_record(card), used_record(card)])
-            {
-                command.arg(key).arg(record);
-            }
-            let () = command.query_async(&mut connection).await?;
-        }
-        Ok(())
+    async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Outcome<T> {
+        Ok(command.query_async(&mut self.open().await?).await?)
     }
 
     /// Sums what the cards have used.
     async fn read_cards_spent(&self) -> Outcome<i64> {
-        let mut connection = self.server.connect().await?;
+        let mut connection = self.open().await?;
         let mut sum = 0;
         for some in self.cards.chunks(FOUNDING_CARDS) {
             let used: Vec<Vec<u8>> = cmd("MGET").arg(some).query_async(&mut connection).await?;
@@ -100,58 +91,66 @@ impl Redis {
 }
 
 impl Peer for Redis {
-    fn found(&mut self, program: &Program) -> Outcome<()> {
-        self.ask::<()>(&cmd("FLUSHALL"))?;
-        let mut account = Vec::new();
-        for number in [program.opening_balance, 0, 0, 0, 0] {
-            account.extend(number.to_be_bytes());
-        }
-        self.ask::<()>(cmd("SET").arg(ACCOUNT).arg(account))?;
+    type Lane = Connection;
+
+    async fn found(&mut self, program: &Program) -> Outcome<()> {
+        self.ask::<()>(&cmd("FLUSHALL")).await?;
+        let numbers = [program.opening_balance, 0, 0, 0, 0];
+        let account = numbers.map(i64::to_be_bytes).concat();
+        self.ask::<()>(cmd("SET").arg(ACCOUNT).arg(account)).await?;
         self.cards = program.cards.iter().map(|card| key_of("used:", card)).collect();
-        self.runtime.block_on(self.write_cards(&program.cards))
-    }
-
-    fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
-        self.runtime.block_on(async { self.server.lane().await?.authorize(batch).await })
-    }
-
-    fn connections(&self) -> &'static [usize] {
-        &CONNECTIONS
-    }
-
-    fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
-        self.runtime.block_on(async {
-            let mut lanes = Vec::new();
-            for _ in 0..load.connections {
-                lanes.push(self.server.lane().await?);
+        for some in program.cards.chunks(FOUNDING_CARDS) {
+            let mut command = cmd("MSET");
+            for [key, record] in some.iter().flat_map(|card| [card_record(card), used_record(card)])
+            {
+                command.arg(key).arg(record);
             }
-            let discipline = Discipline::CardsToLanes;
-            closed_loop::keep_in_flight(lanes, discipline, &self.purchases, load).await
-        })
+            self.ask::<()>(&command).await?;
+        }
+        Ok(())
     }
 
-    fn crash(&mut self) -> Outcome<()> {
+    async fn connect(&mut self, count: usize) -> Outcome<Vec<Connection>> {
+        let mut lanes = Vec::new();
+        for _ in 0..count {
+            let mut connection = self.open().await?;
+            let load = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).to_owned();
+            let script = load.query_async(&mut connection).await?;
+            lanes.push(Connection { connection, script });
+        }
+        Ok(lanes)
+    }
+
+    /// While it loads its file it answers with an error.
+    async fn crash(&mut self) -> Outcome<()> {
+        const TRIES: usize = 3_000;
         self.server.crash()?;
-        self.runtime.block_on(self.server.wait_until_ready())
+        for _ in 0..TRIES {
+            if self.ask::<Vec<u8>>(cmd("GET").arg(ACCOUNT)).await.is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        fail("Redis is still loading its file")
     }
 
-    fn books(&mut self) -> Outcome<Books> {
+    async fn books(&mut self) -> Outcome<Books> {
         // Sums are beyond an integer's 53 bits in a double, so they come as text.
-        let sums: (i64, i64, u64) = self.ask(cmd("EVAL").arg(BOOKS).arg(0))?;
+        let sums: (i64, i64, u64) = self.ask(cmd("EVAL").arg(BOOKS).arg(0)).await?;
         Ok(Books {
             account_held_minor: sums.0,
-            cards_spent_minor: self.runtime.block_on(self.read_cards_spent())?,
+            cards_spent_minor: self.read_cards_spent().await?,
             transactions_held_minor: sums.1,
             transactions_held: sums.2,
         })
     }
 
-    fn durability(&mut self) -> Outcome<String> {
-        let info: String = self.ask(cmd("INFO").arg("server"))?;
+    async fn durability(&mut self) -> Outcome<String> {
+        let info: String = self.ask(cmd("INFO").arg("server")).await?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         let mut shown = format!("Redis {}:", version.unwrap_or("?"));
         for name in ["appendonly", "appendfsync"] {
-            let (_, value): (String, String) = self.ask(cmd("CONFIG").arg("GET").arg(name))?;
+            let (_, value): (String, String) = self.ask(cmd("CONFIG").arg("GET").arg(name)).await?;
             shown += &format!(" {name}={value}");
         }
         Ok(shown)
@@ -171,76 +170,8 @@ const BOOKS: &str = "
     return { text(select(4, struct.unpack('>i8i8i8i8', account))), text(held), text(count) }
 ";
 
-/// The server's process, and where it lives.
-struct Server {
-    child: Child,
-    home: Home,
-    redis: PathBuf,
-    port: u16,
-}
-
-impl Server {
-    fn start() -> Outcome<Self> {
-        let redis = find_program("redis-server", &["/usr/bin"], PACKAGE)?;
-        let home = Home::new("measure-redis-", "root")?;
-        let port = free_port()?;
-        let child = launch(&home, &redis, port)?;
-        Ok(Self { child, home, redis, port })
-    }
-
-    fn crash(&mut self) -> Outcome<()> {
-        end(&mut self.child);
-        self.child = launch(&self.home, &self.redis, self.port)?;
-        Ok(())
-    }
-
-    /// While it loads its file it answers with an error.
-    async fn wait_until_ready(&self) -> Outcome<()> {
-        const TRIES: usize = 3_000;
-        for _ in 0..TRIES {
-            let mut connection = self.connect().await?;
-            let answer: Result<Vec<u8>, _> =
-                cmd("GET").arg(ACCOUNT).query_async(&mut connection).await;
-            if answer.is_ok() {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        fail("Redis is still loading its file")
-    }
-
-    async fn connect(&self) -> Outcome<MultiplexedConnection> {
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.port))?;
-        // An answer may take as long as the disk does.
-        let patient = AsyncConnectionConfig::new().set_response_timeout(None);
-        Ok(client.get_multiplexed_async_connection_with_config(&patient).await?)
-    }
-
-    async fn lane(&self) -> Outcome<Connection> {
-        let mut connection = self.connect().await?;
-        let load = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).to_owned();
-        let script = load.query_async(&mut connection).await?;
-        Ok(Connection { connection, script })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        end(&mut self.child);
-    }
-}
-
-fn launch(home: &Home, redis: &Path, port: u16) -> Outcome<Child> {
-    let mut command = home.command(redis)?;
-    command.args(["--port", &port.to_string()]);
-    for (name, value) in SETTINGS {
-        command.arg(format!("--{name}")).arg(value);
-    }
-    home.start(&mut command, port)
-}
-
 /// A connection, and the digest of the script.
-struct Connection {
+pub(crate) struct Connection {
     connection: MultiplexedConnection,
     script: String,
 }
@@ -285,23 +216,10 @@ fn purchase_fields(purchase: &Purchase) -> [Vec<u8>; 10] {
 /// Merchant and trace: each text behind its length.
 fn merchant_record(purchase: &Purchase) -> Vec<u8> {
     let mut record = Vec::with_capacity(160);
-    record.extend(MERCHANT.mid.to_be_bytes());
+    record.extend(MERCHANT_ID.to_be_bytes());
     record.extend(purchase.mcc.to_be_bytes());
     let (stan, rrn) = (purchase.stan(), purchase.rrn());
-    let texts = [
-        MERCHANT.card_acceptor_id,
-        MERCHANT.name,
-        MERCHANT.city,
-        MERCHANT.state,
-        MERCHANT.country,
-        MERCHANT.zip,
-        &stan,
-        &rrn,
-        MERCHANT.acquirer,
-        MERCHANT.terminal,
-        MERCHANT.transmission_time,
-    ];
-    for text in texts {
+    for text in [MERCHANT.as_slice(), &[&stan, &rrn], &TRACE].concat() {
         record.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
         record.extend(text.as_bytes());
     }
@@ -317,19 +235,19 @@ fn padded(text: &str) -> [u8; 8] {
 
 /// The key and the terms of a card, as the script unpacks them.
 fn card_record(card: &Card) -> [Vec<u8>; 2] {
-    let mut terms = Vec::with_capacity(70 + 2 * card.scope.len());
-    for number in [1, card.expires_on, i32::from(card.expiry)] {
+    let AllowanceTerms { amount, scope, interval, single_use, .. } = card.terms;
+    let mut terms = Vec::with_capacity(70 + 2 * scope.codes().len());
+    for number in [1, card.expires_on.0, i32::from(card.expiry())] {
         terms.extend(number.to_be_bytes());
     }
     terms.extend(card.pin.unwrap_or(0).to_be_bytes());
     terms.extend(card.zip.map_or([0; 8], padded));
-    let amounts = [card.daily_limit, card.transaction_limit, card.starts_at, card.ends_at];
-    terms.extend(card.budget.to_be_bytes());
-    for amount in amounts {
-        terms.extend(amount.unwrap_or(-1).to_be_bytes());
+    terms.extend(amount.0.to_be_bytes());
+    for bound in card.bounds() {
+        terms.extend(bound.unwrap_or(-1).to_be_bytes());
     }
-    terms.extend([card.interval as u8, u8::from(card.single_use)]);
-    for code in &card.scope {
+    terms.extend([interval as u8, u8::from(single_use)]);
+    for code in scope.codes() {
         terms.extend(code.to_be_bytes());
     }
     [key_of("card:", card), terms]

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use cardswitch_tools::report::{grouped, range, thousands, time};
+use clap::ValueEnum;
 
 use super::closed_loop::PeerFigures;
 use super::peer::Load;
 
-/// A measured contender.
+/// The contenders, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Contender {
     /// The engine, called in process.
@@ -25,16 +26,6 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    /// Everybody, in the order of the table.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Cardswitch,
-        Self::Iso8583,
-        Self::Postgresql,
-        Self::PostgresqlOneEach,
-        Self::Redis,
-        Self::Tigerbeetle,
-    ];
-
     /// Its name in the table and the picture.
     pub(crate) const fn title(self) -> &'static str {
         match self {
@@ -121,10 +112,10 @@ impl Report {
             heads.join(" | "),
             "---:|".repeat(windows.len()),
         );
-        for contender in Contender::ALL {
+        for contender in Contender::value_variants() {
             let cells: Vec<String> = windows
                 .iter()
-                .filter_map(|window| self.find(contender, *window))
+                .filter_map(|window| self.find(*contender, *window))
                 .map(|cell| format!("{} ({})", thousands(cell.per_second), time(cell.p50_us)))
                 .collect();
             if !cells.is_empty() {

@@ -4,9 +4,8 @@
 //! the card's budget, one from the company's funds, and the debits of neither may exceed its
 //! credits. No other rule is looked at, no merchant is stored, and an answer has no balance.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,15 +14,14 @@ use ::tigerbeetle::{
     CreateTransferResult, CreateTransferStatus, Error, Transfer, TransferFlags,
 };
 use cardswitch_tools::{Outcome, fail};
-use tokio::runtime::Runtime;
+use rustix::process::Signal;
 
-use super::closed_loop::{self, Discipline, Lane, PeerFigures};
+use super::closed_loop::Lane;
 use super::conformity::{BUDGET, FUNDS};
-use super::peer::{Books, Load, Peer, new_runtime};
-use super::program::{Card, Program, Purchase, Purchases, Verdict};
-use crate::server::{Home, end, free_port};
+use super::peer::{Books, Peer};
+use super::program::{Program, Purchase, Verdict};
+use crate::server::Server;
 
-const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
 const DATA_FILE: &str = "0_0.tigerbeetle";
 /// Events in one request. Source: the limits of `create_transfers`.
 const EVENTS_MAX: usize = 8_189;
@@ -41,26 +39,44 @@ const CODE: u16 = 1;
 
 /// A replica and its sessions.
 pub(crate) struct Tigerbeetle {
-    runtime: Runtime,
     /// A session stays open from one load to the next; the server keeps a table of them.
     sessions: Vec<Rc<Client>>,
     server: Server,
+    program: PathBuf,
     cards: Vec<u128>,
-    purchases: Rc<RefCell<Purchases>>,
 }
 
 impl Tigerbeetle {
     /// Takes this server, which `found` starts.
     /// Errors: there is none.
-    pub(crate) fn at(program: &Path, purchases: Purchases) -> Outcome<Self> {
+    pub(crate) fn at(program: &Path) -> Outcome<Self> {
         let Ok(program) = program.canonicalize() else {
             return fail(format!("there is no `{}`", program.display()));
         };
-        let home = Home::new("measure-tigerbeetle-", "root")?;
-        let server = Server { child: None, home, program, port: free_port()? };
-        let purchases = Rc::new(RefCell::new(purchases));
-        let (runtime, sessions, cards) = (new_runtime()?, Vec::new(), Vec::new());
-        Ok(Self { runtime, sessions, server, cards, purchases })
+        let server = Server::new("measure-tigerbeetle-", "root", Signal::KILL)?;
+        Ok(Self { sessions: Vec::new(), server, program, cards: Vec::new() })
+    }
+
+    fn format_and_start(&mut self) -> Outcome<()> {
+        self.server.end();
+        let file = self.server.path().join(DATA_FILE);
+        if file.exists() {
+            std::fs::remove_file(file)?;
+        }
+        let mut format = self.server.command(&self.program)?;
+        format.args(["format", "--cluster=0", "--replica=0", "--replica-count=1", DATA_FILE]);
+        self.server.run(&mut format)?;
+        let mut start = self.server.command(&self.program)?;
+        start
+            .arg("start")
+            .arg(format!("--addresses=127.0.0.1:{}", self.server.port))
+            .arg(DATA_FILE);
+        self.server.start(start)
+    }
+
+    fn session(&mut self) -> Outcome<Rc<Client>> {
+        self.sessions(1)?;
+        Ok(Rc::clone(&self.sessions[0]))
     }
 
     fn sessions(&mut self, count: usize) -> Outcome<&[Rc<Client>]> {
@@ -70,17 +86,19 @@ impl Tigerbeetle {
         }
         Ok(&self.sessions[..count])
     }
-
-    fn session(&mut self) -> Outcome<Rc<Client>> {
-        Ok(Rc::clone(&self.sessions(1)?[0]))
-    }
 }
 
 impl Peer for Tigerbeetle {
-    fn found(&mut self, program: &Program) -> Outcome<()> {
+    type Lane = Session;
+
+    fn rules(&self) -> u32 {
+        BUDGET | FUNDS
+    }
+
+    async fn found(&mut self, program: &Program) -> Outcome<()> {
         self.sessions.clear();
-        self.server.format_and_start()?;
-        self.cards = program.cards.iter().map(account_of).collect();
+        self.format_and_start()?;
+        self.cards = program.cards.iter().map(|card| card_account(card.pan_hash)).collect();
         let limited = AccountFlags::DebitsMustNotExceedCredits;
         let mut accounts = vec![
             account(COMPANY, limited),
@@ -90,69 +108,47 @@ impl Peer for Tigerbeetle {
         accounts.extend(self.cards.iter().map(|card| account(*card, limited)));
         let mut funds = vec![funding(COMPANY, program.opening_balance)?];
         for card in &program.cards {
-            funds.push(funding(account_of(card), card.budget)?);
+            funds.push(funding(card_account(card.pan_hash), card.terms.amount.0)?);
         }
         let session = self.session()?;
-        self.runtime.block_on(async {
-            for some in accounts.chunks(EVENTS_MAX) {
-                let results = answer(session.create_accounts(some)).await?;
-                if results.iter().any(|result| result.status != CreateAccountStatus::Created) {
-                    return fail("an account is not created");
-                }
+        for some in accounts.chunks(EVENTS_MAX) {
+            let results = answer(session.create_accounts(some)).await?;
+            if results.iter().any(|result| result.status != CreateAccountStatus::Created) {
+                return fail("an account is not created");
             }
-            for some in funds.chunks(EVENTS_MAX) {
-                let results = answer(session.create_transfers(some)).await?;
-                if results.iter().any(|result| result.status != CreateTransferStatus::Created) {
-                    return fail("an account is not funded");
-                }
+        }
+        for some in funds.chunks(EVENTS_MAX) {
+            let results = answer(session.create_transfers(some)).await?;
+            if results.iter().any(|result| result.status != CreateTransferStatus::Created) {
+                return fail("an account is not funded");
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
-    fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
-        let mut session = Session(self.session()?);
-        self.runtime.block_on(session.authorize(batch))
+    async fn connect(&mut self, count: usize) -> Outcome<Vec<Session>> {
+        Ok(self.sessions(count)?.iter().map(Rc::clone).map(Session).collect())
     }
 
-    fn rules(&self) -> u32 {
-        BUDGET | FUNDS
-    }
-
-    fn connections(&self) -> &'static [usize] {
-        &CONNECTIONS
-    }
-
-    fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
-        let lanes = self.sessions(load.connections)?.iter().map(Rc::clone).map(Session).collect();
-        let running =
-            closed_loop::keep_in_flight(lanes, Discipline::CardsToLanes, &self.purchases, load);
-        self.runtime.block_on(running)
-    }
-
-    fn crash(&mut self) -> Outcome<()> {
+    async fn crash(&mut self) -> Outcome<()> {
         // A client without its server prints a warning with each try.
         self.sessions.clear();
-        self.server.end();
-        self.server.start()
+        self.server.crash()
     }
 
-    fn books(&mut self) -> Outcome<Books> {
+    async fn books(&mut self) -> Outcome<Books> {
         let session = self.session()?;
-        let cards = &self.cards;
-        self.runtime.block_on(async {
-            let company = answer(session.lookup_accounts(&[COMPANY])).await?;
-            let mut books = Books { account_held_minor: pending(&company)?, ..Books::default() };
-            for some in cards.chunks(EVENTS_MAX) {
-                books.cards_spent_minor += pending(&answer(session.lookup_accounts(some)).await?)?;
-            }
-            add_holds(&session, &mut books).await?;
-            Ok(books)
-        })
+        let company = answer(session.lookup_accounts(&[COMPANY])).await?;
+        let mut books = Books { account_held_minor: pending(&company)?, ..Books::default() };
+        for some in self.cards.chunks(EVENTS_MAX) {
+            books.cards_spent_minor += pending(&answer(session.lookup_accounts(some)).await?)?;
+        }
+        add_holds(&session, &mut books).await?;
+        Ok(books)
     }
 
-    fn durability(&mut self) -> Outcome<String> {
-        let output = Command::new(&self.server.program).args(["version", "--verbose"]).output()?;
+    async fn durability(&mut self) -> Outcome<String> {
+        let output = Command::new(&self.program).args(["version", "--verbose"]).output()?;
         let text = String::from_utf8(output.stdout)?;
         let mut lines = text.lines();
         let version = lines.next().unwrap_or_default().replace(" version", "");
@@ -183,49 +179,8 @@ async fn add_holds(session: &Client, books: &mut Books) -> Outcome<()> {
     }
 }
 
-/// The server's process, and where it lives.
-struct Server {
-    child: Option<Child>,
-    home: Home,
-    program: PathBuf,
-    port: u16,
-}
-
-impl Server {
-    fn format_and_start(&mut self) -> Outcome<()> {
-        self.end();
-        let file = self.home.path().join(DATA_FILE);
-        if file.exists() {
-            std::fs::remove_file(file)?;
-        }
-        let mut command = self.home.command(&self.program)?;
-        command.args(["format", "--cluster=0", "--replica=0", "--replica-count=1", DATA_FILE]);
-        self.home.run(&mut command)?;
-        self.start()
-    }
-
-    fn start(&mut self) -> Outcome<()> {
-        let mut command = self.home.command(&self.program)?;
-        command.arg("start").arg(format!("--addresses=127.0.0.1:{}", self.port)).arg(DATA_FILE);
-        self.child = Some(self.home.start(&mut command, self.port)?);
-        Ok(())
-    }
-
-    fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            end(&mut child);
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 /// One session of the client; it has one request in flight.
-struct Session(Rc<Client>);
+pub(crate) struct Session(Rc<Client>);
 
 impl Lane for Session {
     async fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
@@ -285,10 +240,6 @@ fn verdict_of(card: &CreateTransferResult, company: &CreateTransferResult) -> Ou
     Ok(Verdict { transaction, response_code, failed_rules, allowance_balance: 0 })
 }
 
-fn account_of(card: &Card) -> u128 {
-    card_account(card.pan_hash)
-}
-
 fn card_account(pan_hash: u64) -> u128 {
     1 << 64 | u128::from(pan_hash)
 }
@@ -318,6 +269,7 @@ fn pending(accounts: &[Account]) -> Outcome<i64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::program::Purchases;
     use super::*;
 
     #[test]

@@ -20,16 +20,8 @@ use crate::http::Http;
 const DAYS: i64 = 60;
 const SETTLING_DAYS: i64 = 18;
 const PASSWORD: &str = "a heron walks at low tide";
-/// How purchases of today are made.
-const FILLING: Load = Load {
-    rate: None,
-    connections: 4,
-    in_flight_max: 256,
-    warmup: Duration::ZERO,
-    measured: Duration::from_secs(2),
-    gather: Duration::ZERO,
-    patience: Duration::from_secs(5),
-};
+/// How long purchases of today are made before they are counted.
+const FILLING: Duration = Duration::from_secs(2);
 
 /// Somebody who signs in.
 pub(crate) struct Person {
@@ -73,18 +65,25 @@ impl Past {
         feed(&data, &file.to_string_lossy(), fed.min(transactions))?;
         let switch = Switch::serve(&data, &[])?;
         let cards = read_cards(&file, Choice::Ordinary)?;
-        let mut api =
+        let api =
             Api { runtime, switch: &switch, token: format!("Token {}", text("access_token")) };
-        let completed = api.get("/v1/transactions?limit=1&state=completed")?;
+        let completed = api.ask("/v1/transactions?limit=1&state=completed", None)?;
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let card = word(&completed["results"][0]["card"]["id"]);
         let transaction = word(&completed["results"][0]["id"]);
-        let link = word(&api.post("/v1/shared-links", &json!({ "card": { "id": card } }))?["link"]);
+        let link = json!({ "card": { "id": card } });
+        let link = word(&api.ask("/v1/shared-links", Some(&link))?["link"]);
         let shared = url::Url::parse(&link)?.path().to_owned();
+        let filling = Load {
+            in_flight_max: 256,
+            warmup: Duration::ZERO,
+            measured: FILLING,
+            ..Load::default()
+        };
         let mut made = api.count()?;
         while made < transactions {
             println!("{made} transactions, making more");
-            switch.load(&cards, &FILLING)?;
+            switch.load(&cards, &filling)?;
             made = api.count()?;
         }
         let administrator = Person { email: text("admin_email"), password: text("admin_password") };
@@ -145,24 +144,20 @@ struct Api<'a> {
 }
 
 impl Api<'_> {
-    fn get(&mut self, path: &str) -> Outcome<Value> {
+    /// The answer to a POST where there is a body, else to a GET.
+    fn ask(&self, path: &str, body: Option<&Value>) -> Outcome<Value> {
         self.runtime.block_on(async {
             let mut client = Http::connect(self.switch.http).await?;
-            let answer = client.get(path, &[("authorization", &self.token)]).await?;
+            let answer = match body {
+                Some(body) => client.post(path, &self.token, body.to_string()).await?,
+                None => client.get(path, &[("authorization", &self.token)]).await?,
+            };
             Ok(serde_json::from_slice(&answer)?)
         })
     }
 
-    fn post(&mut self, path: &str, body: &Value) -> Outcome<Value> {
-        self.runtime.block_on(async {
-            let mut client = Http::connect(self.switch.http).await?;
-            let answer = client.post(path, &self.token, body.to_string()).await?;
-            Ok(serde_json::from_slice(&answer)?)
-        })
-    }
-
-    fn count(&mut self) -> Outcome<u64> {
-        let listed = self.get("/v1/transactions?limit=1")?;
+    fn count(&self) -> Outcome<u64> {
+        let listed = self.ask("/v1/transactions?limit=1", None)?;
         listed["count"].as_u64().ok_or_else(|| "a list has no count".into())
     }
 }

@@ -1,7 +1,7 @@
 //! The rows: transactions of a year, from a seed, the same for both.
 
 use cardswitch_benches::program::mix;
-use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ids::{DimensionId, Timestamp};
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use uuid::Uuid;
 
@@ -123,6 +123,10 @@ fn category_of(card: u64) -> Option<u64> {
 /// One of a company's categories.
 const fn category(company: u64, mark: u64) -> u64 {
     company * CATEGORIES + mark % CATEGORIES
+}
+
+pub(crate) fn category_id(number: u64) -> DimensionId {
+    DimensionId(Uuid::from_u64_pair(7, number))
 }
 
 /// Every category with its company.

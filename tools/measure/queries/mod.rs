@@ -124,21 +124,3 @@ fn measure<Q>(
     }
     Ok(latencies)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cardswitch_answers_every_cell() {
-        let history = History::new(3_000);
-        let stored = CardswitchStore::fill(&history).unwrap();
-        let mut random = Random::new(3);
-        for cell in cells(&history) {
-            let question = cell.question(&mut random);
-            let found = stored.answer(&question).unwrap();
-            let expected = question.answer_slowly(&history);
-            assert_eq!(found, expected, "{}: {question:?}", cell.name());
-        }
-    }
-}

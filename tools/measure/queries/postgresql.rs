@@ -8,8 +8,8 @@ use std::io::{BufWriter, Write};
 use std::time::{Duration, SystemTime};
 
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
-use cardswitch_tools::{Outcome, fail};
+use cardswitch_engine::domain::transaction::TransactionKind;
+use cardswitch_tools::Outcome;
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
@@ -83,10 +83,10 @@ impl Postgresql {
     }
 
     async fn ask(&self, question: &Question) -> Outcome<QueryAnswer> {
-        if let Filter::Id(seq) = question.filter {
-            return self.ask_by_id(seq).await;
-        }
-        let (condition, value) = condition(question.filter)?;
+        let (condition, value) = match &question.filter {
+            Filter::Id(seq) => return self.ask_by_id(*seq).await,
+            Filter::List(_, condition, value) => (*condition, i32::try_from(*value)?),
+        };
         let time = if question.time.is_some() {
             " AND authorized_at >= $2 AND authorized_at < $3"
         } else {
@@ -139,33 +139,6 @@ fn seqs_of(rows: &[tokio_postgres::Row]) -> Outcome<Vec<u64>> {
     rows.iter().map(|row| Ok(row.try_get::<_, i64>(0)?.try_into()?)).collect()
 }
 
-/// The condition of a filter, with its one parameter. A card, a member and a category are of one
-/// company, so nobody needs to ask for that, too.
-fn condition(filter: Filter) -> Outcome<(&'static str, i32)> {
-    Ok(match filter {
-        Filter::Id(_) => return fail("one transaction has no list"),
-        Filter::All => ("company = $1", 0),
-        Filter::Card(card) => ("card = $1", card.try_into()?),
-        Filter::Member(member) => ("member = $1", member.try_into()?),
-        Filter::Category(number) => ("category = $1", number.try_into()?),
-        Filter::State(TransactionState::Pending) => ("company = $1 AND state = 0", 0),
-        Filter::State(TransactionState::Completed) => ("company = $1 AND state = 1", 0),
-        Filter::State(TransactionState::Declined) => ("company = $1 AND state = 2", 0),
-        Filter::State(TransactionState::Canceled) => ("company = $1 AND state = 3", 0),
-        Filter::WithoutDeclines => ("company = $1 AND state <> 2", 0),
-        Filter::WithoutVerifications => ("company = $1 AND kind <> 2", 0),
-    })
-}
-
-fn state_number(state: TransactionState) -> u8 {
-    match state {
-        TransactionState::Pending => 0,
-        TransactionState::Completed => 1,
-        TransactionState::Declined => 2,
-        TransactionState::Canceled => 3,
-    }
-}
-
 fn system_time(at: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_micros(at.0.unsigned_abs())
 }
@@ -183,7 +156,7 @@ fn write_row(file: &mut impl Write, row: &Row) -> std::io::Result<()> {
         row.company,
         row.card,
         row.member,
-        state_number(row.state),
+        row.state as u8,
         row.amount,
         at.format("%Y-%m-%d %H:%M:%S"),
     )?;

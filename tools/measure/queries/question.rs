@@ -1,12 +1,11 @@
 //! The questions: one filter each, alone, within a time, and behind a deep offset.
 
 use cardswitch_benches::program::Random;
-use cardswitch_engine::domain::ids::Timestamp;
-#[cfg(test)]
-use cardswitch_engine::domain::transaction::TransactionKind;
+use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
 use cardswitch_engine::domain::transaction::TransactionState;
+use cardswitch_engine::store::query::{TransactionClasses, TransactionFilter};
 
-use super::history::{History, Row};
+use super::history::{History, Row, category_id};
 
 /// Rows of a page.
 pub(crate) const PAGE_LEN: usize = 10;
@@ -22,18 +21,14 @@ pub(crate) struct Question {
     pub(crate) offset: u64,
 }
 
-/// One filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One filter, as either side takes it.
+#[derive(Clone, Debug)]
 pub(crate) enum Filter {
     /// No filter but the id: one transaction.
     Id(u64),
-    All,
-    Card(u64),
-    Member(u64),
-    Category(u64),
-    State(TransactionState),
-    WithoutDeclines,
-    WithoutVerifications,
+    /// That of cardswitch; the condition of PostgreSQL, and its one parameter. A card, a member and a
+    /// category are of one company, so nobody needs to ask for that, too.
+    List(TransactionFilter, &'static str, u64),
 }
 
 /// The answer.
@@ -64,18 +59,47 @@ enum Span {
 }
 
 const SHAPES: [(&str, Shape); 11] = [
-    ("none", |_| Filter::All),
-    ("card", |row| Filter::Card(row.card)),
-    ("member", |row| Filter::Member(row.member)),
-    ("category", |row| Filter::Category(row.category.unwrap_or(0))),
-    ("state=pending", |_| Filter::State(TransactionState::Pending)),
-    ("state=completed", |_| Filter::State(TransactionState::Completed)),
-    ("state=declined", |_| Filter::State(TransactionState::Declined)),
-    ("state=canceled", |_| Filter::State(TransactionState::Canceled)),
-    ("exclude_declines", |_| Filter::WithoutDeclines),
-    ("exclude_verifications", |_| Filter::WithoutVerifications),
+    ("none", |_| classes(TransactionClasses::ALL, "company = $1")),
+    ("card", |row| {
+        let card = Some(CardSlot(narrow(row.card)));
+        let filter = TransactionFilter { card, ..TransactionFilter::default() };
+        Filter::List(filter, "card = $1", row.card)
+    }),
+    ("member", |row| {
+        let member = Some(MemberSlot(narrow(row.member)));
+        let filter = TransactionFilter { member, ..TransactionFilter::default() };
+        Filter::List(filter, "member = $1", row.member)
+    }),
+    ("category", |row| {
+        let (number, mut filter) = (row.category.unwrap_or(0), TransactionFilter::default());
+        filter.dimensions[0] = Some(category_id(number));
+        Filter::List(filter, "category = $1", number)
+    }),
+    ("state=pending", |_| state(TransactionState::Pending, "company = $1 AND state = 0")),
+    ("state=completed", |_| state(TransactionState::Completed, "company = $1 AND state = 1")),
+    ("state=declined", |_| state(TransactionState::Declined, "company = $1 AND state = 2")),
+    ("state=canceled", |_| state(TransactionState::Canceled, "company = $1 AND state = 3")),
+    ("exclude_declines", |_| {
+        classes(TransactionClasses::ALL.without_declines(), "company = $1 AND state <> 2")
+    }),
+    ("exclude_verifications", |_| {
+        classes(TransactionClasses::ALL.without_verifications(), "company = $1 AND kind <> 2")
+    }),
     ("by id", |row| Filter::Id(row.seq)),
 ];
+
+fn classes(classes: TransactionClasses, condition: &'static str) -> Filter {
+    Filter::List(TransactionFilter { classes, ..TransactionFilter::default() }, condition, 0)
+}
+
+fn state(state: TransactionState, condition: &'static str) -> Filter {
+    classes(TransactionClasses::in_states(&[state]), condition)
+}
+
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// The lists that are read behind a deep offset.
 const DEEP_SHAPES: [&str; 4] = ["none", "state=completed", "exclude_declines", "category"];
 
@@ -123,34 +147,5 @@ impl Cell<'_> {
         let deepest =
             if self.name == "category" { self.history.size / 50 } else { self.history.size / 4 };
         if self.span == Span::Deep { DEEP.min(deepest) } else { 0 }
-    }
-}
-
-impl Question {
-    /// The answer, from looking at every row.
-    #[cfg(test)]
-    pub(crate) fn answer_slowly(&self, history: &History) -> QueryAnswer {
-        let mut fitting: Vec<u64> =
-            history.rows().filter(|row| self.fits(row)).map(|row| row.seq).collect();
-        fitting.reverse();
-        let offset = usize::try_from(self.offset).unwrap();
-        let count = fitting.len() as u64;
-        QueryAnswer { count, page: fitting.into_iter().skip(offset).take(PAGE_LEN).collect() }
-    }
-
-    #[cfg(test)]
-    fn fits(&self, row: &Row) -> bool {
-        let fits = match self.filter {
-            Filter::Id(seq) => row.seq == seq,
-            Filter::All => true,
-            Filter::Card(card) => row.card == card,
-            Filter::Member(member) => row.member == member,
-            Filter::Category(number) => row.category == Some(number),
-            Filter::State(state) => row.state == state,
-            Filter::WithoutDeclines => row.state != TransactionState::Declined,
-            Filter::WithoutVerifications => row.kind != TransactionKind::Verification,
-        };
-        let within = self.time.is_none_or(|(from, to)| row.at >= from && row.at < to);
-        fits && within && row.company == 0
     }
 }

@@ -7,8 +7,8 @@ use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{
-    AccountSlot, CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RecordSeq,
-    Timestamp, TransactionId, TransactionSeq,
+    AccountSlot, CardSlot, CompanySlot, DimensionSlot, MemberSlot, RecordSeq, Timestamp,
+    TransactionId, TransactionSeq,
 };
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::Minor;
@@ -20,13 +20,12 @@ use cardswitch_engine::domain::transaction::{
 };
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
-use cardswitch_engine::store::query::{Order, Page, TransactionClasses, TransactionFilter};
+use cardswitch_engine::store::query::{Order, Page};
 use cardswitch_engine::store::{CommitKind, Projection, Store};
 use cardswitch_tools::Outcome;
 use tempfile::TempDir;
-use uuid::Uuid;
 
-use super::history::{History, Row, all_categories};
+use super::history::{History, Row, all_categories, category_id};
 use super::question::{Filter, PAGE_LEN, QueryAnswer, Question};
 
 /// Rows of one commit: as many as come in some ten milliseconds under load.
@@ -69,11 +68,14 @@ impl CardswitchStore {
     /// Answers a question.
     pub(crate) fn answer(&self, question: &Question) -> Outcome<QueryAnswer> {
         let snapshot = self.store.read()?;
-        if let Filter::Id(seq) = question.filter {
-            let found = snapshot.transaction(TransactionSeq(seq))?;
-            let page: Vec<u64> = found.into_iter().map(|row| row.record.seq.0).collect();
-            return Ok(QueryAnswer { count: page.len() as u64, page });
-        }
+        let filter = match &question.filter {
+            Filter::List(filter, ..) => filter,
+            Filter::Id(seq) => {
+                let found = snapshot.transaction(TransactionSeq(*seq))?;
+                let page: Vec<u64> = found.into_iter().map(|row| row.record.seq.0).collect();
+                return Ok(QueryAnswer { count: page.len() as u64, page });
+            }
+        };
         let page = Page {
             limit: PAGE_LEN,
             offset: usize::try_from(question.offset)?,
@@ -81,26 +83,10 @@ impl CardswitchStore {
             created_before: question.time.map(|(_, to)| to),
             order: Order::NewestFirst,
         };
-        let listed = snapshot.list_transactions(COMPANY, &filter_of(question.filter)?, &page)?;
+        let listed = snapshot.list_transactions(COMPANY, filter, &page)?;
         let page = listed.rows.iter().map(|row| row.record.seq.0).collect();
         Ok(QueryAnswer { count: listed.count, page })
     }
-}
-
-fn filter_of(filter: Filter) -> Outcome<TransactionFilter> {
-    let mut wanted = TransactionFilter::default();
-    match filter {
-        Filter::Id(_) | Filter::All => {}
-        Filter::Card(card) => wanted.card = Some(CardSlot(card.try_into()?)),
-        Filter::Member(member) => wanted.member = Some(MemberSlot(member.try_into()?)),
-        Filter::Category(number) => wanted.dimensions[0] = Some(category_id(number)),
-        Filter::State(state) => wanted.classes = TransactionClasses::in_states(&[state]),
-        Filter::WithoutDeclines => wanted.classes = TransactionClasses::ALL.without_declines(),
-        Filter::WithoutVerifications => {
-            wanted.classes = TransactionClasses::ALL.without_verifications();
-        }
-    }
-    Ok(wanted)
 }
 
 /// A store on its way.
@@ -173,10 +159,6 @@ impl StoreFiller<'_> {
         self.store.commit(projection, position, kind)?;
         Ok(())
     }
-}
-
-fn category_id(number: u64) -> DimensionId {
-    DimensionId(Uuid::from_u64_pair(7, number))
 }
 
 fn new_category(slot: u32, company: u64, number: u64) -> Outcome<Dimension> {
