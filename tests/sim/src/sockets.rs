@@ -110,7 +110,7 @@ impl SocketWorld {
             zone: None,
         });
         let is_roomy = rng.chance(70);
-        let slow_bytes_max = if is_roomy { 1 << 26 } else { 1 << (18 + rng.below(2)) };
+        let slow_bytes_max = if is_roomy { 1 << 26 } else { 1 << (15 + rng.below(4)) };
         let mut few = |most: usize| match rng.chance(50) {
             true => most,
             false => 1 + rng.below(12) as usize,

@@ -38,6 +38,8 @@ pub(super) struct SocketLine {
     is_draining: bool,
     drained_by: Option<Duration>,
     last_arrival: Duration,
+    /// Whether the acquirer had left no room when it was stepped last.
+    was_full: bool,
     /// Frames without a byte since the last with some.
     empty_frames: usize,
     /// The number of requests with the engine.
@@ -73,6 +75,7 @@ impl SocketLine {
             is_draining: false,
             drained_by: None,
             last_arrival: now,
+            was_full: false,
             empty_frames: 0,
             with_engine: 0,
             owed: BTreeMap::new(),
@@ -156,7 +159,9 @@ impl SocketLine {
     pub(super) fn step(&mut self, now: Duration) -> Option<LineEnd> {
         self.alarm.take();
         let waker = Waker::from(Arc::clone(&self.alarm));
-        match self.steps.step(&mut self.wire, now, &mut Context::from_waker(&waker)) {
+        let turn = self.steps.step(&mut self.wire, now, &mut Context::from_waker(&waker));
+        self.was_full = self.wire.is_full();
+        match turn {
             Ok(Turn::Again) => waker.wake(),
             Ok(Turn::Rest(until)) => self.due = until,
             Ok(Turn::Over) => return Some(Ok(())),
@@ -255,7 +260,7 @@ impl SocketLine {
         let has_reason = match error.kind() {
             io::ErrorKind::TimedOut => {
                 (now >= self.last_arrival + idle_limit && self.with_engine == 0)
-                    || self.wire.is_full()
+                    || self.was_full
                     || self.drained_by.is_some_and(|end| now >= end)
             }
             io::ErrorKind::StorageFull => !is_roomy,
