@@ -41,7 +41,7 @@ use crate::rng::Rng;
 use crate::samples::START;
 
 /// The messages of a world, repeats apart.
-const MESSAGES: u64 = 60;
+const MESSAGES: u64 = 50;
 /// More events than a world needs for them.
 const EVENTS_MAX: u64 = 20_000;
 const ACQUIRERS: usize = 3;
@@ -202,6 +202,9 @@ impl SocketWorld {
 
     /// Compares what connections handed over with what was sent, and replies with the model's.
     fn take_replies(&mut self) {
+        if self.machine.is_quiet() {
+            return;
+        }
         let context = self.context();
         let (news, refused) = self.machine.take_news();
         for passage in news {

@@ -125,6 +125,12 @@ impl Machinery {
             .fold(false, |has_worked, part| (self.step(part) == StepOutcome::Worked) || has_worked)
     }
 
+    /// Whether nothing passed since the last time.
+    pub(super) fn is_quiet(&self) -> bool {
+        let book = self.book.lock();
+        book.news.is_empty() && book.refused.is_empty() && book.replies.is_empty()
+    }
+
     /// The commands that were handed over since the last time, and those that were not taken.
     pub(super) fn take_news(&self) -> (Vec<Passage>, Vec<Passage>) {
         let mut book = self.book.lock();
