@@ -41,7 +41,7 @@ use crate::rng::Rng;
 use crate::samples::START;
 
 /// The messages of a world, repeats apart.
-const MESSAGES: u64 = 50;
+const MESSAGES: u64 = 36;
 /// More events than a world needs for them.
 const EVENTS_MAX: u64 = 20_000;
 const ACQUIRERS: usize = 3;

@@ -120,9 +120,8 @@ impl Machinery {
 
     /// Moves each part once. Returns whether any had something to do.
     pub(super) fn step_all(&mut self) -> bool {
-        Part::ALL
-            .into_iter()
-            .fold(false, |has_worked, part| (self.step(part) == StepOutcome::Worked) || has_worked)
+        let outcomes = Part::ALL.map(|part| self.step(part));
+        outcomes.contains(&StepOutcome::Worked)
     }
 
     /// Whether nothing passed since the last time.
