@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cardswitch_acquiring::submit::Submit;
 use cardswitch_benches::installation::{ACCESS_TOKEN, CardHashes, Installation, cards, secrets};
 use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, card_id};
 use cardswitch_benches::wire::{BenchSwitch, Door, Shape, measure, open_loop, runtime};
 use cardswitch_benches::yardstick::DiskYardstick;
-use cardswitch_edge::switch::Submit;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};

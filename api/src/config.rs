@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use cardswitch_acquiring::fault_plan::FaultRuleError;
+use cardswitch_acquiring::zone::ZoneSettings;
 use cardswitch_cluster::ClusterAddress;
 use cardswitch_dialects::DialectError;
-use cardswitch_edge::fault_plan::FaultRuleError;
 use cardswitch_edge::tls::{TlsFileError, TlsFiles};
 use cardswitch_iso8583::line_of;
-use cardswitch_network::zone::ZoneSettings;
 use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
 use cardswitch_zone::KeyFileError;
 

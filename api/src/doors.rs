@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_acquiring::zone::{Zone, ZoneSettings};
 use cardswitch_dialects::DialectError;
 use cardswitch_edge::descriptors::DescriptorShares;
 use cardswitch_edge::peers::{Admission, AdmissionError, PeerNetwork};
@@ -16,7 +17,6 @@ use cardswitch_edge::tls::{TlsDoor, TlsFiles, TlsProtocol};
 use cardswitch_iso8583::dialect::DEFAULT;
 use cardswitch_iso8583::{Dialect, LengthPrefix};
 use cardswitch_network::listener::{DOOR_NAME_DEFAULT, ListenerOptions};
-use cardswitch_network::zone::{Zone, ZoneSettings};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, Settings};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use cardswitch_edge::fault_plan::{FaultPlan, FaultRules};
+use cardswitch_acquiring::fault_plan::{FaultPlan, FaultRules};
 
 use crate::config::{ConfigError, parse_file};
 use crate::telemetry::health::HealthNote;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_edge::descriptors::DescriptorShares;
-use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::token_rate::TokenRate;

@@ -16,7 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::MatchedPath;
 use axum::response::Response;
-use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_acquiring::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::descriptors::ConnectionLimits;
 use cardswitch_edge::error::ApiError;

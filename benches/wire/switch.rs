@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
+use cardswitch_acquiring::submit::Submit;
 use cardswitch_api::config::Settings;
 use cardswitch_api::server::Server;
-use cardswitch_edge::switch::Submit;
 use cardswitch_network::listener::{Listener, ListenerOptions, SwitchShare};
 use cardswitch_secrets::Secrets;
 use tokio::runtime::Runtime;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates of `api/`, lowest first: each may know the engine and those before it.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 16] = [
     "cluster",
     "iso8583",
     "dialects",
@@ -14,6 +14,7 @@ const ROOMS: [&str; 15] = [
     "secrets",
     "zone",
     "dispatch",
+    "acquiring",
     "edge",
     "network",
     "route",

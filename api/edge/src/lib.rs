@@ -3,14 +3,12 @@
 //!
 //! No resource and no person is known here: a client is an address, its request a path.
 
-pub mod address_counts;
 pub mod bearer;
 pub mod bounded_table;
 pub mod client_address;
 pub mod descriptors;
 pub mod door_stream;
 pub mod error;
-pub mod fault_plan;
 mod followed_files;
 pub mod hop_by_hop;
 pub mod http_connection;

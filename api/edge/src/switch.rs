@@ -35,19 +35,6 @@ const SINGLE_WAKE_WAIT: Duration = Duration::from_millis(100);
 /// How long a read waits until it is certain that the node still leads.
 const CONFIRM_WAIT: Duration = Duration::from_secs(3);
 
-/// Takes commands on behalf of the shard; a door needs no more of the engine than this.
-pub trait Submit: Send + Sync + 'static {
-    /// Hands commands over, all or none; answers come through their ports.
-    /// Errors: overloaded, or stopped.
-    fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError>;
-}
-
-impl Submit for Engine {
-    fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
-        Self::submit(self, envelopes)
-    }
-}
-
 /// The engine as the edges see it; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Switch {

@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use cardswitch_network::frame_buffer::properties::check;
+use cardswitch_acquiring::frame_buffer::properties::check;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {

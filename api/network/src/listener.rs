@@ -8,11 +8,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_acquiring::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_acquiring::counters::Counters;
+use cardswitch_acquiring::fault_plan::FaultPlan;
+use cardswitch_acquiring::limits::{IDLE_LIMIT_DEFAULT, SLOW_BYTES_MAX_DEFAULT};
+use cardswitch_acquiring::peer_board::{DoorNumber, DoorPlate, PeerBoard, PeerLine};
+use cardswitch_acquiring::session::{ConnectionBounds, DoorParts};
+use cardswitch_acquiring::slow_bytes::SlowBytes;
+use cardswitch_acquiring::submit::Submit;
+use cardswitch_acquiring::zone::Zone;
 use cardswitch_edge::descriptors::DescriptorShares;
-use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::peers::PeerNetwork;
-use cardswitch_edge::switch::Submit;
 use cardswitch_edge::tls::{TlsDoor, peer_name};
 use cardswitch_iso8583::Dialect;
 use cardswitch_secrets::Secrets;
@@ -20,13 +26,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::connection::{Connection, stopped};
-use super::counters::Counters;
+use super::connection::{ConnectionTask, stopped};
 use super::limits;
-use super::peer_board::{DoorNumber, PeerBoard, PeerLine};
-use super::session::DoorParts;
-use super::slow_bytes::SlowBytes;
-use super::zone::Zone;
 
 /// The options of one door.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl ListenerOptions {
             tls: None,
             zone: None,
             peers: PeerNetwork::LOOPBACK.to_vec(),
-            idle_limit: limits::IDLE_LIMIT_DEFAULT,
+            idle_limit: IDLE_LIMIT_DEFAULT,
             connections_per_peer: DescriptorShares::default().iso8583.per_address_max,
         }
     }
@@ -90,7 +91,7 @@ impl SwitchShare {
             engine,
             secrets,
             places: Arc::new(Semaphore::new(connections_max)),
-            slow_bytes: Arc::new(SlowBytes::new(limits::SLOW_BYTES_MAX_DEFAULT)),
+            slow_bytes: Arc::new(SlowBytes::new(SLOW_BYTES_MAX_DEFAULT)),
             counters: Arc::default(),
             faults: None,
             board: Arc::default(),
@@ -163,6 +164,7 @@ impl Listener {
             zone: options.zone.clone(),
             faults: all.faults.clone(),
             idle_limit: options.idle_limit,
+            bounds: ConnectionBounds::default(),
             slow_bytes: Arc::clone(&all.slow_bytes),
             counters: Arc::clone(&all.counters),
         };
@@ -172,7 +174,13 @@ impl Listener {
             per_peer_max: options.connections_per_peer,
         };
         let board = Arc::clone(&all.board);
-        let number = board.add_door(&options, socket.local_addr()?);
+        let number = board.add_door(DoorPlate {
+            name: options.name.clone(),
+            address: socket.local_addr()?,
+            dialect: options.dialect.clone(),
+            has_tls: options.tls.is_some(),
+            zone: options.zone.clone(),
+        });
         Ok(Self { socket, options, places, shared: Arc::new(shared), board, number })
     }
 
@@ -217,7 +225,9 @@ impl Listener {
                     let line = self.board.enter(self.number, peer.ip());
                     connections.spawn(async move {
                         match tls {
-                            None => Connection::new(stream, peer, line, shared).serve(stop).await,
+                            None => {
+                                ConnectionTask::new(stream, peer, line, shared).serve(stop).await
+                            }
                             // Apart, so that plain connections need no more memory for it.
                             Some(tls) => {
                                 let line = (peer, line);
@@ -279,7 +289,7 @@ async fn serve_secured(
                 line.note_certificate(&name);
                 tracing::info!(%peer, name, "peer shows its certificate");
             }
-            Connection::new(stream, peer, line, shared).serve(stop).await;
+            ConnectionTask::new(stream, peer, line, shared).serve(stop).await;
         }
         Err(refusal) => {
             let cut = shared.counters.add_cut_connection(refusal.reason);

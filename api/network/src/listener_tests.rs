@@ -16,8 +16,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 
-use super::super::counters::CountersSnapshot;
 use super::*;
+use cardswitch_acquiring::counters::CountersSnapshot;
+use cardswitch_acquiring::limits::{EMPTY_FRAMES_MAX, IN_FLIGHT_MAX};
 
 /// Approves everything, at once or when told to.
 #[derive(Default)]
@@ -334,12 +335,12 @@ async fn a_connection_has_only_so_many_requests_with_the_engine() {
     let door = door().await;
     door.engine.hold();
     let mut peer = door.connect().await;
-    let count = limits::IN_FLIGHT_MAX as u64 + 500;
+    let count = IN_FLIGHT_MAX as u64 + 500;
     let all: Vec<u8> = (0..count).flat_map(|stan| plain(&purchase(stan))).collect();
     peer.send(&all).await;
-    door.held(limits::IN_FLIGHT_MAX).await;
+    door.held(IN_FLIGHT_MAX).await;
     door.connect().await.echo(1).await;
-    assert_eq!(door.engine.held.lock().len(), limits::IN_FLIGHT_MAX);
+    assert_eq!(door.engine.held.lock().len(), IN_FLIGHT_MAX);
     door.engine.is_holding.store(false, Ordering::SeqCst);
     door.engine.release(&approved());
     let mut stans = BTreeSet::new();
@@ -507,10 +508,10 @@ async fn a_row_of_empty_frames_ends_its_connection() {
     let door = door().await;
     let mut peer = door.connect().await;
     for stan in 0..3 {
-        peer.send(&[0; 2 * limits::EMPTY_FRAMES_MAX]).await;
+        peer.send(&[0; 2 * EMPTY_FRAMES_MAX]).await;
         peer.echo(stan).await;
     }
-    peer.send(&[0; 2 * limits::EMPTY_FRAMES_MAX + 2]).await;
+    peer.send(&[0; 2 * EMPTY_FRAMES_MAX + 2]).await;
     drop(peer.stream.write_all(&plain(&purchase(1))).await);
     assert_eq!(peer.told().await, None);
     assert_eq!(door.counters.now().connections_cut, 1);

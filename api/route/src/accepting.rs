@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_edge::address_counts::AddressCounts;
+use cardswitch_acquiring::address_counts::AddressCounts;
 use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::tls::{TlsDoor, TlsRefusal};
 use tokio::net::{TcpListener, TcpStream};

@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_acquiring::frame_buffer::{FrameBuffer, FrameItem};
+use cardswitch_acquiring::limits::{EMPTY_FRAMES_PAUSE, IDLE_LIMIT_DEFAULT};
 use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_iso8583::{Dialect, Tpdu};
-use cardswitch_network::frame_buffer::{FrameBuffer, FrameItem};
-use cardswitch_network::limits::{EMPTY_FRAMES_PAUSE, IDLE_LIMIT_DEFAULT};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::watch;

@@ -5,10 +5,10 @@
 use std::io;
 use std::sync::Arc;
 
+use cardswitch_acquiring::frame_buffer::{FrameBuffer, FrameItem};
+use cardswitch_acquiring::limits::IN_FLIGHT_MAX;
 use cardswitch_edge::tls_client::is_refusal;
 use cardswitch_iso8583::{Dialect, EncodeError, Framing, Tpdu, write_frame};
-use cardswitch_network::frame_buffer::{FrameBuffer, FrameItem};
-use cardswitch_network::limits::IN_FLIGHT_MAX;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::sync::mpsc::{self, Receiver, Sender};

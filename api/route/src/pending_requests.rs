@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
+use cardswitch_acquiring::limits::IN_FLIGHT_MAX;
+use cardswitch_acquiring::mapping_answer::AnswerElements;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_iso8583::{Dialect, Echo, Message, Mti, RepeatedFields, Tpdu, write_frame};
-use cardswitch_network::limits::IN_FLIGHT_MAX;
-use cardswitch_network::mapping_answer::AnswerElements;
 
 /// The parts of a request that the router's own answer to it needs.
 #[derive(Debug)]

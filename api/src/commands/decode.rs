@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
+use cardswitch_acquiring::advice::Advice;
 use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, Spelling, decode, describe, next_frame};
-use cardswitch_network::advice::Advice;
 
 use super::Failure;
 use crate::doors::{LengthSetting, dialect_of};

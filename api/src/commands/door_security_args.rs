@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cardswitch_network::zone::ZoneSettings;
+use cardswitch_acquiring::zone::ZoneSettings;
 use cardswitch_zone::MacAlgorithm;
 
 use super::line_args::parse_algorithm;

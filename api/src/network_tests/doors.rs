@@ -1,8 +1,8 @@
 //! Both doors against each other: a purchase of one is known at the other.
 
+use cardswitch_acquiring::mapping::{MessageAction, map_message};
+use cardswitch_acquiring::mapping_answer::AnswerElements;
 use cardswitch_iso8583::{Echo, MessageBuilder, Mti, OriginalData, decode};
-use cardswitch_network::mapping::{MessageAction, map_message};
-use cardswitch_network::mapping_answer::AnswerElements;
 use serde_json::json;
 
 use super::world::{Bench, Card, purchase};

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use cardswitch_acquiring::zone::Zone;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::receipts::named_receipts;
 use cardswitch_identity::state::AppState;
-use cardswitch_network::zone::Zone;
 
 use crate::node_pan_keys::PanKeyNodes;
 use crate::pan_rotation::{Pace, PanRotation, PanRotationError};

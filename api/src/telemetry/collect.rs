@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::{fs, io};
 
+use cardswitch_acquiring::counters::Counters;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::meters::{HistogramSnapshot, Meters};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
-use cardswitch_network::counters::Counters;
 
 use super::exposition::{Exposition, Kind, seconds};
 use super::health::Health;

@@ -31,9 +31,9 @@ pub mod watchers;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use cardswitch_acquiring::counters::Counters;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
-use cardswitch_network::counters::Counters;
 
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;

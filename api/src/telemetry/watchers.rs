@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use tokio::task::AbortHandle;
 
-use cardswitch_edge::client_address::network_of;
+use cardswitch_acquiring::address_counts::network_of;
 
 /// The connections that are open, the oldest first.
 #[derive(Debug)]

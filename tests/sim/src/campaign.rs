@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use crate::happening::Happening;
 use crate::letters;
 use crate::shrink::{Failure, failure_of, shrink};
+use crate::sockets;
 use crate::world::{Story, run, run_again};
 
 /// The worlds to run.
@@ -55,6 +56,9 @@ impl Campaign {
                             let mut story =
                                 run(seed, self.commands, &ground.place, &mut Vec::new());
                             story.marks.add(&letters::run(seed));
+                            let at_the_door = sockets::run(seed, &ground.place);
+                            story.marks.add(&at_the_door.marks);
+                            story.add_trace(&at_the_door.trace);
                             story
                         };
                         let ended = catch_unwind(AssertUnwindSafe(told));
@@ -82,12 +86,15 @@ impl Campaign {
     /// Finds out how the world of a seed fails, in as few happenings as fail in the same file. `None` if it
     /// does not.
     pub fn explain(&self, seed: u64) -> Option<Explanation> {
-        if let Some(Failure { place, message }) = failure_of(|| letters::run(seed)) {
-            let place = format!("{place}, in the world of letters");
+        let ground = Ground::new();
+        let at_the_door = || failure_of(|| sockets::run(seed, &ground.place));
+        let beside = failure_of(|| letters::run(seed)).map(|failure| (failure, "letters"));
+        let beside = beside.or_else(|| Some((at_the_door()?, "sockets")));
+        if let Some((Failure { place, message }, world)) = beside {
+            let place = format!("{place}, in the world of {world}");
             let failure = Failure { place, message };
             return Some(Explanation { failure, happenings: Vec::new(), all: 0 });
         }
-        let ground = Ground::new();
         let mut told = Vec::new();
         let failure = failure_of(|| run(seed, self.commands, &ground.place, &mut told))?;
         let fails = |happenings: &[Happening]| {
@@ -138,7 +145,7 @@ impl Report {
         total.marks.add(&story.marks);
         total.time = total.time.saturating_add(story.time);
         // In any order of the seeds the same.
-        total.trace.iter_mut().zip(story.trace).for_each(|(sum, byte)| *sum ^= byte);
+        total.add_trace(&story.trace);
     }
 }
 
@@ -195,6 +202,8 @@ mod tests {
             assert_eq!(story.trace, again.trace, "seed {seed}");
             let again = run_again(seed, COMMANDS, &ground.place, &told);
             assert_eq!(story.trace, again.trace, "seed {seed}, told again");
+            let at_the_door = || sockets::run(seed, &ground.place).trace;
+            assert_eq!(at_the_door(), at_the_door(), "seed {seed}, sockets");
             traces.push(story.trace);
         }
         traces.dedup();

@@ -85,10 +85,38 @@ pub enum Mark {
     CrashAfterTaking,
     /// The switch went down after it knew, before the letter left the queue.
     CrashBeforeFinish,
+    /// A message was not taken, since the engine had stopped.
+    MessageNotTaken,
+    /// An answer came to a connection that was gone.
+    AnswerToNobody,
+    /// A message without an answer was sent again on another connection.
+    RepeatedOnAnotherLine,
+    /// An acquirer heard that an outcome is unknown.
+    UnknownOutcomeHeard,
+    /// A message was answered again, as it was before.
+    SameAnswerAgain,
+    /// A connection was lost while its requests were with the engine.
+    LineLostInFlight,
+    /// A connection whose acquirer sent no more ended when all was answered.
+    HalfCloseAnswered,
+    /// A connection ended since its acquirer had sent no frame.
+    LineOutOfStep,
+    /// A connection ended in good order, since its door stopped.
+    LineDrained,
+    /// A door that stopped gave up waiting for an acquirer.
+    DrainTimedOut,
+    /// A connection ended since its acquirer was silent.
+    SilentLineEnded,
+    /// A connection ended since its acquirer was too slow.
+    SlowLineCut,
+    /// The door stopped.
+    DoorStopped,
+    /// The machine went down with its connections.
+    CrashUnderSockets,
 }
 
 impl Mark {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 54] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -129,6 +157,20 @@ impl Mark {
         Self::MailServerPaused,
         Self::CrashAfterTaking,
         Self::CrashBeforeFinish,
+        Self::MessageNotTaken,
+        Self::AnswerToNobody,
+        Self::RepeatedOnAnotherLine,
+        Self::UnknownOutcomeHeard,
+        Self::SameAnswerAgain,
+        Self::LineLostInFlight,
+        Self::HalfCloseAnswered,
+        Self::LineOutOfStep,
+        Self::LineDrained,
+        Self::DrainTimedOut,
+        Self::SilentLineEnded,
+        Self::SlowLineCut,
+        Self::DoorStopped,
+        Self::CrashUnderSockets,
     ];
 }
 

@@ -5,6 +5,7 @@
 //! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
 //! the journal kept them, in the order in which they were executed.
 
+pub(crate) mod assembly;
 mod crashes;
 mod deliveries;
 
@@ -13,20 +14,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
-use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
-use cardswitch_engine::journal::{JournalError, TrailSteps};
-use cardswitch_engine::limits;
-use cardswitch_engine::shard::run::Witness;
-use cardswitch_engine::steps::{StepOutcome, Steps};
+use cardswitch_engine::engine::{AssembledEngine, Engine, EngineParts};
+use cardswitch_engine::journal::JournalError;
+use cardswitch_engine::steps::StepOutcome;
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use self::assembly::{ExecutedCommand, Executions, open, options, step_part};
 use crate::audit::{audit_reads, audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
@@ -45,7 +44,6 @@ const CLUSTER_PLACES: [&str; 3] = ["a", "b", "c"];
 const READ_AUDITS: u64 = 4;
 /// Steps for which a former leader goes on.
 const ZOMBIE_STEPS: usize = 6;
-const ID_KEY: [u8; 16] = *b"an id key, fixed";
 
 /// The history of a world.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +59,13 @@ pub struct Story {
     pub time: i64,
     /// A hash of everything that was seen from outside, in order.
     pub trace: [u8; 32],
+}
+
+impl Story {
+    /// Adds the trace of another world, in any order.
+    pub(crate) fn add_trace(&mut self, trace: &[u8; 32]) {
+        self.trace.iter_mut().zip(trace).for_each(|(sum, byte)| *sum ^= byte);
+    }
 }
 
 /// Runs the world of a seed until so many commands were answered. Its happenings are added to `told`.
@@ -92,24 +97,6 @@ struct Tray(Mutex<VecDeque<(u64, Reply)>>);
 impl ReplyPort for Tray {
     fn deliver(&self, tag: u64, reply: Reply) {
         self.0.lock().push_back((tag, reply));
-    }
-}
-
-/// A command that was executed.
-#[derive(Clone, Copy, Debug)]
-struct ExecutedCommand {
-    tag: u64,
-    at: Timestamp,
-    /// The newest record then.
-    last_seq: RecordSeq,
-}
-
-#[derive(Clone, Default)]
-struct Executions(Arc<Mutex<VecDeque<ExecutedCommand>>>);
-
-impl Witness for Executions {
-    fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq) {
-        self.0.lock().push_back(ExecutedCommand { tag, at, last_seq });
     }
 }
 
@@ -380,17 +367,7 @@ impl World {
     }
 
     fn step(&mut self, part: Part) -> StepOutcome {
-        match part {
-            Part::Shard => self.step_shard(),
-            Part::Committer => self.step_committer(),
-            Part::Loader => self.parts().deciding.shard.step_loader(),
-            Part::Projector => self.parts().following.projector.step(),
-            Part::Segments => {
-                let EngineParts { deciding, following } = self.parts();
-                let has_trailed = step_trail(&mut deciding.trail);
-                StepOutcome::of(following.segments.step() == StepOutcome::Worked || has_trailed)
-            }
-        }
+        step_part(&mut self.running.as_mut().unwrap().parts, &mut self.unwritten, part)
     }
 
     fn set_clock(&self, at: i64) {
@@ -412,18 +389,12 @@ impl World {
         self.running.as_ref().unwrap().parts.deciding.shard.state().last_at().0
     }
 
-    /// The shard would wait where the committer's queue is full.
     fn step_shard(&mut self) -> StepOutcome {
-        if self.unwritten + 1 >= limits::COMMIT_QUEUE_LEN_MAX {
-            self.step_committer();
-        }
-        self.unwritten += 1;
-        self.parts().deciding.shard.step()
+        self.step(Part::Shard)
     }
 
     fn step_committer(&mut self) -> StepOutcome {
-        self.unwritten = 0;
-        self.parts().deciding.committer.step()
+        self.step(Part::Committer)
     }
 
     fn send(&mut self, commands: Vec<Command>) {
@@ -556,35 +527,4 @@ impl World {
         self.story.trace = self.trace.finalize().into();
         self.story
     }
-}
-
-fn open(
-    place: &Path,
-    disks: &Disks,
-    clock: &Arc<AtomicI64>,
-    rates: &Rates,
-    executions: &Executions,
-) -> Result<AssembledEngine, OpenError> {
-    let mut assembled = Engine::open_parts(options(place, clock, rates), disks.storage())?;
-    assembled.parts.deciding.shard.set_witness(executions.clone());
-    Ok(assembled)
-}
-
-fn options(place: &Path, clock: &Arc<AtomicI64>, rates: &Rates) -> EngineOptions {
-    EngineOptions {
-        directory: DataDirectory::open(place).unwrap(),
-        id_key: ID_KEY,
-        clock: Clock::Simulated(Arc::clone(clock)),
-        retention: rates.retention,
-        pacing: rates.pacing,
-        caches: rates.caches,
-        commits: rates.commits,
-    }
-}
-
-/// Steps the trail, which writes a leader's log, past its pause: time passes. Returns whether something was done.
-fn step_trail(trail: &mut Option<TrailSteps>) -> bool {
-    trail.as_mut().is_some_and(|trail| {
-        trail.step() == StepOutcome::Worked || trail.step() == StepOutcome::Worked
-    })
 }

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::access::NetworkAccess;
 use super::state::DoorState;
 use super::subject::open_pan;
-use crate::marks::render_authorization_id;
+use cardswitch_acquiring::marks::render_authorization_id;
 
 /// A card with its secrets.
 #[derive(Serialize, ToSchema)]

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use cardswitch_acquiring::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_edge::http_connection::Cut;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::NetworkCommand;

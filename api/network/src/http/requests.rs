@@ -36,8 +36,8 @@ use super::state::DoorState;
 use super::subject::RequestSubject;
 use super::transfers::plan_transfer;
 use super::values::{CardUse, Steering, card_use, presentment_count};
-use crate::marks::Marks;
-use crate::presented_card::cvv_pair;
+use cardswitch_acquiring::marks::Marks;
+use cardswitch_acquiring::presented_card::cvv_pair;
 
 /// An operation of this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::values::{
     Steering, authorization_id, card_number, category_code, currency, digits, expiry_month, line,
     merchant_id, secret, trace_number,
 };
-use crate::marks::{Marks, merchant_number};
+use cardswitch_acquiring::marks::{Marks, merchant_number};
 
 pub(super) const TIME_ABOUT: &str = "When it happens; only a switch on a manual clock heeds it.";
 

@@ -18,8 +18,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use zeroize::Zeroize;
 
-use crate::advice_texts::note_spaced;
-use crate::marks::parse_authorization_id;
+use cardswitch_acquiring::advice_texts::note_spaced;
+use cardswitch_acquiring::marks::parse_authorization_id;
 
 /// The treatment of steering characters: controls and overrides of the writing direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,11 +30,11 @@ use std::time::Duration;
 pub use cardswitch_dispatch::dispatcher::Figures;
 pub use cardswitch_dispatch::{content, deliveries, lane};
 
+use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_dispatch::dispatcher::{Dispatcher, ORDERS_MAX, Order, Places, ReplyTo, Tools};
 use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::fault_plan::FaultPlan;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;

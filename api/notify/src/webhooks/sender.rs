@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardswitch_acquiring::fault_plan::{FaultPlan, WebhookFault};
 use cardswitch_edge::descriptors::SendBounds;
-use cardswitch_edge::fault_plan::{FaultPlan, WebhookFault};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};

@@ -21,7 +21,8 @@ use cardswitch_engine::verify::{VerifyError, verify_on};
 use parking_lot::Mutex;
 use sha2::Digest as _;
 
-use super::{ExecutedCommand, Executions, World, ZOMBIE_STEPS, open, options, step_trail};
+use super::assembly::{ExecutedCommand, Executions, open, options, step_trail};
+use super::{World, ZOMBIE_STEPS};
 use crate::disks::{Crash, Disks};
 use crate::happening::{BitFlip, DiskFault};
 use crate::marks::Mark;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cardswitch_acquiring::address_counts::network_of;
 use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, TooManyTries, share};
-use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;

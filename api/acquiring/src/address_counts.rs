@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::client_address::network_of;
-
 /// The counts. An address with none has no entry.
 #[derive(Clone, Debug, Default)]
 pub struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
@@ -73,6 +71,17 @@ impl Drop for AddressPlace {
     }
 }
 
+/// The address itself, or the /64 that an IPv6 address is of.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
+        }
+        IpAddr::V4(address) => IpAddr::V4(address),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,5 +97,18 @@ mod tests {
         assert!(counts.is_empty(), "who is gone is forgotten");
         assert!(counts.take("192.0.2.1".parse().unwrap(), 0).is_none());
         assert!(counts.is_empty(), "and so is who was refused");
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one() {
+        let rows = [
+            ("203.0.113.7", "203.0.113.7"),
+            ("::ffff:203.0.113.7", "203.0.113.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ];
+        for (address, network) in rows {
+            let network: IpAddr = network.parse().unwrap();
+            assert_eq!(network_of(address.parse().unwrap()), network, "{address}");
+        }
     }
 }

@@ -99,7 +99,7 @@ impl Refusal {
 
 const PURCHASE: &[u8] = b"00";
 const CASH: [&[u8]; 2] = [b"01", b"09"];
-pub(super) const REFUND: &[u8] = b"20";
+pub(crate) const REFUND: &[u8] = b"20";
 const BALANCE_INQUIRY: &[u8] = b"30";
 /// Sign-on, sign-off, echo. Source: ISO DE70.
 const NETWORK_FUNCTIONS: [&[u8]; 3] = [b"001", b"002", b"301"];
@@ -278,7 +278,7 @@ fn map_reversal(
 }
 
 /// The marks of a message.
-pub(super) fn marks_of<'a>(message: &Message<'a>) -> Marks<'a> {
+pub(crate) fn marks_of<'a>(message: &Message<'a>) -> Marks<'a> {
     Marks {
         stan: message.get_text(11),
         transmission_time: message.get_text(7),
@@ -375,12 +375,12 @@ fn presentment_number(message: &Message<'_>) -> Result<PresentmentNumber, Refusa
 }
 
 /// The sub-elements of DE48, if it has that form.
-pub(super) fn private_use<'a>(message: &Message<'a>) -> Option<PrivateUse<'a>> {
+pub(crate) fn private_use<'a>(message: &Message<'a>) -> Option<PrivateUse<'a>> {
     message.get(48).and_then(PrivateUse::parse)
 }
 
 /// The card of a message, in the form the engine knows it by.
-pub(super) fn card_ref(hash: PanHash, pan: &cardswitch_secrets::pan::Pan) -> CardRef {
+pub(crate) fn card_ref(hash: PanHash, pan: &cardswitch_secrets::pan::Pan) -> CardRef {
     CardRef::Pan(hash, pan.masked())
 }
 

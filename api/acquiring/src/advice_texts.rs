@@ -15,7 +15,7 @@ use super::mapping::REFUND;
 static SPACED: AtomicU64 = AtomicU64::new(0);
 
 /// Says in the log that texts were changed, ever more seldom: a peer must not fill the log.
-pub(super) fn note_spaced(source: &dyn fmt::Display) {
+pub fn note_spaced(source: &dyn fmt::Display) {
     let messages = SPACED.fetch_add(1, Ordering::Relaxed) + 1;
     if messages.is_power_of_two() {
         tracing::warn!(%source, messages, "characters that steer became spaces in a message's texts");
@@ -24,7 +24,7 @@ pub(super) fn note_spaced(source: &dyn fmt::Display) {
 
 /// The frame with plain texts, if its message tells of the past and only its texts kept it from
 /// being read.
-pub(super) fn salvage(frame: &[u8], error: &DecodeError<'_>) -> Option<Vec<u8>> {
+pub(crate) fn salvage(frame: &[u8], error: &DecodeError<'_>) -> Option<Vec<u8>> {
     let readable = error.readable.as_ref()?;
     let is_refund = readable.get(3).is_some_and(|code| code.starts_with(REFUND));
     let has_bad_text = tells(readable.mti(), is_refund) && error.fault == DecodeFault::BadContent;

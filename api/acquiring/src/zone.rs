@@ -76,7 +76,7 @@ pub enum SecurityFault {
 
 impl SecurityFault {
     /// The reason as DE44 has it.
-    pub(super) const fn reason(self) -> &'static str {
+    pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::MacMissing => "mac_missing",
             Self::MacWrong => "mac_wrong",
@@ -179,18 +179,18 @@ impl Zone {
     }
 
     /// Whether its messages have codes.
-    pub(super) const fn has_codes(&self) -> bool {
+    pub(crate) const fn has_codes(&self) -> bool {
         self.mac.is_some()
     }
 
     /// The parts that the answer to an unreadable message owes.
-    pub(super) fn owed(&self) -> Box<AnswerSecurity> {
+    pub(crate) fn owed(&self) -> Box<AnswerSecurity> {
         let mac = self.mac.as_ref().map(|(_, keys)| keys.lock().now());
         Box::new(AnswerSecurity { mac, card: None })
     }
 
     /// Decides the treatment of a message that came as `wire`, and the parts that its answer owes.
-    pub(super) fn map(
+    pub(crate) fn map(
         &self,
         message: &Message<'_>,
         wire: &[u8],
@@ -314,7 +314,7 @@ impl Zone {
     }
 
     /// Takes a key that is kept.
-    pub(super) fn take_key(&self, usage: KeyUsage, key: &ZoneKey, sent_at: Timestamp) {
+    pub(crate) fn take_key(&self, usage: KeyUsage, key: &ZoneKey, sent_at: Timestamp) {
         if let Some(keys) = self.replaceable(usage) {
             keys.lock().take(key, sent_at);
             let check_value = to_hex(&key.check_value());
@@ -325,7 +325,7 @@ impl Zone {
 
 /// The parts that the answer to a request owes its peer.
 #[derive(Debug)]
-pub(super) struct AnswerSecurity {
+pub(crate) struct AnswerSecurity {
     mac: Option<Arc<MacKey>>,
     card: Option<VerifiedCard>,
 }
@@ -333,7 +333,7 @@ pub(super) struct AnswerSecurity {
 impl AnswerSecurity {
     /// Appends the answer that `write` writes with the elements it is given, and its code.
     /// Errors: those of `write`.
-    pub(super) fn encode(
+    pub(crate) fn encode(
         &self,
         (elements, request, dialect): (&AnswerElements, &PendingRequest, &Dialect),
         out: &mut Vec<u8>,

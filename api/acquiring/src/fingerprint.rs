@@ -21,7 +21,7 @@ const TRACE_ELEMENTS: [u8; 4] = [32, 11, 7, 37];
 const CONTENT_ELEMENTS: [u8; 2] = [4, 95];
 
 /// The identity of a message among its repeats.
-pub(super) fn fingerprint_of(
+pub(crate) fn fingerprint_of(
     message: &Message<'_>,
     secrets: &Secrets,
     card: PanHash,

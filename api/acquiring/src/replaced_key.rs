@@ -31,15 +31,15 @@ const KEY_BEFORE_LIFE: Duration = Duration::from_secs(60);
 /// A key that a message brings.
 #[derive(Debug)]
 pub struct BroughtKey {
-    pub(super) usage: KeyUsage,
-    pub(super) key: ZoneKey,
+    pub(crate) usage: KeyUsage,
+    pub(crate) key: ZoneKey,
     /// The sealed form, which the engine keeps.
-    pub(super) sealed: NewExchangedKey,
+    pub(crate) sealed: NewExchangedKey,
 }
 
 impl BroughtKey {
     /// The engine's command, for a peer that waits for the answer at `port`.
-    pub(super) fn exchange(
+    pub(crate) fn exchange(
         self,
         zone: &Arc<Zone>,
         peer: IpAddr,
@@ -81,7 +81,7 @@ impl ReplyPort for Exchange {
 
 /// The reason why a key is not replaced.
 #[derive(Debug)]
-pub(super) enum ReplacementRefusal {
+pub(crate) enum ReplacementRefusal {
     /// Its message is no later one than that of the key now.
     Repeated,
     /// It is none for this use.
@@ -100,7 +100,7 @@ struct ReadyKey<K> {
 }
 
 /// A key that is replaced now and then.
-pub(super) struct RotatingKey<K> {
+pub(crate) struct RotatingKey<K> {
     door: String,
     usage: KeyUsage,
     make: Maker<K>,
@@ -123,7 +123,7 @@ impl<K> std::fmt::Debug for RotatingKey<K> {
 }
 
 /// The operations of an exchange on a key for any use.
-pub(super) trait KeyExchange: Send {
+pub(crate) trait KeyExchange: Send {
     /// The sealed form, for the engine, of a key from a message of this time.
     /// Errors: that message is no later one, the key does not serve, or it cannot be sealed.
     fn offer(
@@ -144,7 +144,7 @@ pub(super) trait KeyExchange: Send {
 impl<K> RotatingKey<K> {
     /// The key of a door's file.
     /// Errors: it does not serve.
-    pub(super) fn new(
+    pub(crate) fn new(
         (door, usage): (&str, KeyUsage),
         key: ZoneKey,
         make: Maker<K>,
@@ -163,18 +163,18 @@ impl<K> RotatingKey<K> {
     }
 
     /// The keys that count: the newest first.
-    pub(super) fn usable(&self) -> [Option<Arc<K>>; 2] {
+    pub(crate) fn usable(&self) -> [Option<Arc<K>>; 2] {
         let before = self.before.as_ref().filter(|(_, until)| Instant::now() < *until);
         [Some(self.now()), before.map(|(key, _)| Arc::clone(&key.ready))]
     }
 
     /// The newest key.
-    pub(super) fn now(&self) -> Arc<K> {
+    pub(crate) fn now(&self) -> Arc<K> {
         Arc::clone(&self.now.ready)
     }
 
     /// The newest key's check value, and when it was exchanged.
-    pub(super) fn shown(&self) -> (String, Option<Timestamp>) {
+    pub(crate) fn shown(&self) -> (String, Option<Timestamp>) {
         (to_hex(&self.now.key.check_value()), self.exchanged_at)
     }
 

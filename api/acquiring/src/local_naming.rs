@@ -12,7 +12,7 @@ use super::mapping::{MessageAction, marks_of};
 use super::marks::Marks;
 
 /// Names the purchases of what was mapped by the local time of their message.
-pub(super) fn name_by_local_time(
+pub(crate) fn name_by_local_time(
     mapped: &mut MessageAction,
     message: &Message<'_>,
     secrets: &Secrets,

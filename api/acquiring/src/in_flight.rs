@@ -21,13 +21,13 @@ const GROUP_PLACES: u32 = 8;
 
 /// The parts that an answer takes from its request besides elements.
 #[derive(Debug, Default)]
-pub(super) struct WayBack {
+pub(crate) struct WayBack {
     /// The header before the request.
-    pub(super) tpdu: Option<Tpdu>,
+    pub(crate) tpdu: Option<Tpdu>,
     /// The fields that the dialect may repeat as they came; no memory where there are none.
-    pub(super) repeated: RepeatedFields,
+    pub(crate) repeated: RepeatedFields,
     /// The part that the security of the door adds.
-    pub(super) owed: Option<Box<AnswerSecurity>>,
+    pub(crate) owed: Option<Box<AnswerSecurity>>,
 }
 
 impl WayBack {
@@ -40,19 +40,19 @@ impl WayBack {
 
 /// A request whose answer echoes it.
 #[derive(Debug, Default)]
-pub(super) struct PendingRequest {
+pub(crate) struct PendingRequest {
     /// The elements that the answer repeats.
-    pub(super) echo: Echo,
+    pub(crate) echo: Echo,
     /// The parts of the request that its answer is framed and spelled with.
-    pub(super) way_back: WayBack,
+    pub(crate) way_back: WayBack,
     /// The time since its bytes were taken.
-    pub(super) received: Option<Stopwatch>,
+    pub(crate) received: Option<Stopwatch>,
     is_waiting: bool,
 }
 
 impl PendingRequest {
     /// A request that is answered without waiting.
-    pub(super) fn of(request: &Message<'_>, way_back: WayBack) -> Self {
+    pub(crate) fn of(request: &Message<'_>, way_back: WayBack) -> Self {
         Self { echo: Echo::of(request), way_back, received: None, is_waiting: false }
     }
 }
@@ -66,7 +66,7 @@ impl Drop for PendingRequest {
 
 /// The requests of one connection by tag; tags are used again.
 #[derive(Debug, Default)]
-pub(super) struct InFlightRequests {
+pub(crate) struct InFlightRequests {
     #[expect(clippy::vec_box, reason = "what is kept does not move when there come to be more")]
     groups: Vec<Box<[PendingRequest; GROUP_PLACES as usize]>>,
     free: Vec<u32>,
@@ -74,17 +74,17 @@ pub(super) struct InFlightRequests {
 }
 
 impl InFlightRequests {
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.waiting
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.waiting == 0
     }
 
     /// Keeps a request, whose bytes were taken at `received`, until its answer comes. Returns its
     /// tag.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &mut self,
         request: &Message<'_>,
         way_back: WayBack,
@@ -106,7 +106,7 @@ impl InFlightRequests {
     }
 
     /// Shows a request to `answer` and forgets it. Returns whether such a request waited.
-    pub(super) fn finish(&mut self, tag: u64, answer: impl FnOnce(&PendingRequest)) -> bool {
+    pub(crate) fn finish(&mut self, tag: u64, answer: impl FnOnce(&PendingRequest)) -> bool {
         let Some(place) = self.place(tag).filter(|place| place.is_waiting) else { return false };
         answer(place);
         place.echo.clear();
@@ -118,12 +118,12 @@ impl InFlightRequests {
     }
 
     /// A request that waits.
-    pub(super) fn get(&mut self, tag: u64) -> Option<&PendingRequest> {
+    pub(crate) fn get(&mut self, tag: u64) -> Option<&PendingRequest> {
         self.place(tag).filter(|place| place.is_waiting).map(|place| &*place)
     }
 
     /// Gives memory back where nothing is in flight.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.is_empty() && !self.groups.is_empty() {
             *self = Self::default();
         }
@@ -145,7 +145,7 @@ impl InFlightRequests {
 
 /// The port for the engine's answers to one connection's requests.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionPort {
+pub(crate) struct ConnectionPort {
     queue: Mutex<ReplyQueue>,
 }
 
@@ -161,7 +161,7 @@ struct ReplyQueue {
 impl ConnectionPort {
     /// Changes the empty `replies` for the answers that have come, and tells when the first of them
     /// did; pending where there are none.
-    pub(super) fn poll_take(
+    pub(crate) fn poll_take(
         &self,
         context: &mut Context<'_>,
         replies: &mut Vec<(u64, Reply)>,
@@ -180,7 +180,7 @@ impl ConnectionPort {
     }
 
     /// Gives memory back; for when no answers are to come.
-    pub(super) fn rest(&self) {
+    pub(crate) fn rest(&self) {
         let mut queue = self.queue.lock();
         if queue.replies.is_empty() {
             queue.replies = Vec::new();

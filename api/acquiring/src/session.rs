@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
-use cardswitch_edge::switch::Submit;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::ids::TransactionId;
@@ -24,6 +22,7 @@ use super::advice_texts::{note_spaced, salvage};
 use super::answer_faults::AnswerFaults;
 use super::buffers;
 use super::counters::Counters;
+use super::fault_plan::{AnswerFault, FaultPlan};
 use super::in_flight::{ConnectionPort, InFlightRequests, PendingRequest, WayBack};
 use super::limits;
 use super::local_naming::name_by_local_time;
@@ -31,21 +30,46 @@ use super::mapping::{MessageAction, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::peer_board::{PeerLine, SeenMessage};
 use super::slow_bytes::SlowBytes;
+use super::submit::Submit;
 use super::zone::Zone;
 
 /// The parts that all connections of a door share.
-pub(super) struct DoorParts {
+pub struct DoorParts {
     /// The name of the door in logs.
-    pub(super) door: String,
-    pub(super) engine: Arc<dyn Submit>,
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) dialect: Dialect,
-    pub(super) zone: Option<Arc<Zone>>,
+    pub door: String,
+    /// The way into the engine.
+    pub engine: Arc<dyn Submit>,
+    /// The keys under which cards and messages are known.
+    pub secrets: Arc<Secrets>,
+    /// The dialect of the peers.
+    pub dialect: Dialect,
+    /// The security of messages, if there is any.
+    pub zone: Option<Arc<Zone>>,
     /// The faults of answers, for clients under test.
-    pub(super) faults: Option<Arc<FaultPlan>>,
-    pub(super) idle_limit: Duration,
-    pub(super) slow_bytes: Arc<SlowBytes>,
-    pub(super) counters: Arc<Counters>,
+    pub faults: Option<Arc<FaultPlan>>,
+    /// The longest silence of a connection.
+    pub idle_limit: Duration,
+    /// The bounds of each connection.
+    pub bounds: ConnectionBounds,
+    /// The bytes of all connections that wait for slow peers.
+    pub slow_bytes: Arc<SlowBytes>,
+    /// The counts of the door.
+    pub counters: Arc<Counters>,
+}
+
+/// The bounds of one connection, beyond which its peer is not read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionBounds {
+    /// The most messages with the engine.
+    pub in_flight: usize,
+    /// The most bytes of answers that wait for the peer.
+    pub outbox_bytes: usize,
+}
+
+impl Default for ConnectionBounds {
+    fn default() -> Self {
+        Self { in_flight: limits::IN_FLIGHT_MAX, outbox_bytes: limits::OUTBOX_BYTES_MAX }
+    }
 }
 
 impl DoorParts {
@@ -57,7 +81,7 @@ impl DoorParts {
 }
 
 /// The conversation with one peer.
-pub(super) struct Session {
+pub(crate) struct Session {
     peer: SocketAddr,
     shared: Arc<DoorParts>,
     in_flight: InFlightRequests,
@@ -77,7 +101,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
+    pub(crate) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
         let faults = shared.faults.clone().map(|plan| Box::new(AnswerFaults::new(plan)));
         Self {
             peer,
@@ -95,41 +119,43 @@ impl Session {
         }
     }
 
-    pub(super) fn shared(&self) -> &DoorParts {
+    pub(crate) fn shared(&self) -> &DoorParts {
         &self.shared
     }
 
-    pub(super) const fn bad_messages(&self) -> u64 {
-        self.bad_messages
-    }
-
     /// Whether a fault ends the connection now.
-    pub(super) const fn is_cut(&self) -> bool {
+    pub(crate) const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
     /// Whether every request has its answer.
-    pub(super) const fn is_all_answered(&self) -> bool {
+    pub(crate) const fn is_all_answered(&self) -> bool {
         self.in_flight.is_empty()
     }
 
     /// Whether another request may be taken.
-    pub(super) const fn has_room(&self) -> bool {
-        self.in_flight.len() < limits::IN_FLIGHT_MAX && self.outbox.len() < limits::OUTBOX_BYTES_MAX
+    pub(crate) fn has_room(&self) -> bool {
+        let bounds = &self.shared.bounds;
+        self.in_flight.len() < bounds.in_flight && self.outbox.len() < bounds.outbox_bytes
+    }
+
+    /// The time at which an answer is due that a fault holds back.
+    pub(crate) fn next_release(&self) -> Option<Duration> {
+        self.faults.as_ref().and_then(|faults| faults.next_release())
     }
 
     /// The answers not yet written to the peer.
-    pub(super) fn outbox(&self) -> &[u8] {
+    pub(crate) fn outbox(&self) -> &[u8] {
         &self.outbox
     }
 
     /// The bytes that it keeps for answers, used or not.
-    pub(super) const fn kept_bytes(&self) -> usize {
+    pub(crate) const fn kept_bytes(&self) -> usize {
         self.outbox.capacity()
     }
 
     /// Notes that so much of the outbox was written.
-    pub(super) fn wrote(&mut self, bytes: usize) {
+    pub(crate) fn wrote(&mut self, bytes: usize) {
         buffers::drop_front(&mut self.outbox, bytes);
         if self.outbox.is_empty() {
             buffers::give_back(std::mem::take(&mut self.outbox));
@@ -140,7 +166,7 @@ impl Session {
     }
 
     /// Answers a message at once, or adds the envelope that takes it to the engine.
-    pub(super) fn take_message(
+    pub(crate) fn take_message(
         &mut self,
         frame: &[u8],
         tpdu: Option<Tpdu>,
@@ -259,7 +285,7 @@ impl Session {
     }
 
     /// Hands a batch to the engine, or answers all of it that it was not taken.
-    pub(super) fn submit(&mut self, envelopes: Vec<Envelope>) {
+    pub(crate) fn submit(&mut self, envelopes: Vec<Envelope>) {
         let decoding = self.decoding.take();
         if envelopes.is_empty() {
             return;
@@ -278,13 +304,13 @@ impl Session {
         }
     }
 
-    /// Takes the engine's answers. Returns whether there were any; where not, the task is woken
+    /// Takes the engine's answers. Returns whether there were any; where not, the context is woken
     /// when some come.
-    pub(super) fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
+    pub(crate) fn take_answers(&mut self, now: Duration, context: &mut Context<'_>) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         let taken = self.port.poll_take(context, &mut arrived);
         let was_released = match &mut self.faults {
-            Some(faults) => faults.meet(context, &mut arrived, &mut self.in_flight),
+            Some(faults) => faults.meet(now, &mut arrived, &mut self.in_flight),
             None => false,
         };
         let mut together = AnswerBatch::default();
@@ -347,12 +373,12 @@ impl Session {
     }
 
     /// Tells who looks at peers what was said.
-    pub(super) fn tell_board(&mut self) {
+    pub(crate) fn tell_board(&mut self) {
         self.line.hand_over();
     }
 
     /// Gives memory back where nothing is in flight.
-    pub(super) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         if self.in_flight.is_empty() && self.arrived.capacity() > 0 {
             self.arrived = Vec::new();
             self.port.rest();
@@ -391,7 +417,7 @@ impl Session {
     }
 
     /// Counts a bad message and logs it, ever more seldom: a peer must not fill the log.
-    pub(super) fn note_bad_message(&mut self, fault: &dyn fmt::Display) {
+    pub(crate) fn note_bad_message(&mut self, fault: &dyn fmt::Display) {
         self.bad_messages += 1;
         self.shared.counters.add_bad_message();
         let is_told = self.bad_messages.is_power_of_two();
@@ -402,9 +428,17 @@ impl Session {
         }
     }
 
+    /// Logs, once the connection is over, how many bad messages it had.
+    pub(crate) fn note_bad_messages(&self) {
+        let bad_messages = self.bad_messages;
+        if bad_messages > 0 {
+            tracing::warn!(peer = %self.peer, bad_messages, "connection had bad messages");
+        }
+    }
+
     /// Counts that the connection is closed for an act of its peer, and logs it, ever more seldom:
     /// a peer that can connect again must not fill the log.
-    pub(super) fn note_cut(&self, reason: &'static str) {
+    pub(crate) fn note_cut(&self, reason: &'static str) {
         let cut = self.shared.counters.add_cut_connection(reason);
         self.line.note_cut(&reason);
         if cut.is_power_of_two() {
@@ -415,7 +449,7 @@ impl Session {
 
     /// Counts and logs a peer whose first bytes are an empty frame and, read otherwise, a message: a length of
     /// four bytes looks so to a door with one of two. Its messages are answered, but it cannot read the answers.
-    pub(super) fn note_empty_start(&self, unread: &[u8]) {
+    pub(crate) fn note_empty_start(&self, unread: &[u8]) {
         let advice = Advice::on_stream(unread, &self.shared.dialect);
         let foreign = self.shared.counters.add_foreign(&advice);
         self.line.note_odd(&format_args!("an empty frame before its first message{advice}"));
@@ -427,7 +461,7 @@ impl Session {
 
     /// Does the same as `note_cut`, for a peer that does not speak as this door does: with the
     /// dialect that its unread bytes seem to be of.
-    pub(super) fn note_lost(&self, reason: &'static str, unread: &[u8]) {
+    pub(crate) fn note_lost(&self, reason: &'static str, unread: &[u8]) {
         let cut = self.shared.counters.add_cut_connection(reason);
         let advice = Advice::on_stream(unread, &self.shared.dialect);
         let foreign = self.shared.counters.add_foreign(&advice);

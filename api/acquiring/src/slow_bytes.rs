@@ -8,14 +8,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use super::address_counts::{AddressCounts, AddressPlace};
 
 /// The bytes that a connection may keep uncounted: half a frame.
 const UNCOUNTED_BYTES_MAX: usize = cardswitch_iso8583::FRAME_BYTES_MAX + 4;
 
 /// The bytes of all connections of a door.
 #[derive(Debug)]
-pub(super) struct SlowBytes {
+pub struct SlowBytes {
     all: AtomicUsize,
     of_peers: AddressCounts,
     max: usize,
@@ -23,27 +23,29 @@ pub(super) struct SlowBytes {
 
 /// The bytes of one connection; dropping it frees them.
 #[derive(Debug)]
-pub(super) struct SlowPart {
+pub(crate) struct SlowPart {
     of: Arc<SlowBytes>,
     of_peer: AddressPlace,
     bytes: usize,
 }
 
 impl SlowBytes {
-    pub(super) fn new(max: usize) -> Self {
+    /// For a door whose peers may leave so many bytes waiting in all.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
         Self { all: AtomicUsize::new(0), of_peers: AddressCounts::default(), max }
     }
 }
 
 impl SlowPart {
     /// None yet, of a connection from `peer`.
-    pub(super) fn new(of: Arc<SlowBytes>, peer: IpAddr) -> Self {
+    pub(crate) fn new(of: Arc<SlowBytes>, peer: IpAddr) -> Self {
         let of_peer = of.of_peers.place(peer);
         Self { of, of_peer, bytes: 0 }
     }
 
     /// Notes that so many bytes are kept now. Returns whether there is room for them.
-    pub(super) fn keep(&mut self, bytes: usize) -> bool {
+    pub(crate) fn keep(&mut self, bytes: usize) -> bool {
         let bytes = if bytes <= UNCOUNTED_BYTES_MAX { 0 } else { bytes };
         if bytes == self.bytes {
             // Nearly always both are zero, which concerns nobody else.

@@ -15,13 +15,12 @@ use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::domain::ids::TransactionId;
-use cardswitch_iso8583::{Echo, Mti};
+use cardswitch_iso8583::{Dialect, Echo, Mti};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::de39::De39;
 use super::limits::{PEER_FAULT_CHARS_MAX, PEER_FAULTS_MAX, PEER_MESSAGES_MAX, PEERS_MAX};
-use super::listener::ListenerOptions;
 use super::zone::{Zone, ZoneKeyView};
 
 /// Messages that a connection keeps until it hands them over: the last of what it answered at once.
@@ -43,7 +42,7 @@ pub struct SeenMessage {
 
 impl SeenMessage {
     /// A message whose answer has this code.
-    pub(super) fn new(echo: &Echo, code: De39, received: Option<Stopwatch>) -> Self {
+    pub(crate) fn new(echo: &Echo, code: De39, received: Option<Stopwatch>) -> Self {
         Self {
             mti: echo.mti(),
             code: code.0,
@@ -54,7 +53,7 @@ impl SeenMessage {
     }
 
     /// The same, about a transaction.
-    pub(super) const fn about(self, transaction: Option<TransactionId>) -> Self {
+    pub(crate) const fn about(self, transaction: Option<TransactionId>) -> Self {
         Self { transaction, ..self }
     }
 
@@ -185,12 +184,26 @@ pub struct SeenDoor {
 
 /// The attributes of a door, besides its peers.
 #[derive(Debug)]
-struct DoorPlate {
-    name: String,
-    address: SocketAddr,
-    speaks: String,
-    has_tls: bool,
-    zone: Option<Arc<Zone>>,
+pub struct DoorPlate {
+    /// Its name in logs.
+    pub name: String,
+    /// The address where it listens.
+    pub address: SocketAddr,
+    /// The dialect of its peers.
+    pub dialect: Dialect,
+    /// Whether it speaks TLS.
+    pub has_tls: bool,
+    /// The security of its messages, if it has any.
+    pub zone: Option<Arc<Zone>>,
+}
+
+impl DoorPlate {
+    /// The dialect, and the length and TPDU before messages, in words.
+    fn speaks(&self) -> String {
+        let framing = self.dialect.framing;
+        let tpdu = if framing.tpdu { ", TPDU" } else { "" };
+        format!("{}, length {}{tpdu}", self.dialect.name, framing.length)
+    }
 }
 
 type Record = Arc<Mutex<SeenPeer>>;
@@ -204,7 +217,7 @@ pub struct PeerBoard {
 
 /// The number of a door on the board.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DoorNumber(usize);
+pub struct DoorNumber(usize);
 
 impl PeerBoard {
     /// Every door with its peers.
@@ -220,36 +233,27 @@ impl PeerBoard {
             let mut peers: Vec<_> =
                 own.map(|((_, address), record)| (*address, record.lock().clone())).collect();
             peers.sort_by_key(|(_, peer)| peer.age());
-            let DoorPlate { name, address, speaks, has_tls, zone } = door;
             SeenDoor {
-                name: name.clone(),
-                address: *address,
-                speaks: speaks.clone(),
-                has_tls: *has_tls,
-                keys: zone.as_ref().map_or_else(Vec::new, |zone| zone.keys_shown()),
+                name: door.name.clone(),
+                address: door.address,
+                speaks: door.speaks(),
+                has_tls: door.has_tls,
+                keys: door.zone.as_ref().map_or_else(Vec::new, |zone| zone.keys_shown()),
                 peers,
             }
         });
         seen.collect()
     }
 
-    /// Adds a door, which listens at `address`.
-    pub(super) fn add_door(&self, options: &ListenerOptions, address: SocketAddr) -> DoorNumber {
-        let framing = options.dialect.framing;
-        let tpdu = if framing.tpdu { ", TPDU" } else { "" };
+    /// Adds a door.
+    pub fn add_door(&self, door: DoorPlate) -> DoorNumber {
         let mut doors = self.doors.lock();
-        doors.push(DoorPlate {
-            name: options.name.clone(),
-            address,
-            speaks: format!("{}, length {}{tpdu}", options.dialect.name, framing.length),
-            has_tls: options.tls.is_some(),
-            zone: options.zone.clone(),
-        });
+        doors.push(door);
         DoorNumber(doors.len() - 1)
     }
 
     /// Notes a connection that was let in.
-    pub(super) fn enter(&self, door: DoorNumber, peer: IpAddr) -> PeerLine {
+    pub fn enter(&self, door: DoorNumber, peer: IpAddr) -> PeerLine {
         let record = self.record(door, peer);
         if let Some(record) = &record {
             let mut peer = record.lock();
@@ -261,7 +265,7 @@ impl PeerBoard {
     }
 
     /// Notes a connection that was not let in.
-    pub(super) fn note_refused(&self, door: DoorNumber, peer: IpAddr, reason: &str) {
+    pub fn note_refused(&self, door: DoorNumber, peer: IpAddr, reason: &str) {
         if let Some(record) = self.record(door, peer) {
             let mut peer = record.lock();
             peer.refused += 1;
@@ -296,7 +300,7 @@ struct MessageBacklog {
 
 /// A connection of a peer, on the board; it is off it when this goes.
 #[derive(Debug)]
-pub(super) struct PeerLine {
+pub struct PeerLine {
     record: Option<Record>,
     backlog: MessageBacklog,
     is_signed_on: bool,
@@ -304,14 +308,14 @@ pub(super) struct PeerLine {
 
 impl PeerLine {
     /// Notes a message that is answered.
-    pub(super) fn note(&mut self, message: SeenMessage) {
+    pub(crate) fn note(&mut self, message: SeenMessage) {
         self.backlog.messages += 1;
         self.backlog.not_approved += u64::from(!message.is_approved());
         push(&mut self.backlog.recent, message);
     }
 
     /// Hands over what was noted.
-    pub(super) fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self) {
         if self.backlog.messages > 0
             && let Some(record) = &self.record
         {
@@ -320,7 +324,7 @@ impl PeerLine {
     }
 
     /// Notes that the connection has signed on or off.
-    pub(super) fn sign(&mut self, is_on: bool) {
+    pub(crate) fn sign(&mut self, is_on: bool) {
         if let Some(record) = self.record.as_ref().filter(|_| self.is_signed_on != is_on) {
             let mut peer = record.lock();
             peer.signed_on = if is_on { peer.signed_on + 1 } else { peer.signed_on - 1 };
@@ -329,7 +333,7 @@ impl PeerLine {
     }
 
     /// Notes the name in the certificate that the peer has shown.
-    pub(super) fn note_certificate(&self, name: &str) {
+    pub fn note_certificate(&self, name: &str) {
         if let Some(record) = &self.record {
             record.lock().certificate = Some(shortened(name));
         }
@@ -337,7 +341,7 @@ impl PeerLine {
 
     /// Notes a message or frame that could not be carried out; `told` is the fault, unless that is
     /// left out for being said too often.
-    pub(super) fn note_bad_message(&self, told: Option<&dyn fmt::Display>) {
+    pub(crate) fn note_bad_message(&self, told: Option<&dyn fmt::Display>) {
         if let Some(record) = &self.record {
             let told = told.map(|what| shortened(&what.to_string()));
             let mut peer = record.lock();
@@ -349,7 +353,7 @@ impl PeerLine {
     }
 
     /// Notes that the connection is cut.
-    pub(super) fn note_cut(&self, what: &dyn fmt::Display) {
+    pub fn note_cut(&self, what: &dyn fmt::Display) {
         if let Some(record) = &self.record {
             let what = shortened(&what.to_string());
             let mut peer = record.lock();
@@ -359,7 +363,7 @@ impl PeerLine {
     }
 
     /// Notes what is wrong, and breaks nothing.
-    pub(super) fn note_odd(&self, what: &dyn fmt::Display) {
+    pub(crate) fn note_odd(&self, what: &dyn fmt::Display) {
         if let Some(record) = &self.record {
             record.lock().note_fault(&shortened(&what.to_string()));
         }
@@ -389,8 +393,14 @@ mod tests {
     use super::*;
 
     fn board() -> (PeerBoard, DoorNumber) {
-        let (board, address) = (PeerBoard::default(), SocketAddr::from(([127, 0, 0, 1], 8583)));
-        let door = board.add_door(&ListenerOptions::at(address), address);
+        let board = PeerBoard::default();
+        let door = board.add_door(DoorPlate {
+            name: "iso8583".to_owned(),
+            address: ([127, 0, 0, 1], 8583).into(),
+            dialect: Dialect::default(),
+            has_tls: false,
+            zone: None,
+        });
         (board, door)
     }
 

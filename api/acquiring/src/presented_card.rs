@@ -17,16 +17,16 @@ use super::mapping::{Refusal, card_ref, private_use};
 
 /// A card as a message presents it.
 #[derive(Debug)]
-pub(super) struct PresentedCard {
-    pub(super) card: CardRef,
-    pub(super) hash: PanHash,
+pub(crate) struct PresentedCard {
+    pub(crate) card: CardRef,
+    pub(crate) hash: PanHash,
     pan: Pan,
     track_expiry: Option<[u8; 4]>,
 }
 
 /// Reads the card. Source: ISO DE2, DE35.
 /// Errors: no card number, or one that cannot be.
-pub(super) fn presented_card(
+pub(crate) fn presented_card(
     message: &Message<'_>,
     secrets: &Secrets,
 ) -> Result<PresentedCard, Refusal> {
@@ -47,12 +47,12 @@ pub(super) fn presented_card(
 
 impl PresentedCard {
     /// The card number's digits.
-    pub(super) fn digits(&self) -> &[u8] {
+    pub(crate) fn digits(&self) -> &[u8] {
         self.pan.digits()
     }
 
     /// The keyed value of a PIN that was read from `block`; without one, that of no card.
-    pub(super) fn pin_verifier(
+    pub(crate) fn pin_verifier(
         &self,
         secrets: &Secrets,
         pin: Option<Pin>,
@@ -65,7 +65,7 @@ impl PresentedCard {
     }
 
     /// Reads what was proved. Source: ISO DE14, DE35, DE48 tags 80 and 92, DE52.
-    pub(super) fn credentials(
+    pub(crate) fn credentials(
         &self,
         message: &Message<'_>,
         secrets: &Secrets,
@@ -89,7 +89,7 @@ impl PresentedCard {
 }
 
 /// A CVV beside the card's, if the card is known.
-pub(super) fn cvv_pair(secrets: &Secrets, pan: Option<&Pan>, cvv: &[u8]) -> CvvPair {
+pub fn cvv_pair(secrets: &Secrets, pan: Option<&Pan>, cvv: &[u8]) -> CvvPair {
     let own = pan.map_or(Cvv::NONE, |pan| Cvv::parse(&secrets.cvv(pan)));
     CvvPair { shown: Cvv::parse(cvv), own }
 }

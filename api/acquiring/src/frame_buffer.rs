@@ -73,17 +73,17 @@ impl FrameBuffer {
     }
 
     /// The number of bytes that have come and were not taken.
-    pub(super) fn unread_bytes(&self) -> usize {
+    pub(crate) fn unread_bytes(&self) -> usize {
         self.bytes.len() - self.read_to
     }
 
     /// The bytes that have come and were not taken.
-    pub(super) fn unread(&self) -> &[u8] {
+    pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.read_to..]
     }
 
     /// Whether an empty frame comes next.
-    pub(super) fn begins_empty(&self, framing: &Framing) -> bool {
+    pub(crate) fn begins_empty(&self, framing: &Framing) -> bool {
         matches!(next_frame(self.unread(), framing), Frame::ZeroLength { .. })
     }
 
@@ -94,7 +94,7 @@ impl FrameBuffer {
     }
 
     /// The bytes that it keeps, used or not.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(crate) fn kept_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 

@@ -137,7 +137,7 @@ impl AnswerElements {
 
     /// Hands the answer to `request`, with further elements, to its writer. Messages that are never answered have none.
     /// Errors: the writer's.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         request: &Echo,
         further: &[(u8, &[u8])],

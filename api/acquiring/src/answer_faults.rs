@@ -3,15 +3,12 @@
 //! Only answers of the engine to purchases meet a fault, so the decision is durable, whatever the faulty
 //! answer says. A held answer keeps its request in flight: the connection waits for it.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
+use std::time::Duration;
 
-use cardswitch_edge::fault_plan::{AnswerFault, FaultPlan};
 use cardswitch_engine::command::reply::Reply;
-use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::fault_plan::{AnswerFault, FaultPlan};
 use super::in_flight::InFlightRequests;
 
 /// Classes of messages. Source: ISO 8583 MTI, second digit.
@@ -19,55 +16,52 @@ const REVERSAL_CLASS: u8 = 4;
 const NETWORK_CLASS: u8 = 8;
 
 /// The faults of one connection.
-pub(super) struct AnswerFaults {
+pub(crate) struct AnswerFaults {
     plan: Arc<FaultPlan>,
     held: Vec<HeldAnswer>,
     /// Answers of this wake-up that meet a fault when they are written.
     drawn: Vec<(u64, AnswerFault)>,
-    timer: Pin<Box<Sleep>>,
 }
 
 /// An answer that is held back.
 struct HeldAnswer {
     answer: (u64, Reply),
-    until: Instant,
+    until: Duration,
     /// DE37 of the purchase whose reversal releases it; none of a late one.
     released_by: Option<Vec<u8>>,
 }
 
 impl AnswerFaults {
-    pub(super) fn new(plan: Arc<FaultPlan>) -> Self {
-        let timer = Box::pin(sleep_until(Instant::now()));
-        Self { plan, held: Vec::new(), drawn: Vec::new(), timer }
+    pub(crate) fn new(plan: Arc<FaultPlan>) -> Self {
+        Self { plan, held: Vec::new(), drawn: Vec::new() }
     }
 
     /// Draws the faults of the answers that have come, takes out the held answers, and adds those that are
-    /// due. Returns whether any was added; where not, the task is woken in time.
-    pub(super) fn meet(
+    /// due. Returns whether any was added.
+    pub(crate) fn meet(
         &mut self,
-        context: &mut Context<'_>,
+        now: Duration,
         arrived: &mut Vec<(u64, Reply)>,
         in_flight: &mut InFlightRequests,
     ) -> bool {
         let came = std::mem::take(arrived);
         for answer in came {
-            self.meet_one(answer, arrived, in_flight);
+            self.meet_one(answer, now, arrived, in_flight);
         }
         let held = arrived.len();
-        self.release(arrived, |held, now| held.until <= now);
-        if let Some(next) = self.held.iter().map(|held| held.until).min() {
-            self.timer.as_mut().reset(next);
-            // Ready only where the clock moved on meanwhile: then it is asked again at once.
-            if self.timer.as_mut().poll(context).is_ready() {
-                context.waker().wake_by_ref();
-            }
-        }
+        self.release(arrived, |held| held.until <= now);
         arrived.len() > held
+    }
+
+    /// The time at which the next of the held answers is due.
+    pub(crate) fn next_release(&self) -> Option<Duration> {
+        self.held.iter().map(|held| held.until).min()
     }
 
     fn meet_one(
         &mut self,
         answer: (u64, Reply),
+        now: Duration,
         arrived: &mut Vec<(u64, Reply)>,
         in_flight: &mut InFlightRequests,
     ) {
@@ -76,7 +70,7 @@ impl AnswerFaults {
         let reference = request.echo.get(37).map(<[u8]>::to_vec);
         if request.echo.mti().class() == REVERSAL_CLASS {
             arrived.push(answer);
-            self.release(arrived, |held, _| {
+            self.release(arrived, |held| {
                 held.released_by.is_some() && held.released_by == reference
             });
             return;
@@ -98,21 +92,16 @@ impl AnswerFaults {
                 return arrived.push(answer);
             }
         };
-        self.held.push(HeldAnswer { answer, until: Instant::now() + drawn.delay, released_by });
+        self.held.push(HeldAnswer { answer, until: now + drawn.delay, released_by });
     }
 
-    fn release(
-        &mut self,
-        arrived: &mut Vec<(u64, Reply)>,
-        is_due: impl Fn(&HeldAnswer, Instant) -> bool,
-    ) {
-        let now = Instant::now();
-        let due = self.held.extract_if(.., |held| is_due(held, now));
+    fn release(&mut self, arrived: &mut Vec<(u64, Reply)>, is_due: impl Fn(&HeldAnswer) -> bool) {
+        let due = self.held.extract_if(.., |held| is_due(held));
         arrived.extend(due.map(|held| held.answer));
     }
 
     /// The fault that the answer meets when it is written, if it does.
-    pub(super) fn take(&mut self, tag: u64) -> Option<AnswerFault> {
+    pub(crate) fn take(&mut self, tag: u64) -> Option<AnswerFault> {
         let at = self.drawn.iter().position(|(drawn, _)| *drawn == tag)?;
         Some(self.drawn.swap_remove(at).1)
     }

@@ -71,36 +71,38 @@ impl Counters {
         }
     }
 
-    pub(super) fn add_messages(&self, count: usize) {
+    pub(crate) fn add_messages(&self, count: usize) {
         self.messages.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_not_taken(&self, count: usize) {
+    pub(crate) fn add_not_taken(&self, count: usize) {
         self.not_taken.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn add_bad_message(&self) {
+    pub(crate) fn add_bad_message(&self) {
         self.bad_messages.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn add_insecure(&self) {
+    pub(crate) fn add_insecure(&self) {
         self.insecure.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn add_outcome_unknown(&self) {
+    pub(crate) fn add_outcome_unknown(&self) {
         self.outcome_unknown.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn add_connection(&self) {
+    /// Counts a connection that was accepted.
+    pub fn add_connection(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end_connection(&self) {
+    /// Counts that one of them is over.
+    pub fn end_connection(&self) {
         self.connections_closed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how many have been refused, this one among them.
-    pub(super) fn add_refused_connection(&self) -> u64 {
+    pub fn add_refused_connection(&self) -> u64 {
         self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -112,7 +114,7 @@ impl Counters {
     }
 
     /// Returns how many have seemed to be of that dialect, this one among them; none where it is of none.
-    pub(super) fn add_foreign(&self, advice: &Advice) -> Option<u64> {
+    pub(crate) fn add_foreign(&self, advice: &Advice) -> Option<u64> {
         let mut foreign = self.foreign.lock();
         let count = foreign.entry(advice.foreign()?).or_default();
         *count += 1;
@@ -120,7 +122,7 @@ impl Counters {
     }
 
     /// Returns how many have been cut for this reason, this one among them.
-    pub(super) fn add_cut_connection(&self, reason: &'static str) -> u64 {
+    pub fn add_cut_connection(&self, reason: &'static str) -> u64 {
         let mut cut = self.connections_cut.lock();
         let count = cut.entry(reason).or_default();
         *count += 1;

@@ -18,13 +18,13 @@ thread_local! {
 }
 
 /// An empty buffer with room for one read.
-pub(super) fn take() -> Vec<u8> {
+pub(crate) fn take() -> Vec<u8> {
     let kept = KEPT.with_borrow_mut(Vec::pop);
     kept.unwrap_or_else(|| Vec::with_capacity(limits::READ_BYTES))
 }
 
 /// Takes so many bytes off the front, and wipes the place that the others leave.
-pub(super) fn drop_front(buffer: &mut Vec<u8>, count: usize) {
+pub(crate) fn drop_front(buffer: &mut Vec<u8>, count: usize) {
     let left = buffer.len() - count;
     buffer.copy_within(count.., 0);
     buffer[left..].fill(0);
@@ -32,7 +32,7 @@ pub(super) fn drop_front(buffer: &mut Vec<u8>, count: usize) {
 }
 
 /// Wipes a buffer, which may hold card numbers, and keeps it for the next use.
-pub(super) fn give_back(mut buffer: Vec<u8>) {
+pub(crate) fn give_back(mut buffer: Vec<u8>) {
     let is_right = (limits::READ_BYTES..=KEPT_BYTES_MAX).contains(&buffer.capacity());
     if !is_right {
         buffer.zeroize();
