@@ -98,10 +98,15 @@ async fn read_fields(body: Bytes, boundary: String) -> Result<(UploadForm, Strin
                     !content.is_empty() || filename.as_ref().is_some_and(|name| !name.is_empty());
                 read.file = is_chosen.then_some(Upload { filename, content });
             }
-            Some("seen") => read.seen = field.text().await?,
-            Some(name) if name == csrf::FIELD => sent = field.text().await?,
+            Some("seen") => read.seen = read_text(field).await?,
+            Some(name) if name == csrf::FIELD => sent = read_text(field).await?,
             _ => {}
         }
     }
     Ok((read, sent))
+}
+
+/// A field as text. Pages are UTF-8, so what browsers send is too; `Field::text` would bring the tables of all others.
+async fn read_text(field: multer::Field<'_>) -> Result<String, multer::Error> {
+    Ok(String::from_utf8_lossy(&field.bytes().await?).into_owned())
 }

@@ -58,8 +58,8 @@ const NOTING: &str = "cannot note what was acknowledged";
 /// Segments of a journal of bounded size, which drops one at a time.
 const SEGMENTS_KEPT: u64 = 8;
 
-/// The source of padding.
-static ZEROES: [u8; ZERO_STEP_BYTES] = [0; ZERO_STEP_BYTES];
+/// The source of padding, a block.
+static ZEROES: [u8; BLOCK_LEN] = [0; BLOCK_LEN];
 
 /// The facts that a journal must agree with before anything is read from it or written to it.
 #[derive(Clone, Copy, Debug)]
