@@ -9,6 +9,7 @@
 //! Works on the document as JSON; a test of the whole holds it to the running routes.
 
 use cardswitch_v1::operations::path_of_dimension;
+use cardswitch_wire::body;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::urls::Urls;
 use serde_json::{Map, Value, json};
@@ -17,7 +18,9 @@ use utoipa::openapi::OpenApi;
 use super::components::{add_components, drop_unused_components};
 use super::formats::name_formats;
 use super::operation_parts::finish_operation;
-use super::schemas::{drop_sources, reachable_from_requests, rename_schemas, require_present_keys};
+use super::schemas::{
+    drop_sources, each_object_mut, reachable_from_requests, rename_schemas, require_present_keys,
+};
 use super::{alternatives, example};
 
 /// The API of a document, one of two.
@@ -37,6 +40,7 @@ const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     // INVARIANT: a document made of strings and maps is JSON.
     let mut document = serde_json::to_value(plain).unwrap_or_default();
+    each_object_mut(&mut document, &mut body::unwrap);
     document["info"]["license"] =
         json!({"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"});
     document["info"]["contact"] =

@@ -13,7 +13,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::schema::{Object, Schema};
 use uuid::Uuid;
 
 use super::amount::parse_json_amount;
@@ -230,13 +231,24 @@ impl Shape {
             schema = json!({"allOf": parts});
         }
         schema["description"] = json!(about.join("\n"));
-        typed(schema)
+        wrapped(schema)
     }
 }
 
-/// INVARIANT: schemas here are made of what the type knows.
-fn typed(schema: Value) -> RefOr<Schema> {
-    serde_json::from_value(schema).unwrap_or_else(|_| RefOr::T(Schema::default()))
+/// The field of an object in a document that stands for a schema made here.
+const WRAPPING: &str = "x-schema";
+
+/// A schema in the library's type, which cannot say all of it. `unwrap` must see the document.
+pub(crate) fn wrapped(schema: Value) -> RefOr<Schema> {
+    let wrapping = Extensions::builder().add(WRAPPING, schema).build();
+    Object::builder().extensions(Some(wrapping)).into()
+}
+
+/// Puts the schema in the place of the object that stands for it.
+pub fn unwrap(object: &mut Map<String, Value>) {
+    if let Some(Value::Object(schema)) = object.remove(WRAPPING) {
+        *object = schema;
+    }
 }
 
 impl<'a> Fields<'a> {

@@ -6,9 +6,11 @@
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::ids::Timestamp;
 use serde_json::{Value, json};
-use utoipa::openapi::path::Parameter;
+use utoipa::openapi::Required;
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use uuid::Uuid;
 
+use super::body::wrapped;
 use super::fault::{Fault, Flaw};
 use super::{fields, time};
 
@@ -17,8 +19,8 @@ use super::{fields, time};
 pub struct Query {
     parameters: Vec<(String, String)>,
     faults: Vec<Fault>,
-    /// The parameters asked for, where these are to be found out.
-    shape: Option<Vec<Value>>,
+    /// The parameters asked for, where these are to be found out: name, meaning, schema.
+    shape: Option<Vec<(String, String, Value)>>,
 }
 
 impl Query {
@@ -26,22 +28,13 @@ impl Query {
     pub fn described(read: impl FnOnce(&mut Self)) -> Vec<Parameter> {
         let mut query = Self { shape: Some(Vec::new()), ..Self::default() };
         read(&mut query);
-        // INVARIANT: they are made of what the type knows.
-        let noted = query.shape.into_iter().flatten().map(serde_json::from_value);
-        noted.collect::<Result<_, _>>().unwrap_or_default()
+        query.shape.into_iter().flatten().map(parameter).collect()
     }
 
     /// Notes a parameter in the published document; the schema's example is the parameter's.
     pub fn describe(&mut self, name: &str, about: &str, schema: impl FnOnce() -> Value) {
         let Some(shape) = &mut self.shape else { return };
-        let mut parameter =
-            json!({"name": name, "in": "query", "description": about, "required": false});
-        let mut schema = schema();
-        if let Some(example) = schema.as_object_mut().and_then(|schema| schema.remove("example")) {
-            parameter["example"] = example;
-        }
-        parameter["schema"] = schema;
-        shape.push(parameter);
+        shape.push((name.to_owned(), about.to_owned(), schema()));
     }
 
     /// The query with these parameters, decoded.
@@ -147,6 +140,18 @@ impl Query {
     pub fn finish(self) -> Result<(), Vec<Fault>> {
         if self.faults.is_empty() { Ok(()) } else { Err(self.faults) }
     }
+}
+
+fn parameter((name, about, mut schema): (String, String, Value)) -> Parameter {
+    let example = schema.as_object_mut().and_then(|schema| schema.remove("example"));
+    Parameter::builder()
+        .name(name)
+        .parameter_in(ParameterIn::Query)
+        .description(Some(about))
+        .required(Required::False)
+        .schema(Some(wrapped(schema)))
+        .example(example)
+        .build()
 }
 
 fn parse_whole_number(text: &str) -> Option<usize> {
