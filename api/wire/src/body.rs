@@ -427,6 +427,8 @@ mod tests {
         let shape = Shape::of(|fields| _ = parse(fields));
         let names: Vec<_> = shape.parts.iter().map(|(name, _)| name.clone()).collect();
         let schema = serde_json::to_value(shape.schema(" A thing,\n of some kind.\n")).unwrap();
+        let Value::Object(mut schema) = schema else { panic!("{schema}") };
+        unwrap(&mut schema);
         let parent =
             json!({"$ref": "#/components/schemas/Reference", "description": "Parent object."});
         let expected = json!({
@@ -439,7 +441,7 @@ mod tests {
                 "parent": {"anyOf": [parent, {"type": "null"}]},
             },
         });
-        assert_eq!((schema, names), (expected, vec!["Reference".to_owned()]));
+        assert_eq!((Value::Object(schema), names), (expected, vec!["Reference".to_owned()]));
     }
 
     #[test]
