@@ -16,7 +16,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::store::{Snapshot, StoreError, WaitPurpose, Watermark};
+use cardswitch_engine::store::{Snapshot, StoreError, WaitPurpose};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use cardswitch_secrets::issuing::{CellRandom, SystemRandom};
 use parking_lot::Mutex;
@@ -29,9 +29,6 @@ use crate::network_facts::NetworkFacts;
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
 const VISIBLE_WAIT: Duration = Duration::from_secs(5);
-/// How long a change may take until it is visible for its caller to be woken once. A slower one is waited for in
-/// two steps.
-const SINGLE_WAKE_WAIT: Duration = Duration::from_millis(100);
 /// How long a read waits until it is certain that the node still leads.
 const CONFIRM_WAIT: Duration = Duration::from_secs(3);
 
@@ -83,20 +80,6 @@ impl Switch {
         let port = Arc::new(SinglePort { answer: Mutex::new(Some(answer)) });
         self.engine.submit(vec![Envelope { command, tag: 0, port }])?;
         // A port that goes without its answer belonged to an engine that stopped.
-        Ok(answered.await.unwrap_or(Reply::OutcomeUnknown))
-    }
-
-    /// As `ask`, for callers that wait until reads show the answer's record: the projector hears of
-    /// that from the journal, and they sleep until then. If the tables are late, they still are when
-    /// this returns.
-    /// Errors: the command never entered the engine.
-    pub async fn ask_to_see(&self, command: TimedCommand) -> Result<Reply, SubmitError> {
-        let ((answer, answered), (sleep, shown)) = (oneshot::channel(), oneshot::channel());
-        let watermark = Arc::clone(self.engine.watermark());
-        let port = Arc::new(VisiblePort { watermark, caller: Mutex::new(Some((answer, sleep))) });
-        self.engine.submit(vec![Envelope { command, tag: 0, port }])?;
-        // Whatever ends this wait, the answer tells more.
-        let _ = tokio::time::timeout(SINGLE_WAKE_WAIT, shown).await;
         Ok(answered.await.unwrap_or(Reply::OutcomeUnknown))
     }
 
@@ -296,25 +279,6 @@ impl ReplyPort for SinglePort {
     }
 }
 
-/// Takes the answer to one command, and wakes the task that waits for it once reads show its record.
-struct VisiblePort {
-    watermark: Arc<Watermark>,
-    /// The place of the answer, and what the caller sleeps on until it is dropped.
-    caller: Mutex<Option<(oneshot::Sender<Reply>, oneshot::Sender<()>)>>,
-}
-
-impl ReplyPort for VisiblePort {
-    fn deliver(&self, _tag: u64, reply: Reply) {
-        let Some((answer, sleep)) = self.caller.lock().take() else { return };
-        let seq = if let Reply::Done(seq) = reply { Some(seq) } else { None };
-        // The caller may have hung up.
-        let _ = answer.send(reply);
-        if let Some(seq) = seq {
-            self.watermark.on_reached(seq, WaitPurpose::OwnChange, Box::new(move || drop(sleep)));
-        }
-    }
-}
-
 /// Gathers the answers to one batch and wakes the task that waits for them.
 struct BatchPort {
     pending: Mutex<PendingReplies>,
@@ -353,8 +317,6 @@ impl ReplyPort for BatchPort {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot::error::TryRecvError;
-
     use super::*;
 
     #[tokio::test]
@@ -366,21 +328,6 @@ mod tests {
         port.deliver(1, Reply::Done(RecordSeq(1)));
         let expected: Vec<_> = (0..3).map(|seq| Reply::Done(RecordSeq(seq))).collect();
         assert_eq!(answered.await.unwrap(), expected);
-    }
-
-    #[test]
-    fn a_caller_sleeps_until_its_record_is_visible_and_its_answer_is_there_before() {
-        let rows = [(Reply::Done(RecordSeq(5)), true), (Reply::Done(RecordSeq(6)), false)];
-        for (reply, is_visible) in rows.into_iter().chain([(Reply::Ticked, true)]) {
-            let ((answer, mut answered), (sleep, mut shown)) =
-                (oneshot::channel(), oneshot::channel());
-            let watermark = Arc::new(Watermark::new(RecordSeq(5)));
-            let port = VisiblePort { watermark, caller: Mutex::new(Some((answer, sleep))) };
-            port.deliver(0, reply.clone());
-            assert_eq!(answered.try_recv().unwrap(), reply);
-            let sleeps = shown.try_recv() == Err(TryRecvError::Empty);
-            assert_eq!(sleeps, !is_visible, "{reply:?}");
-        }
     }
 
     #[tokio::test]

@@ -96,7 +96,7 @@ impl ActorState {
             Some(claim) => claim.beside(command, note),
             None => Command::Noted(Box::new(NotedCommand { note, change: command })),
         };
-        let reply = self.switch.ask_to_see(command.into()).await.map_err(WriteError::NotTaken)?;
+        let reply = self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)?;
         if let Some(claim) = claim {
             claim.note(&reply);
         }

@@ -278,7 +278,7 @@ impl Desk {
             content: KeyedContent::Body(sealed),
         };
         let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
-        let reply = self.state.switch.ask_to_see(command.into()).await?;
+        let reply = self.state.switch.ask(command.into()).await?;
         match reply {
             // Durable; if the tables are late, the shard knows the key.
             Reply::Done(seq) => {
