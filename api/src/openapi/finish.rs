@@ -40,7 +40,7 @@ const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     // INVARIANT: a document made of strings and maps is JSON.
     let mut document = serde_json::to_value(plain).unwrap_or_default();
-    each_object_mut(&mut document, &mut body::unwrap);
+    each_object_mut(&mut document, &mut body::replace_wrapped);
     document["info"]["license"] =
         json!({"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"});
     document["info"]["contact"] =

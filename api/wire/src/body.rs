@@ -238,14 +238,14 @@ impl Shape {
 /// The field of an object in a document that stands for a schema made here.
 const WRAPPING: &str = "x-schema";
 
-/// A schema in the library's type, which cannot say all of it. `unwrap` must see the document.
+/// A schema in the library's type, which cannot say all of it. `replace_wrapped` must see the document.
 pub(crate) fn wrapped(schema: Value) -> RefOr<Schema> {
     let wrapping = Extensions::builder().add(WRAPPING, schema).build();
     Object::builder().extensions(Some(wrapping)).into()
 }
 
 /// Puts the schema in the place of the object that stands for it.
-pub fn unwrap(object: &mut Map<String, Value>) {
+pub fn replace_wrapped(object: &mut Map<String, Value>) {
     if let Some(Value::Object(schema)) = object.remove(WRAPPING) {
         *object = schema;
     }
@@ -428,7 +428,7 @@ mod tests {
         let names: Vec<_> = shape.parts.iter().map(|(name, _)| name.clone()).collect();
         let schema = serde_json::to_value(shape.schema(" A thing,\n of some kind.\n")).unwrap();
         let Value::Object(mut schema) = schema else { panic!("{schema}") };
-        unwrap(&mut schema);
+        replace_wrapped(&mut schema);
         let parent =
             json!({"$ref": "#/components/schemas/Reference", "description": "Parent object."});
         let expected = json!({

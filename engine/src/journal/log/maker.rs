@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use super::super::JournalError;
 use super::super::limits::ZERO_STEP_BYTES;
 use super::head::JournalHead;
-use super::segment::{BLOCK_LEN, segment_name};
+use super::segment::{BLOCK_BYTES, BLOCK_LEN, segment_name};
 use super::{NO_ROOM, WRITING, ZEROES};
 use crate::disk::{Disk, DiskFile};
 use crate::steps::{StepOutcome, Steps};
@@ -206,7 +206,7 @@ impl Steps for MakerSteps {
 /// Writes zeroes from `from` on, one step; returns where they end. Units: bytes.
 pub(super) fn zero(file: &dyn DiskFile, from: u64, len: u64) -> Result<u64, JournalError> {
     let bytes = (len - from).min(ZERO_STEP_BYTES as u64);
-    // INVARIANT: segments and steps are whole blocks.
+    debug_assert!(bytes.is_multiple_of(BLOCK_BYTES), "segments and steps are whole blocks");
     let blocks = usize::try_from(bytes).unwrap_or(0) / BLOCK_LEN;
     file.write_durably(from, &vec![ZEROES.as_slice(); blocks])
         .map_err(JournalError::io(WRITING))?;
