@@ -1,11 +1,7 @@
 //! Bounds on tries at shared links: answers to their passphrases, and looks at their card numbers.
 //!
-//! | tried | from one address | at one link | because |
-//! |---|---|---|---|
-//! | a wrong answer | 10 | 30 | passphrases that people choose (a date, a pet) are soon guessed |
-//! | a look | 30 | 200 | each look is a record |
-//!
-//! The window is a quarter of an hour, after which the count begins anew. The holder of a link can
+//! Passphrases that people choose (a date, a pet) are soon guessed, and each look is a record. The
+//! window is a quarter of an hour, after which the count begins anew. The holder of a link can
 //! keep others from its passphrase only with tries that go on from several addresses, and visitors
 //! who have answered before are not held up. Tries under way count until they are given back, so
 //! many at once are no way around. The counts are forgotten when the process ends; none that
@@ -25,6 +21,14 @@ use super::throttle::{TooManyTries, too_many};
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many windows are remembered.
 const WINDOWS_MAX: usize = 40_000;
+/// Wrong answers at a link from one address, in a window.
+const ANSWERS_PER_ADDRESS_MAX: u32 = 10;
+/// Wrong answers at a link from all addresses, in a window.
+const ANSWERS_PER_LINK_MAX: u32 = 30;
+/// Looks at a link from one address, in a window.
+const LOOKS_PER_ADDRESS_MAX: u32 = 30;
+/// Looks at a link from all addresses, in a window.
+const LOOKS_PER_LINK_MAX: u32 = 200;
 
 /// The kind of a try at a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,15 +42,15 @@ pub enum GuessKind {
 impl GuessKind {
     const fn per_address_max(self) -> u32 {
         match self {
-            Self::Answer => 10,
-            Self::Look => 30,
+            Self::Answer => ANSWERS_PER_ADDRESS_MAX,
+            Self::Look => LOOKS_PER_ADDRESS_MAX,
         }
     }
 
     const fn per_link_max(self) -> u32 {
         match self {
-            Self::Answer => 30,
-            Self::Look => 200,
+            Self::Answer => ANSWERS_PER_LINK_MAX,
+            Self::Look => LOOKS_PER_LINK_MAX,
         }
     }
 }
