@@ -40,7 +40,8 @@ pub(super) const FAILURES: &[SharedFailure] = &[
         "429",
         "TooManyRequests",
         "too_many_requests",
-        "More idempotency keys in a day than are kept; `Retry-After` says when to come back.",
+        "More requests a second than a token may send, or more idempotency keys in a day than are kept; \
+         `Retry-After` says when to come back.",
     ),
     failure("500", "Internal", "internal", "The switch failed; its log has the cause."),
     failure(

@@ -108,6 +108,8 @@ answers! {
     BalanceAnswer {
         /// 0 where it was approved.
         response_code: u16,
+        /// More on why not.
+        sub_reason: Option<&'static str>,
         /// Whether it was approved.
         approved: bool,
         /// Every rule that failed, the deciding one first.
@@ -195,6 +197,7 @@ impl BalanceAnswer {
         let balance = || Amount::new(reply.allowance_balance, reply.currency);
         Self {
             response_code: reply.response_code.number(),
+            sub_reason: reply.sub_reason.text(),
             approved,
             failed_rules: reply.failed_rules,
             allowance_balance: approved.then(balance),
@@ -466,7 +469,7 @@ mod tests {
             (
                 NetworkReply::Balance(balance),
                 concat!(
-                    r#"{"response_code":0,"approved":true,"failed_rules":[],"#,
+                    r#"{"response_code":0,"sub_reason":null,"approved":true,"failed_rules":[],"#,
                     r#""allowance_balance":1234.56}"#,
                 ),
             ),
