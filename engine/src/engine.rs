@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::TrySendError;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::standby::{Standby, TakeOver};
@@ -21,7 +20,6 @@ use crate::data_directory::DataDirectory;
 use crate::disk::Disk;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::domain::public_id::IdMint;
-use crate::inbox::InboxSender;
 use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
 use crate::journal::{
@@ -33,6 +31,7 @@ use crate::limits;
 use crate::meters::{HistogramSnapshot, Meters};
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::CacheLimits;
+use crate::shard::desk::ShardDesk;
 use crate::store::overlay::SharedBackend;
 use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
 use crate::submission::{Envelope, Submission, SubmitError};
@@ -175,7 +174,8 @@ pub struct ProjectionLag {
 /// A running engine.
 #[derive(Debug)]
 pub struct Engine {
-    inbox: RwLock<Option<InboxSender<Submission>>>,
+    /// None once it is shut down, and for readers.
+    desk: RwLock<Option<ShardDesk>>,
     queued: Arc<AtomicUsize>,
     threads: Mutex<Option<Threads>>,
     health: Arc<JournalHealth>,
@@ -246,7 +246,8 @@ impl Engine {
         Ok(AssembledEngine { engine, parts: EngineParts { deciding, following } })
     }
 
-    /// Hands commands to the shard, all or none. Their answers come to their ports.
+    /// Hands commands to the shard, all or none. Their answers come to their ports, perhaps on this
+    /// thread before it returns: where little goes on, the caller decides and commits itself.
     /// Errors: `Overloaded` where too many wait already; `Stopped`. No command was taken then.
     pub fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
         if self.health.is_failed() {
@@ -263,13 +264,8 @@ impl Engine {
             self.meters.overloaded.fetch_add(count as u64, Ordering::Relaxed);
             return Err(SubmitError::Overloaded);
         }
-        let sent = match self.inbox.read().as_ref() {
-            Some(inbox) => {
-                inbox.try_send(Submission::now(envelopes)).map_err(|error| match error {
-                    TrySendError::Full(_) => SubmitError::Overloaded,
-                    TrySendError::Disconnected(_) => SubmitError::Stopped,
-                })
-            }
+        let sent = match self.desk.read().as_ref() {
+            Some(desk) => desk.hand_over(Submission::now(envelopes), waiting == 0),
             None => Err(SubmitError::Stopped),
         };
         if sent.is_err() {
@@ -282,7 +278,7 @@ impl Engine {
     #[must_use]
     pub fn for_reading(&self) -> Self {
         Self {
-            inbox: RwLock::new(None),
+            desk: RwLock::new(None),
             queued: Arc::clone(&self.queued),
             threads: Mutex::new(None),
             health: Arc::clone(&self.health),
@@ -418,7 +414,7 @@ impl Engine {
 
     /// Finishes the commands taken, writes a last checkpoint, stops every thread. Idempotent.
     pub fn shut_down(&self) {
-        drop(self.inbox.write().take());
+        drop(self.desk.write().take());
         drop(self.journal.lock().take());
         let Some(threads) = self.threads.lock().take() else { return };
         // Each thread ends when the one before it has, so no answered command is left behind. A

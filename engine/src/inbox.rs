@@ -118,13 +118,16 @@ impl<T> InboxSender<T> {
         Ok(())
     }
 
-    /// Sends a message where there is room for it.
+    /// Puts a message where there is room for it; the receiver learns of it by `ring`.
     /// Errors: there is none, or the receiver is gone.
-    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+    pub fn put(&self, message: T) -> Result<(), TrySendError<T>> {
         let Some(sender) = &self.sender else { return Err(TrySendError::Disconnected(message)) };
-        sender.try_send(message)?;
+        sender.try_send(message)
+    }
+
+    /// Wakes the receiver.
+    pub fn ring(&self) {
         self.bell.ring();
-        Ok(())
     }
 }
 

@@ -21,6 +21,8 @@ pub const EVENT_BLOCK_BYTES: usize = 1_000;
 pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 /// How many commands the shard takes at a time.
 pub const SHARD_BATCH_LEN_MAX: usize = 512;
+/// How many commands a caller decides on its own thread at most.
+pub const DECIDED_IN_PLACE_MAX: usize = 4;
 /// How many commands may wait for the tables beside the shard; beyond, it takes no others.
 pub const COMMANDS_ASIDE_MAX: usize = 1_024;
 /// How much of a record commands leave free that fill one with their consequences.

@@ -105,7 +105,7 @@ impl Connection {
         context: &mut Context<'_>,
     ) -> io::Result<Turn> {
         for _ in 0..limits::ROUNDS_MAX {
-            let mut has_moved = self.session.take_answers(now, context);
+            let mut has_moved = self.session.take_answers(now);
             if self.session.is_cut() {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
@@ -129,7 +129,9 @@ impl Connection {
                 self.session.note_cut("its answers are not taken, and too many wait");
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            return self.rest(now);
+            if self.session.poll_answers(context).is_pending() {
+                return self.rest(now);
+            }
         }
         if self.drained_by.is_some_and(|end| now >= end) {
             return Err(io::ErrorKind::TimedOut.into());

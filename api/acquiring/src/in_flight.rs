@@ -152,7 +152,7 @@ pub(crate) struct ConnectionPort {
 #[derive(Debug, Default)]
 struct ReplyQueue {
     replies: Vec<(u64, Reply)>,
-    /// The time since the first of them came.
+    /// The time since the first of them came; none where there are none.
     since: Option<Stopwatch>,
     /// The waker of the task that waits for them.
     waker: Option<Waker>,
@@ -160,23 +160,24 @@ struct ReplyQueue {
 
 impl ConnectionPort {
     /// Changes the empty `replies` for the answers that have come, and tells when the first of them
-    /// did; pending where there are none.
-    pub(crate) fn poll_take(
-        &self,
-        context: &mut Context<'_>,
-        replies: &mut Vec<(u64, Reply)>,
-    ) -> Poll<Option<Stopwatch>> {
+    /// did; none where there are none. Who takes is awake, so nobody is woken before `poll_any`.
+    pub(crate) fn take(&self, replies: &mut Vec<(u64, Reply)>) -> Option<Stopwatch> {
         debug_assert!(replies.is_empty(), "answers would be lost");
         let mut queue = self.queue.lock();
-        if queue.replies.is_empty() {
-            match &mut queue.waker {
-                Some(waker) => waker.clone_from(context.waker()),
-                none => *none = Some(context.waker().clone()),
-            }
-            return Poll::Pending;
-        }
+        queue.waker = None;
+        let since = queue.since.take()?;
         mem::swap(&mut queue.replies, replies);
-        Poll::Ready(queue.since.take())
+        Some(since)
+    }
+
+    /// Ready where answers have come; otherwise the context is woken when some come.
+    pub(crate) fn poll_any(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = self.queue.lock();
+        if queue.since.is_some() {
+            return Poll::Ready(());
+        }
+        queue.waker = Some(context.waker().clone());
+        Poll::Pending
     }
 
     /// Gives memory back; for when no answers are to come.
@@ -294,7 +295,7 @@ mod tests {
         let waker = Arc::clone(&woken).into();
         let mut context = Context::from_waker(&waker);
         let mut taken = Vec::new();
-        assert!(port.poll_take(&mut context, &mut taken).is_pending());
+        assert!(port.poll_any(&mut context).is_pending());
         let answers = |tags: &[u64]| -> Vec<(u64, Reply)> {
             tags.iter().map(|tag| (*tag, Reply::Done(RecordSeq(*tag)))).collect()
         };
@@ -305,13 +306,20 @@ mod tests {
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
         port.deliver_all(&mut answers(&[3, 4]));
         assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is awake");
-        assert!(port.poll_take(&mut context, &mut taken).is_ready());
+        assert!(port.poll_any(&mut context).is_ready());
+        assert!(port.take(&mut taken).is_some());
         assert_eq!(taken, answers(&[1, 2, 3, 4]));
         taken.clear();
-        assert!(port.poll_take(&mut context, &mut taken).is_pending());
+        assert!(port.take(&mut taken).is_none());
+        assert!(port.poll_any(&mut context).is_pending());
         port.deliver_all(&mut answers(&[5, 6]));
         assert_eq!(woken.0.load(Ordering::SeqCst), 2);
-        assert!(port.poll_take(&mut context, &mut taken).is_ready());
+        assert!(port.take(&mut taken).is_some());
         assert_eq!(taken, answers(&[5, 6]));
+        taken.clear();
+        assert!(port.poll_any(&mut context).is_pending());
+        assert!(port.take(&mut taken).is_none(), "who looks is awake");
+        port.deliver_all(&mut answers(&[7]));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2);
     }
 }

@@ -304,11 +304,15 @@ impl Session {
         }
     }
 
-    /// Takes the engine's answers. Returns whether there were any; where not, the context is woken
-    /// when some come.
-    pub(crate) fn take_answers(&mut self, now: Duration, context: &mut Context<'_>) -> bool {
+    /// Ready where the engine has answered since; otherwise the context is woken when it does.
+    pub(crate) fn poll_answers(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.port.poll_any(context)
+    }
+
+    /// Takes the engine's answers. Returns whether there were any.
+    pub(crate) fn take_answers(&mut self, now: Duration) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
-        let taken = self.port.poll_take(context, &mut arrived);
+        let taken = self.port.take(&mut arrived);
         let was_released = match &mut self.faults {
             Some(faults) => faults.meet(now, &mut arrived, &mut self.in_flight),
             None => false,
@@ -333,11 +337,11 @@ impl Session {
         }
         self.arrived = arrived;
         let count = together.finish(&counters);
-        if let Poll::Ready(Some(since)) = taken {
+        if let Some(since) = taken {
             let (since, before) = self.unwritten.unwrap_or((since, 0));
             self.unwritten = Some((since, before + count));
         }
-        taken.is_ready() || was_released
+        taken.is_some() || was_released
     }
 
     /// Answers as a fault has it.

@@ -34,6 +34,7 @@ use crate::loader::{Loader, RecallSource};
 use crate::recovery::recover;
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::ShardState;
+use crate::shard::desk::{ShardDesk, ShardDriver, ShardSeat};
 use crate::shard::run::{RecallWiring, ReplyBatch, Shard, ShardWiring};
 use crate::steps::{Steps, spawn};
 use crate::store::{
@@ -68,18 +69,20 @@ pub struct FollowingParts {
 }
 
 impl DecidingParts {
-    /// Gives each part a thread.
-    fn spawn(self) -> std::io::Result<DecidingThreads> {
+    /// Gives each part a thread. Returns the seat of the shard, too.
+    fn spawn(self) -> std::io::Result<(DecidingThreads, Arc<ShardSeat>)> {
         let Self { mut shard, committer, trail } = self;
         let loader = shard.give_out_loader();
-        Ok(DecidingThreads {
+        let (shard, seat) = ShardDriver::new(shard);
+        let threads = DecidingThreads {
             trail: trail.map(|trail| spawn(format!("trail-{PARTITION}"), trail)).transpose()?,
             committer: spawn(format!("journal-{PARTITION}"), committer)?,
             loader: loader
                 .map(|loader| spawn(format!("loader-{PARTITION}"), loader))
                 .transpose()?,
             shard: spawn(format!("shard-{PARTITION}"), shard)?,
-        })
+        };
+        Ok((threads, seat))
     }
 }
 
@@ -164,7 +167,7 @@ impl RecoveredEngine {
         let (tables, marks) = (Arc::clone(&store), Arc::clone(&watermark));
         let projector = ProjectorSteps::new(tables, reader, Arc::clone(&feed), marks, following)?;
         let engine = Engine {
-            inbox: RwLock::new(None),
+            desk: RwLock::new(None),
             queued: Arc::default(),
             threads: Mutex::new(None),
             health: Arc::default(),
@@ -252,7 +255,7 @@ impl RecoveredEngine {
             meters: Arc::clone(&engine.meters),
         };
         let shard = Shard::new(state, wiring);
-        *engine.inbox.get_mut() = Some(to_shard);
+        *engine.desk.get_mut() = Some(ShardDesk::passing_on(to_shard));
         (engine, DecidingParts { shard, committer, trail })
     }
 }
@@ -267,7 +270,12 @@ impl Engine {
 
     /// Errors: the system starts no more threads.
     pub(super) fn start_deciding(&self, parts: DecidingParts) -> Result<(), OpenError> {
-        let started = parts.spawn().map_err(OpenError::Thread)?;
+        let commits_to_log = parts.trail.is_none();
+        let (started, seat) = parts.spawn().map_err(OpenError::Thread)?;
+        // A window answers by the network, which no caller waits for on its own thread.
+        if commits_to_log && let Some(desk) = self.desk.write().as_mut() {
+            desk.share(seat);
+        }
         if let Some(threads) = self.threads.lock().as_mut() {
             threads.deciding = Some(started);
         }

@@ -8,6 +8,7 @@ mod audit_values;
 mod card_money;
 pub mod cards;
 mod chunks;
+pub(crate) mod desk;
 mod duplicates;
 mod execute;
 mod execute_audit;

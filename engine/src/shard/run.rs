@@ -1,4 +1,5 @@
-//! The loop of the shard: the only thread that touches the hot state.
+//! The loop of the shard: the only one that touches the hot state, on its own thread or on that of a
+//! caller (`desk`).
 //!
 //! For each batch: (1) take what is queued, (2) per command, strictly in order, ask for the memory
 //! that those behind it will touch, stamp its time, run what is due before it, execute, apply,
@@ -31,7 +32,7 @@ use crate::command::record::append_record;
 use crate::command::reply::Reply;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::domain::public_id::IdMint;
-use crate::inbox::Inbox;
+use crate::inbox::{Doorbell, Inbox};
 use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
@@ -195,15 +196,28 @@ impl Shard {
         &self.state
     }
 
+    /// The instant at which the shard has something to do without a command; `MAX` where it has not.
+    pub(super) fn wakes_at(&self) -> Timestamp {
+        // A manual clock only moves by commands, so there is nothing due between them.
+        if self.wiring.clock.is_manual() {
+            return Timestamp::MAX;
+        }
+        let due = self.state.next_due().unwrap_or(Timestamp::MAX);
+        due.min(self.questions.ask_by(&self.state))
+    }
+
     /// The time until the shard has something to do without a command; none where it has not.
     #[must_use]
     pub fn time_until_due(&self) -> Option<Duration> {
-        let due = self.state.next_due().unwrap_or(Timestamp::MAX);
-        let due = due.min(self.questions.ask_by(&self.state));
+        let due = self.wakes_at();
         let wait_micros = due.0.saturating_sub(self.wiring.clock.now().0).max(0);
-        // A manual clock only moves by commands, so there is nothing due between them.
-        (due != Timestamp::MAX && !self.wiring.clock.is_manual())
-            .then(|| Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0)))
+        let wait = || Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0));
+        (due != Timestamp::MAX).then(wait)
+    }
+
+    /// The bell that wakes the shard's thread.
+    pub(super) fn bell(&self) -> Arc<Doorbell> {
+        Arc::clone(self.wiring.inbox.bell())
     }
 
     /// (2) Carries out a batch, strictly in order but for what is put aside.

@@ -75,9 +75,13 @@ pub(crate) fn manual() -> Clock {
 
 impl Desk {
     pub(crate) fn new(engine: Engine) -> Self {
+        Self::at(Arc::new(engine))
+    }
+
+    /// A desk at an engine that others use, too.
+    pub(crate) fn at(engine: Arc<Engine>) -> Self {
         let (port, answers) = unbounded();
-        let (engine, port) = (Arc::new(engine), Arc::new(Tray(port)));
-        Self { engine, port, answers, tags: AtomicU64::new(0) }
+        Self { engine, port: Arc::new(Tray(port)), answers, tags: AtomicU64::new(0) }
     }
 
     /// A desk at the engine of a new directory, or of one that is there.
