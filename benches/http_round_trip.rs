@@ -6,13 +6,13 @@
 //! an open loop: 20,000 requests a second whatever comes back, each timed from when it was due to
 //! go, beside single durable blocks just before.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use cardswitch_benches::installation::{CardHashes, Installation, NETWORK_KEY, cards};
 use cardswitch_benches::meter::{Bench, Pace};
 use cardswitch_benches::program::Program;
-use cardswitch_benches::wire::{BenchSwitch, Shape, measure, open_loop, runtime};
+use cardswitch_benches::wire::{
+    BenchSwitch, OPEN_LOOP_RATE_PER_S, OPEN_LOOP_TIME, Shape, measure, open_loop, runtime,
+};
 use cardswitch_benches::yardstick::{DiskYardstick, start_hyper};
 use cardswitch_load::http::Http;
 use cardswitch_load::iso::Purchases;
@@ -21,8 +21,6 @@ const CARDS: u64 = 10_000;
 const WINDOWS: [u64; 3] = [1, 64, 1_024];
 /// More requests in flight than this share connections.
 const CONNECTIONS_MAX: u64 = 256;
-const OPEN_LOOP_RATE_PER_S: u64 = 20_000;
-const OPEN_LOOP_TIME: Duration = Duration::from_secs(5);
 const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// An answer as long as the switch's.
 const ANSWER: &[u8] = br#"{"approved":true,"response_code":0,"approved_amount":123.45,"transaction_id":"0190a5a4-0000-7000-8000-000000000000","authorization_id":"123456","allowance_balance":99999999.99,"failed_rules":[]}"#;
@@ -45,7 +43,7 @@ pub(crate) fn ask(bench: &mut Bench) {
         let disk = DiskYardstick::take(&name);
         bench.once(&name, || {
             let pace = (OPEN_LOOP_RATE_PER_S, OPEN_LOOP_CONNECTIONS);
-            let waited = open_loop(served.http(), pace, OPEN_LOOP_TIME, client());
+            let waited = open_loop(served.http(), pace, client());
             disk.print_open_loop(&name, &waited);
             (waited.count(), OPEN_LOOP_TIME)
         });

@@ -12,13 +12,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use cardswitch_acquiring::submit::Submit;
 use cardswitch_benches::installation::{ACCESS_TOKEN, CardHashes, Installation, cards, secrets};
 use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, Pace};
 use cardswitch_benches::program::{Program, card_id};
-use cardswitch_benches::wire::{BenchSwitch, Door, Shape, measure, open_loop, runtime};
+use cardswitch_benches::wire::{
+    BenchSwitch, Door, OPEN_LOOP_RATE_PER_S, OPEN_LOOP_TIME, Shape, measure, open_loop, runtime,
+};
 use cardswitch_benches::yardstick::DiskYardstick;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::NetworkCommand;
@@ -35,8 +36,6 @@ use tokio::runtime::Runtime;
 const CARDS: u64 = 10_000;
 /// Requests in flight in all, over so many connections.
 const SHAPES: [(u64, u64); 4] = [(1, 1), (64, 1), (1_024, 1), (1_024, 4)];
-const OPEN_LOOP_RATE_PER_S: u64 = 20_000;
-const OPEN_LOOP_TIME: Duration = Duration::from_secs(5);
 const OPEN_LOOP_CONNECTIONS: usize = 2;
 const API_RATE_PER_S: u64 = 50;
 
@@ -84,7 +83,7 @@ fn send_by_the_clock(bench: &mut Bench, runtime: &Runtime, is_beside_api: bool) 
         let served = runtime.block_on(BenchSwitch::start(&home.data));
         let api = is_beside_api.then(|| ask_the_api(served.http()));
         let pace = (OPEN_LOOP_RATE_PER_S, OPEN_LOOP_CONNECTIONS);
-        let waited = open_loop(served.iso8583(), pace, OPEN_LOOP_TIME, client());
+        let waited = open_loop(served.iso8583(), pace, client());
         let asked = api.map(|api| api.join().expect("be answered to the end"));
         runtime.block_on(served.stop());
         disk.print_open_loop(&name, &waited);
@@ -108,7 +107,7 @@ fn ask_the_api(address: SocketAddr) -> JoinHandle<Latencies> {
         render_request("PUT", &card, &authorization, body),
         get(&format!("/v1/transactions?card={}", card_id(7).0)),
     ]));
-    std::thread::spawn(move || open_loop(address, (API_RATE_PER_S, 1), OPEN_LOOP_TIME, requests))
+    std::thread::spawn(move || open_loop(address, (API_RATE_PER_S, 1), requests))
 }
 
 fn print(name: &str, measured: &LoopFigures, echo: &LoopFigures) {

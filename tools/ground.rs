@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 
 use cardswitch_benches::installation::{
-    CardHashes, Installation, authorize_many, card_number, cards, secrets,
+    ACCESS_TOKEN, CardHashes, Installation, NETWORK_KEY, authorize_many, card_number, cards,
+    secrets,
 };
 use cardswitch_benches::program::{Program, Purchases, company_id};
 use cardswitch_engine::command::Command;
@@ -14,6 +15,7 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::Retention;
 use cardswitch_feed::Card;
+use cardswitch_harness::{Credentials, Switch};
 use cardswitch_secrets::issuing::SystemRandom;
 use cardswitch_secrets::webhook_signature::WebhookSecret;
 use uuid::Uuid;
@@ -65,6 +67,13 @@ impl Ground {
             engine.shut_down();
         }
         Ok(Self { data: home.data.clone(), home, cards: cards(plan.cards) })
+    }
+
+    /// Serves it as another process, with further arguments.
+    pub fn serve(&self, further: &[&str]) -> Switch {
+        let [access_token, network_key] = [ACCESS_TOKEN, NETWORK_KEY].map(str::to_owned);
+        let credentials = Credentials { access_token, network_key, ..Credentials::default() };
+        Switch::serve(&self.data, further, credentials)
     }
 
     /// A path beside it for another file.

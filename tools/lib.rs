@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `ground` | data directories with a card program, endpoints and purchases |
-//! | `switch` | the switch as another process, and loads on it |
+//! | `switch` | loads on a switch, and the time that it uses |
 //! | `report` | figures as lines, and as rows of `benches/README.md` |
 
 pub mod ground;

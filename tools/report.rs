@@ -2,6 +2,8 @@
 
 use cardswitch_load::tally::Tally;
 
+use crate::Outcome;
+
 /// Prints a row of a table of figures.
 pub fn print_row(measurement: &str, result: &str) {
     println!("| {measurement} | {result} |");
@@ -36,14 +38,28 @@ pub fn outcome(tally: &Tally) -> String {
     text
 }
 
-/// Prints loads without and with something beside them, and the row that compares them.
-pub fn print_beside(measurement: &str, without: &[Tally], with: &[Tally]) {
-    without.iter().for_each(|tally| println!("without  {}", outcome(tally)));
-    with.iter().for_each(|tally| println!("with     {}", outcome(tally)));
+/// Carries out loads without and with something beside them in turns, so that what the machine does besides
+/// hits both; prints them, and the row that compares them.
+/// Errors: those of the loads.
+pub fn compare_in_turns(
+    measurement: &str,
+    rounds: usize,
+    without: &dyn Fn() -> Outcome<Tally>,
+    with: &dyn Fn() -> Outcome<Tally>,
+) -> Outcome<()> {
+    let mut loads = [Vec::new(), Vec::new()];
+    for _ in 0..rounds {
+        for ((name, load), kept) in [("without", without), ("with", with)].iter().zip(&mut loads) {
+            let tally = load()?;
+            println!("{name:<8} {}", outcome(&tally));
+            kept.push(tally);
+        }
+    }
     let cell = |percent| {
-        [without, with].map(|loads| range(milliseconds(loads, percent), short)).join(" / ")
+        loads.each_ref().map(|loads| range(milliseconds(loads, percent), short)).join(" / ")
     };
     print_row(measurement, &format!("p50 {} ms; p99 {} ms", cell(50.0), cell(99.0)));
+    Ok(())
 }
 
 fn declined(tally: &Tally) -> u64 {

@@ -45,38 +45,44 @@ impl Caller {
     pub fn run(
         &mut self,
         count: u64,
-        mut next: impl FnMut() -> Command,
+        next: impl FnMut() -> Command,
         answered: &mut dyn FnMut(Reply, Duration),
     ) {
-        let (mut sent, mut received) = (0, 0);
-        while received < count {
-            let sendable = self.free.len().min(usize::try_from(count - sent).unwrap_or(usize::MAX));
-            if sendable > 0 {
-                self.send(sendable, &mut next);
-                sent += sendable as u64;
-            }
-            received += self.receive(answered);
-        }
+        self.keep_in_flight(|sent| count - sent, next, answered);
     }
 
     /// Keeps the window full for so long; returns the time until the last answer.
     pub fn run_for(
         &mut self,
         duration: Duration,
-        mut next: impl FnMut() -> Command,
+        next: impl FnMut() -> Command,
         answered: &mut dyn FnMut(Reply, Duration),
     ) -> Duration {
-        let (start, mut in_flight) = (Instant::now(), 0);
+        let start = Instant::now();
+        let left = |_| if start.elapsed() < duration { u64::MAX } else { 0 };
+        self.keep_in_flight(left, next, answered);
+        start.elapsed()
+    }
+
+    /// Keeps the window full while `left` tells, of the number sent, that there are more to send.
+    fn keep_in_flight(
+        &mut self,
+        left: impl Fn(u64) -> u64,
+        mut next: impl FnMut() -> Command,
+        answered: &mut dyn FnMut(Reply, Duration),
+    ) {
+        let (mut sent, mut received) = (0, 0);
         loop {
-            if start.elapsed() < duration {
-                let sendable = self.free.len();
+            let left = usize::try_from(left(sent)).unwrap_or(usize::MAX);
+            let sendable = self.free.len().min(left);
+            if sendable > 0 {
                 self.send(sendable, &mut next);
-                in_flight += sendable as u64;
+                sent += sendable as u64;
             }
-            if in_flight == 0 {
-                return start.elapsed();
+            if received == sent {
+                return;
             }
-            in_flight -= self.receive(answered);
+            received += self.receive(answered);
         }
     }
 

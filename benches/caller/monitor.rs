@@ -15,36 +15,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Watches until it is finished; returns the longest that a durable record waited to be in the tables.
 pub fn watch_lag(engine: &Arc<Engine>) -> Companion<Duration> {
     let engine = Arc::clone(engine);
-    Companion::start(|stopped| {
-        let mut watch = Watch { engine, waiting: VecDeque::new(), lag_max: Duration::ZERO };
+    Companion::start(move |stopped| {
+        // Records that were durable at some instant and are not in the tables yet.
+        let mut waiting = VecDeque::<(Instant, u64)>::new();
+        let mut lag_max = Duration::ZERO;
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            watch.look();
+            // In this order, or a record could be in the tables before it is durable.
+            let (applied, durable) = (engine.watermark().applied().0, engine.durable_seq().0);
+            let now = Instant::now();
+            if waiting.back().is_none_or(|(_, newest)| *newest < durable) {
+                waiting.push_back((now, durable));
+            }
+            if let Some((since, _)) = waiting.front() {
+                lag_max = lag_max.max(now - *since);
+            }
+            while waiting.pop_front_if(|(_, seq)| *seq <= applied).is_some() {}
         }
-        watch.lag_max
+        lag_max
     })
-}
-
-struct Watch {
-    engine: Arc<Engine>,
-    /// Records that were durable at some instant and are not in the tables yet.
-    waiting: VecDeque<(Instant, u64)>,
-    lag_max: Duration,
-}
-
-impl Watch {
-    fn look(&mut self) {
-        // In this order, or a record could be in the tables before it is durable.
-        let applied = self.engine.watermark().applied().0;
-        let durable = self.engine.durable_seq().0;
-        let now = Instant::now();
-        if self.waiting.back().is_none_or(|(_, newest)| *newest < durable) {
-            self.waiting.push_back((now, durable));
-        }
-        if let Some((since, _)) = self.waiting.front() {
-            self.lag_max = self.lag_max.max(now - *since);
-        }
-        while self.waiting.front().is_some_and(|(_, seq)| *seq <= applied) {
-            self.waiting.pop_front();
-        }
-    }
 }

@@ -18,45 +18,38 @@ const PAGE_LEN: usize = 50;
 
 /// Reads one transaction, then a page, and so on, until it is finished.
 pub fn read_tables(store: &Arc<Store>) -> Companion<()> {
-    let mut reader = Reader { store: Arc::clone(store), random: Random::new(31) };
+    let (store, mut random) = (Arc::clone(store), Random::new(31));
     Companion::start(move |stopped| {
         let start = Instant::now();
         let mut turn = 0;
         while stopped.try_recv() == Err(TryRecvError::Empty) {
             let due = start + Duration::from_secs(1) * turn / READS_PER_S;
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            reader.read(turn).expect("read the tables");
+            read(&store, &mut random, turn).expect("read the tables");
             turn += 1;
         }
     })
 }
 
-struct Reader {
-    store: Arc<Store>,
-    random: Random,
-}
-
-impl Reader {
-    fn read(&mut self, turn: u32) -> Result<(), StoreError> {
-        let snapshot = self.store.read()?;
-        let newest = snapshot.checkpoint()?.last_transaction.0;
-        let seq = TransactionSeq(1 + self.random.below(newest.max(1)));
-        if turn.is_multiple_of(2) {
-            let found = snapshot.transaction(seq)?;
-            assert!(found.is_some() || newest == 0, "a transaction that is there is found");
-            return Ok(());
-        }
-        let page = Page::first(PAGE_LEN);
-        // The first transaction, the opening balance, has no card.
-        let card = snapshot.transaction(seq)?.and_then(|found| found.record.card);
-        let listed = match card.filter(|_| turn % 4 == 1) {
-            Some(card) => snapshot.list_card_transactions(card, &page)?,
-            None => {
-                let filter = TransactionFilter::default();
-                snapshot.list_transactions(CompanySlot(0), &filter, &page)?
-            }
-        };
-        assert!(newest == 0 || !listed.rows.is_empty(), "a list that has rows shows some");
-        Ok(())
+fn read(store: &Store, random: &mut Random, turn: u32) -> Result<(), StoreError> {
+    let snapshot = store.read()?;
+    let newest = snapshot.checkpoint()?.last_transaction.0;
+    let seq = TransactionSeq(1 + random.below(newest.max(1)));
+    let found = snapshot.transaction(seq)?;
+    if turn.is_multiple_of(2) {
+        assert!(found.is_some() || newest == 0, "a transaction that is there is found");
+        return Ok(());
     }
+    let page = Page::first(PAGE_LEN);
+    // The first transaction, the opening balance, has no card.
+    let card = found.and_then(|found| found.record.card);
+    let listed = match card.filter(|_| turn % 4 == 1) {
+        Some(card) => snapshot.list_card_transactions(card, &page)?,
+        None => {
+            let filter = TransactionFilter::default();
+            snapshot.list_transactions(CompanySlot(0), &filter, &page)?
+        }
+    };
+    assert!(newest == 0 || !listed.rows.is_empty(), "a list that has rows shows some");
+    Ok(())
 }

@@ -31,7 +31,7 @@ pub use card_book::CardBook;
 pub use card_draw::CardDraw;
 pub use follow_ups::{FollowUp, is_done};
 pub use founding::{Program, allowance_id, card_id, company_id, founding, new_card};
-pub use purchases::{Draw, Draws, Purchases};
+pub use purchases::{Draw, Draws, Purchases, merchant};
 pub use random::{Random, mix};
 
 /// When the program starts: 2026-11-21T12:00:00Z.

@@ -139,16 +139,7 @@ fn pattern() -> Authorize {
                 currency: Some(US_DOLLAR),
                 billing: None,
             },
-            merchant: Merchant {
-                mid: 445_566,
-                mcc: None,
-                card_acceptor_id: LineText::spaced("000000000445566"),
-                name: LineText::spaced("Blue Bottle Coffee"),
-                city: LineText::spaced("San Francisco"),
-                state: LineText::spaced("CA"),
-                country: LineText::spaced("US"),
-                zip: LineText::spaced("94103"),
-            },
+            merchant: merchant(),
             trace: NetworkTrace {
                 stan: LineText::spaced("000000"),
                 rrn: LineText::spaced("000000000000"),
@@ -162,6 +153,20 @@ fn pattern() -> Authorize {
         kind: AuthorizationKind::Purchase,
         credentials: credentials(),
         partial: PartialApproval::NotTaken,
+    }
+}
+
+/// The merchant of every purchase, without a category.
+pub fn merchant() -> Merchant {
+    Merchant {
+        mid: 445_566,
+        mcc: None,
+        card_acceptor_id: LineText::spaced("000000000445566"),
+        name: LineText::spaced("Blue Bottle Coffee"),
+        city: LineText::spaced("San Francisco"),
+        state: LineText::spaced("CA"),
+        country: LineText::spaced("US"),
+        zip: LineText::spaced("94103"),
     }
 }
 

@@ -20,6 +20,10 @@ use crate::meter::{Bench, LoopFigures};
 const ROUNDS: u64 = 16;
 /// Answers that come later are none. Units: nanoseconds.
 const PATIENCE_NS: u64 = 60_000_000_000;
+/// The rate of an open loop of authorizations.
+pub const OPEN_LOOP_RATE_PER_S: u64 = 20_000;
+/// How long an open loop is measured.
+pub const OPEN_LOOP_TIME: Duration = Duration::from_secs(5);
 /// The codes of answers as they should be: approvals, echoes, successes.
 const EXPECTED: [&str; 5] = ["00", "0", "echo", "200", "201"];
 
@@ -88,10 +92,9 @@ pub fn measure<W: Wire>(
 pub fn open_loop<W: Wire>(
     address: SocketAddr,
     (rate, connections): (u64, usize),
-    measured: Duration,
     wire: W,
 ) -> Latencies {
-    let (rate, warmup) = (Some(rate), Duration::ZERO);
+    let (rate, warmup, measured) = (Some(rate), Duration::ZERO, OPEN_LOOP_TIME);
     let load = Load { rate, connections, warmup, measured, ..Load::default() };
     let tally = load.carry_out(&[address], wire).expect("load the server");
     check(&tally);

@@ -137,12 +137,10 @@ pub fn cardswitch_binary() -> PathBuf {
     if let Some(given) = env::var_os("CARDSWITCH_BIN") {
         return PathBuf::from(given);
     }
-    // TARGET/debug/deps/this_test, wherever cargo was told to put TARGET.
-    let this_test = env::current_exe().expect("a running test has a path");
-    let profile = this_test.ancestors().nth(2).expect("tests run from TARGET/PROFILE/deps");
-    let built = profile.join("cardswitch");
-    assert!(built.is_file(), "{} is missing: `cargo build` makes it", built.display());
-    built
+    // TARGET/debug/deps/this_test, or a tool in TARGET/dist, wherever cargo was told to put TARGET.
+    let this = env::current_exe().expect("a running program has a path");
+    let mut beside = this.ancestors().skip(1).take(2).map(|place| place.join("cardswitch"));
+    beside.find(|program| program.is_file()).expect("`cargo build` makes `cardswitch` beside this")
 }
 
 fn is_log_line(line: &str) -> bool {

@@ -16,7 +16,7 @@ use crate::command::{
 use crate::switch::Switch;
 
 /// The output of `init --json`, printed once.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The company made by `init`.
     pub company_id: String,
@@ -248,7 +248,7 @@ impl Installation {
     }
 }
 
-fn serve_arguments<'a>(data: &'a str, http: &'a str, iso8583: &'a str) -> Vec<&'a str> {
+pub(crate) fn serve_arguments<'a>(data: &'a str, http: &'a str, iso8583: &'a str) -> Vec<&'a str> {
     vec!["serve", "--data", data, "--http", http, "--iso8583", iso8583]
 }
 

@@ -1,4 +1,4 @@
-//! The harness of the process-level tests: real `cardswitch` processes, real sockets, real kills.
+//! The harness of the process-level tests, and of tools that measure: real `cardswitch` processes, real sockets, real kills.
 //!
 //! A test installs a data directory (`Installation`), runs switches on it (`Switch`), and talks to
 //! them as strangers do: `HttpClient` and `Acquirer`, which know the two doors and nothing inside.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use crate::acquirer::Acquirer;
+use crate::command::cardswitch_command;
 use crate::http_client::HttpClient;
-use crate::installation::Credentials;
+use crate::installation::{Credentials, serve_arguments, text_of};
 
 /// A serving process. It is killed when dropped, and its log is shown if the test failed.
 #[derive(Debug)]
@@ -29,6 +30,16 @@ pub struct Switch {
 }
 
 impl Switch {
+    /// Starts `cardswitch serve` on a directory that others made, on free ports; its log is beside it.
+    #[track_caller]
+    #[must_use]
+    pub fn serve(data: &Path, further: &[&str], credentials: Credentials) -> Self {
+        let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
+        arguments.extend_from_slice(further);
+        let log_path = data.with_file_name("serve.log");
+        Self::start(cardswitch_command(&arguments), "info", log_path, credentials)
+    }
+
     /// Starts `cardswitch serve`, as `command` has it, at this level of log, and waits until it says
     /// that both doors answer.
     #[track_caller]

@@ -21,7 +21,7 @@ use cardswitch_load::tally::Tally;
 use cardswitch_tools::Outcome;
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::report::{outcome, print_row};
-use cardswitch_tools::switch::Switch;
+use cardswitch_tools::switch::cpu_ns;
 use clap::Parser;
 use serde_json::{Value, json};
 
@@ -70,21 +70,21 @@ fn run(arguments: &Arguments) -> Outcome<()> {
 /// Loads a switch of the run's own, and compares it with bare commits of redb just before.
 fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
     let ground = Ground::make(&Plan::of_cards(arguments.serve_cards))?;
-    let switch = Switch::serve(&ground.data, &[])?;
+    let switch = ground.serve(&[]);
     let mut database = BareDatabase::create(temporary_directory().path());
     let commits = database.time_commits(COMMITS_TIME);
-    let before = switch.usage()?;
+    let before = cpu_ns(switch.pid())?;
     let address = match arguments.door {
         Door::Iso => switch.iso8583,
         Door::Http => switch.http,
     };
     let tally = carry_out(arguments, arguments.rate, &[address], (&ground.cards, NETWORK_KEY))?;
-    let after = switch.usage()?;
+    let used_ns = cpu_ns(switch.pid())? - before;
     let messages = tally.counts.messages.max(1) as f64;
     let usage = json!({
         "redb_commit_us": percentiles(&commits),
-        "switch_cpu_us": (after.cpu_ns - before.cpu_ns) as f64 / 1e3 / messages,
-        "switch_resident_bytes": after.resident_bytes,
+        "switch_cpu_us": used_ns as f64 / 1e3 / messages,
+        "switch_resident_bytes": switch.resident_bytes(),
     });
     print(arguments, &tally, usage);
     if !arguments.json {
@@ -102,7 +102,8 @@ fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
             ),
         );
     }
-    switch.stop()
+    switch.stop();
+    Ok(())
 }
 
 fn carry_out(

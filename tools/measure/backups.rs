@@ -8,11 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cardswitch_benches::installation::directory_bytes;
+use cardswitch_harness::run_cardswitch;
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::report::{grouped, milliseconds, outcome, print_row, range, short};
-use cardswitch_tools::switch::{Switch, run as run_cardswitch};
+use cardswitch_tools::switch::load_door;
 use cardswitch_tools::{Outcome, fail};
 
 /// How large, and under what load.
@@ -36,11 +37,11 @@ pub(crate) struct Scale {
 pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     let plan = Plan { purchases: scale.transactions, ..Plan::of_cards(scale.cards) };
     let ground = Ground::make(&plan)?;
-    let switch = Switch::serve(&ground.data, &[])?;
+    let switch = ground.serve(&[]);
     let measured = Duration::try_from_secs_f64(scale.seconds)?;
     let load = Load { rate: Some(scale.rate), measured, ..Load::default() };
     let look = |when: &str| {
-        let tally = switch.load(&ground.cards, &load)?;
+        let tally = load_door(switch.iso8583, &ground.cards, &load)?;
         println!("{when:<10} {}", outcome(&tally));
         Outcome::Ok(tally)
     };
@@ -49,10 +50,13 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     let before = [look("before")?, look("before")?];
     let (backup, copy) = (ground.beside("backup"), ground.beside("copy"));
     let [data, to] = [&ground.data, &backup].map(|path| path.to_string_lossy());
-    let backing_up = || run_cardswitch(&["backup", "--json", "--data", &data, "--to", &to], "");
-    let (during_backup, took) = during(|| look("backup"), || backing_up().map(drop))?;
+    let backing_up = || {
+        run_cardswitch(&["backup", "--json", "--data", &data, "--to", &to]).expect_done();
+        Ok(())
+    };
+    let (during_backup, took) = during(|| look("backup"), backing_up)?;
     let (during_copy, copied) = during(|| look("cp"), || copy_files(&ground.data, &copy))?;
-    switch.stop()?;
+    switch.stop();
     let p99 = |loads: &[Tally]| range(milliseconds(loads, 99.0), short);
     let slowest = milliseconds(&during_copy, 99.0).fold(0.0, f64::max);
     print_row(

@@ -1,9 +1,8 @@
-//! A cluster on this machine (`cardswitch cluster up`: three nodes, three etcd): one purchase at a time,
-//! many at a time, an export, and changes of leader. Yardsticks are bare transactions of the same etcd
+//! A cluster on this machine (three nodes, three etcd, each a process): one purchase at a time, many at a
+//! time, an export, and changes of leader. Yardsticks are bare transactions of the same etcd
 //! in the same run: each compares the tip and puts one batch, as a leader's do.
 
-mod nodes;
-
+use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,24 +12,27 @@ use cardswitch_engine::journal::chain::BatchBuilder;
 use cardswitch_engine::journal::log::open_read_only;
 use cardswitch_engine::journal::window::{AppendOutcome, ChainWindow, WindowTip, WriterId};
 use cardswitch_engine::journal::{BatchKind, ChainPosition, JournalFollower};
+use cardswitch_feed::Card;
+use cardswitch_harness::{Cluster, HttpRequest, Installation, etcd_name};
+use cardswitch_load::cards::{Choice, read_cards};
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
 use cardswitch_tools::report::{print_row, range, short, thousands};
 use cardswitch_tools::switch::load_door;
 use cardswitch_tools::{Outcome, fail};
-use rustix::process::Signal;
+use serde_json::json;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::OPENING_BALANCE;
 use crate::exports::{self, beside_copy, lag_under};
-use nodes::{NODES, Nodes};
 
 const TURNS: usize = 3;
 const DIRECTORY: [u8; 16] = [7; 16];
 /// The bytes of a batch with one purchase.
 const PURCHASE_BYTES: usize = 400;
-/// Killed nodes come back after three seconds.
-const RETURN: Duration = Duration::from_millis(3_200);
+const ETCD_MEMBERS: usize = 3;
 /// Journal bytes read at a time.
 const READ_BYTES: usize = 4 << 20;
 
@@ -43,32 +45,33 @@ pub(crate) struct Scale {
     /// Kills of the leader; half as many silences of each kind
     #[arg(long, default_value_t = 15, value_name = "N")]
     kills: usize,
-    /// The first of the ports
-    #[arg(long, default_value_t = 17_000, value_name = "PORT")]
-    ports: u16,
 }
 
 /// Measures and prints.
 pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
-    let nodes = Nodes::up(runtime, scale.ports)?;
-    let mut run = Run { nodes, seconds: Duration::from_secs(scale.seconds), windows: 0 };
+    let installation = Installation::init_with(1_000, 7, &["--opening-balance", OPENING_BALANCE]);
+    let cards = read_cards(&installation.cards_file(), Choice::Ordinary)?;
+    let cluster = Cluster::with_default_silence(installation);
+    let seconds = Duration::from_secs(scale.seconds);
+    let mut run = Run { cluster, cards, seconds, windows: 0 };
     run.one_at_a_time()?;
     run.many_at_a_time()?;
     run.export(runtime)?;
     run.changes_of_leader(scale.kills)
 }
 
-struct Run<'a> {
-    nodes: Nodes<'a>,
+struct Run {
+    cluster: Cluster,
+    cards: Vec<Card>,
     seconds: Duration,
     /// Windows made for yardsticks so far.
     windows: usize,
 }
 
-impl Run<'_> {
+impl Run {
     fn load(&self, load: &Load) -> Outcome<Tally> {
-        let leader = self.nodes.leader();
-        load_door(self.nodes.iso8583(leader), &self.nodes.cards, load)
+        let leader = self.cluster.wait_for_leader();
+        load_door(self.cluster.node(leader).iso8583, &self.cards, load)
     }
 
     fn closed(&self, connections: usize, in_flight_max: u32) -> Load {
@@ -96,10 +99,10 @@ impl Run<'_> {
     fn many_at_a_time(&mut self) -> Outcome<()> {
         let (mut rates, mut shares) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
-            let leader = self.nodes.leader();
-            let (record, batch) = self.nodes.newest()?;
+            let leader = self.cluster.wait_for_leader();
+            let (record, batch) = self.newest()?;
             self.load(&self.closed(4, 256))?;
-            let (newest, _) = self.nodes.newest()?;
+            let (newest, _) = self.newest()?;
             let rate = (newest - record) as f64 / self.seconds.as_secs_f64();
             let (records, bytes) = self.batches_of(leader, batch)?;
             let start = Instant::now();
@@ -124,7 +127,7 @@ impl Run<'_> {
     /// Transactions of one size, one at a time, for half the time of a load.
     fn bare_transactions(&mut self, bytes: usize) -> Outcome<Latencies> {
         self.windows += 1;
-        let window = self.nodes.journal.rsplit_once('/').ok_or("a journal has a prefix")?.0;
+        let window = self.cluster.journal.rsplit_once('/').ok_or("a journal has a prefix")?.0;
         let address = format!("{window}/bare-{}", self.windows).parse()?;
         EtcdWindow::create(&address, DIRECTORY, ChainPosition::GENESIS)?;
         // The writer of a window that was just made.
@@ -146,9 +149,20 @@ impl Run<'_> {
         Ok(latencies)
     }
 
+    /// The newest record and batch.
+    fn newest(&self) -> Outcome<(u64, u64)> {
+        let status = self.cluster.status().ok_or("etcd does not answer")?;
+        status["record"].as_u64().zip(status["batch"].as_u64()).ok_or_else(|| "no status".into())
+    }
+
     /// The records and bytes that a node's batches after a number have on average.
-    fn batches_of(&self, node: u16, after: u64) -> Outcome<(f64, usize)> {
-        let copy = self.nodes.copy_journal(node)?;
+    fn batches_of(&self, node: usize, after: u64) -> Outcome<(f64, usize)> {
+        // Nobody writes to the copy.
+        let copy = TempDir::new()?;
+        for entry in fs::read_dir(self.cluster.data(node).join("journal"))? {
+            let entry = entry?;
+            fs::copy(entry.path(), copy.path().join(entry.file_name()))?;
+        }
         let journal = open_read_only(copy.path(), None, None)?;
         let mut follower = JournalFollower::from_first(&journal.reader, PARTITION)?;
         let (mut batches, mut records, mut bytes) = (0_u64, 0_u64, 0_u64);
@@ -169,9 +183,9 @@ impl Run<'_> {
     }
 
     fn export(&self, runtime: &Runtime) -> Outcome<()> {
-        let leader = self.nodes.leader();
-        let (address, token) = (self.nodes.http(leader), self.nodes.token.clone());
-        let scale = exports::Scale { address, token };
+        let leader = self.cluster.node(self.cluster.wait_for_leader());
+        let token = leader.credentials().access_token.clone();
+        let scale = exports::Scale { address: leader.http, token };
         let (measurement, result) = beside_copy(&scale, runtime)?;
         let paced = Load { rate: Some(20_000), ..self.closed(4, 256) };
         let [paced, full] = [paced, self.closed(4, 256)]
@@ -183,7 +197,7 @@ impl Run<'_> {
     }
 
     /// The time until the first answer after a leader is killed or silent.
-    fn changes_of_leader(&self, kills: usize) -> Outcome<()> {
+    fn changes_of_leader(&mut self, kills: usize) -> Outcome<()> {
         let silences = (kills / 2).max(1);
         let killed = (0..kills).map(|_| self.kill()).collect::<Outcome<Vec<_>>>()?;
         let silent = (0..silences).map(|_| self.silence(false)).collect::<Outcome<Vec<_>>>()?;
@@ -206,33 +220,62 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn kill(&self) -> Outcome<Duration> {
-        let leader = self.nodes.leader();
-        let door = NODES.into_iter().find(|node| *node != leader).ok_or("a cluster has nodes")?;
-        self.nodes.signal(leader, Signal::KILL)?;
-        let took = self.nodes.time_to_answer(door);
-        thread::sleep(RETURN);
-        self.nodes.wait_until_whole();
+    fn kill(&mut self) -> Outcome<Duration> {
+        let leader = self.cluster.wait_for_leader();
+        let other = usize::from(leader == 0);
+        self.cluster.take(leader).kill9();
+        let start = Instant::now();
+        self.wait_for_answer(other);
+        let took = start.elapsed();
+        self.cluster.start(leader);
+        self.cluster.wait_until_level();
         Ok(took)
     }
 
     /// Nothing of the leader answers any more, as when a machine has lost its power or its network.
     fn silence(&self, with_etcd: bool) -> Outcome<Duration> {
-        let leader = self.nodes.leader();
-        let others = NODES.into_iter().filter(|node| *node != leader);
-        let member = if with_etcd { Some(self.nodes.etcd_leader()?) } else { None };
-        let signal_all = |signal| -> Outcome<()> {
-            self.nodes.signal(leader, signal)?;
-            member.map_or(Ok(()), |member| self.nodes.signal_etcd(member, signal))
+        let leader = self.cluster.wait_for_leader();
+        let member = if with_etcd { Some(self.etcd_leader()?) } else { None };
+        let signal_all = |signal| {
+            self.cluster.node(leader).signal(signal);
+            member.into_iter().for_each(|member| self.cluster.signal_etcd(member, signal));
         };
-        signal_all(Signal::STOP)?;
+        signal_all("STOP");
         let start = Instant::now();
-        let next = self.nodes.wait_for_leader(others);
-        self.nodes.time_to_answer(next);
+        let next = self.cluster.wait_for_other_leader(leader);
+        self.wait_for_answer(next);
         let took = start.elapsed();
-        signal_all(Signal::CONT)?;
+        signal_all("CONT");
         thread::sleep(Duration::from_secs(1));
-        self.nodes.wait_until_whole();
+        self.cluster.wait_until_level();
         Ok(took)
+    }
+
+    /// Waits until a purchase at the door of a node is answered.
+    fn wait_for_answer(&self, node: usize) {
+        let merchant = json!({ "mcc": 5812, "name": "Bar" });
+        let id = &self.cards[0].card_id;
+        let body = json!({ "card_id": id, "amount": 0.01, "merchant": merchant }).to_string();
+        let request = HttpRequest {
+            method: "POST",
+            path: "/network/v1/authorizations",
+            headers: &[("content-type", "application/json")],
+            body: body.as_bytes(),
+        };
+        let door = self.cluster.node(node).network_api();
+        while door.try_send(&request).is_none_or(|answer| answer.status != 200) {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The member of etcd that leads the others.
+    fn etcd_leader(&self) -> Outcome<usize> {
+        let leader = &self.cluster.ask_etcd("maintenance/status", &json!({}))["leader"];
+        let members = &self.cluster.ask_etcd("cluster/member/list", &json!({}))["members"];
+        let mut members = members.as_array().into_iter().flatten();
+        let name =
+            &members.find(|member| member["ID"] == *leader).ok_or("etcd has no leader")?["name"];
+        let place = (0..ETCD_MEMBERS).find(|member| *name == etcd_name(*member).as_str());
+        place.ok_or_else(|| "a member has a name of its own".into())
     }
 }

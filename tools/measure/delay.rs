@@ -8,7 +8,7 @@ use std::time::Duration;
 use cardswitch_load::load::Load;
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::report::{each, grouped, outcome, print_row, short};
-use cardswitch_tools::switch::Switch;
+use cardswitch_tools::switch::load_door;
 use cardswitch_tools::{Outcome, fail};
 use tokio::runtime::Runtime;
 
@@ -93,18 +93,18 @@ pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
 /// Loads a switch and returns what arrived, until nothing came any more.
 fn measure(plan: &Plan, rate: u64, scale: &Scale, receiver: &Receiver) -> Outcome<Arrivals> {
     let ground = Ground::make(plan)?;
-    let switch = Switch::serve(&ground.data, &LOCAL_WEBHOOKS)?;
+    let switch = ground.serve(&LOCAL_WEBHOOKS);
     let measured = Duration::try_from_secs_f64(scale.seconds)?;
     let load = Load { rate: Some(rate), measured, ..Load::default() };
     let (tally, arrivals) = thread::scope(|scope| {
-        let loading = scope.spawn(|| switch.load(&ground.cards, &load));
+        let loading = scope.spawn(|| load_door(switch.iso8583, &ground.cards, &load));
         thread::sleep(WARM_UP);
         receiver.take();
         let tally = loading.join().map_err(|_| "the load panicked")??;
         Outcome::Ok((tally, receiver.take_rest()))
     })?;
     println!("authorizations {}; {} events arrived", outcome(&tally), arrivals.events);
-    switch.stop()?;
+    switch.stop();
     Ok(arrivals)
 }
 

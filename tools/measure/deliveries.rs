@@ -11,7 +11,6 @@ use cardswitch_notify::webhooks::deliveries::AttemptResult;
 use cardswitch_notify::webhooks::sender::{Delivery, Sender};
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::report::{each, print_row, short, thousands};
-use cardswitch_tools::switch::Switch;
 use cardswitch_tools::{Outcome, fail};
 use tokio::runtime::Runtime;
 
@@ -68,9 +67,9 @@ fn deliver(endpoints: usize, scale: &Scale, receiver: &Receiver) -> Outcome<Arri
     let urls = (0..endpoints).map(|number| receiver.url(number)).collect();
     let plan = Plan { endpoints: urls, purchases, ..Plan::of_cards(scale.cards) };
     let ground = Ground::make(&plan)?;
-    let switch = Switch::serve(&ground.data, &LOCAL_WEBHOOKS)?;
+    let switch = ground.serve(&LOCAL_WEBHOOKS);
     let arrivals = receiver.take_all(purchases * endpoints as u64)?;
-    switch.stop()?;
+    switch.stop();
     Ok(arrivals)
 }
 

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cardswitch_harness::{cardswitch_binary, run_cardswitch};
 use cardswitch_tools::report::{grouped, print_row, range, short, thousands};
-use cardswitch_tools::switch::{cardswitch, run as run_cardswitch};
 use cardswitch_tools::{Outcome, fail};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Row};
@@ -36,26 +36,27 @@ pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
 }
 
 /// A PostgreSQL that is exported to.
-struct Target {
+struct Target<'a> {
+    runtime: &'a Runtime,
     client: Client,
     cluster: Cluster,
 }
 
-impl Target {
-    fn start(runtime: &Runtime) -> Outcome<Self> {
+impl<'a> Target<'a> {
+    fn start(runtime: &'a Runtime) -> Outcome<Self> {
         let cluster = Cluster::start(Vec::new())?;
-        Ok(Self { client: runtime.block_on(cluster.connect())?, cluster })
+        Ok(Self { runtime, client: runtime.block_on(cluster.connect())?, cluster })
     }
 
-    fn execute(&self, runtime: &Runtime, statements: &[&str]) -> Outcome<()> {
+    fn execute(&self, statements: &[&str]) -> Outcome<()> {
         for statement in statements {
-            runtime.block_on(self.client.batch_execute(statement))?;
+            self.runtime.block_on(self.client.batch_execute(statement))?;
         }
         Ok(())
     }
 
-    fn ask(&self, runtime: &Runtime, query: &str) -> Outcome<Vec<Row>> {
-        Ok(runtime.block_on(self.client.query(query, &[]))?)
+    fn ask(&self, query: &str) -> Outcome<Vec<Row>> {
+        Ok(self.runtime.block_on(self.client.query(query, &[]))?)
     }
 }
 
@@ -65,13 +66,13 @@ pub(crate) fn beside_copy(scale: &Scale, runtime: &Runtime) -> Outcome<(String, 
     let (to, from) = (target.cluster.url(), format!("http://{}", scale.address));
     let (mut rates, mut ratios, mut rows) = (Vec::new(), Vec::new(), 0);
     for _ in 0..TURNS {
-        target.execute(runtime, &["DROP SCHEMA IF EXISTS cardswitch CASCADE", "CHECKPOINT"])?;
+        target.execute(&["DROP SCHEMA IF EXISTS cardswitch CASCADE", "CHECKPOINT"])?;
         let start = Instant::now();
         let export = ["export", "--to", &to, "--url", &from, "--token", &scale.token, "--once"];
-        run_cardswitch(&export, "")?;
+        run_cardswitch(&export).expect_done();
         let exported = start.elapsed().as_secs_f64();
-        rows = target.ask(runtime, &format!("SELECT count(*) FROM {TABLE}"))?[0].try_get(0)?;
-        let copied = copy_back(&target, runtime)?.as_secs_f64();
+        rows = target.ask(&format!("SELECT count(*) FROM {TABLE}"))?[0].try_get(0)?;
+        let copied = copy_back(&target)?.as_secs_f64();
         rates.push(rows as f64 / exported);
         ratios.push(short(copied / exported));
         println!("export {exported:.1} s, COPY {copied:.1} s");
@@ -84,13 +85,13 @@ pub(crate) fn beside_copy(scale: &Scale, runtime: &Runtime) -> Outcome<(String, 
 }
 
 /// Copies the rows out, and times how long they take to come in again.
-fn copy_back(target: &Target, runtime: &Runtime) -> Outcome<Duration> {
+fn copy_back(target: &Target<'_>) -> Outcome<Duration> {
     let file = target.cluster.path().join("rows");
     let file = file.display();
     let out = format!("COPY {TABLE} TO '{file}'");
-    target.execute(runtime, &[&out, &format!("TRUNCATE {TABLE}"), "CHECKPOINT"])?;
+    target.execute(&[&out, &format!("TRUNCATE {TABLE}"), "CHECKPOINT"])?;
     let start = Instant::now();
-    target.execute(runtime, &[&format!("COPY {TABLE} FROM '{file}'")])?;
+    target.execute(&[&format!("COPY {TABLE} FROM '{file}'")])?;
     Ok(start.elapsed())
 }
 
@@ -101,18 +102,18 @@ pub(crate) fn lag_under(
     load: impl FnOnce() -> Outcome<()> + Send,
 ) -> Outcome<f64> {
     let target = Target::start(runtime)?;
-    let mut command = Command::new(cardswitch()?);
+    let mut command = Command::new(cardswitch_binary());
     command.args(["export", "--to", &target.cluster.url(), "--token", &scale.token, "--url"]);
     command.arg(format!("http://{}", scale.address)).stdout(Stdio::null()).stderr(Stdio::null());
     let _following = FollowerProcess(command.spawn()?);
-    wait_until_abreast(&target, runtime)?;
-    target.execute(runtime, &["CREATE TABLE start AS SELECT now() AS at"])?;
+    wait_until_abreast(&target)?;
+    target.execute(&["CREATE TABLE start AS SELECT now() AS at"])?;
     let lag = "SELECT extract(epoch FROM written_at - event_at)::float8 \
                FROM cardswitch.progress, start WHERE event_at > start.at";
     thread::scope(|scope| {
         let (loading, mut behind) = (scope.spawn(load), 0.0_f64);
         while !loading.is_finished() {
-            for row in target.ask(runtime, lag)? {
+            for row in target.ask(lag)? {
                 behind = behind.max(row.try_get(0)?);
             }
             thread::sleep(Duration::from_millis(200));
@@ -123,13 +124,13 @@ pub(crate) fn lag_under(
 }
 
 /// Waits until all that was there before is exported.
-fn wait_until_abreast(target: &Target, runtime: &Runtime) -> Outcome<()> {
+fn wait_until_abreast(target: &Target<'_>) -> Outcome<()> {
     const TRIES: usize = 400;
     let mut before = None;
     for _ in 0..TRIES {
         thread::sleep(Duration::from_millis(1_500));
         // At first the export has not made its tables yet.
-        let asked = target.ask(runtime, "SELECT event_at::text FROM cardswitch.progress");
+        let asked = target.ask("SELECT event_at::text FROM cardswitch.progress");
         let now = asked.ok().and_then(|rows| rows.first()?.try_get::<_, Option<String>>(0).ok()?);
         if now.is_some() && now == before {
             return Ok(());

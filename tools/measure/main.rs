@@ -39,6 +39,9 @@ use clap::{Parser, Subcommand};
 /// Lets a switch deliver to the loopback.
 pub(crate) const LOCAL_WEBHOOKS: [&str; 1] = ["--allow-local-webhooks"];
 
+/// What the account of a new switch has: more than a run can spend. Units: minor units.
+pub(crate) const OPENING_BALANCE: &str = "90000000000";
+
 /// Measures whole switches
 #[derive(Debug, Parser)]
 #[command(name = "measure", version)]
@@ -104,8 +107,8 @@ fn run(measurement: &Measurement) -> Outcome<()> {
         Measurement::Stages(scale) => stages::run(scale)?,
         Measurement::Watching(scale) => watching::run(scale, &runtime)?,
         Measurement::Backup(scale) => backups::run(scale)?,
-        Measurement::Pages(scale) => pages::run(scale, &runtime)?,
-        Measurement::Statements(scale) => statements::run(scale, &runtime)?,
+        Measurement::Pages(scale) => pages::run(scale)?,
+        Measurement::Statements(scale) => statements::run(scale)?,
         Measurement::Exports(scale) => exports::run(scale, &runtime)?,
         Measurement::Cluster(scale) => cluster::run(scale, &runtime)?,
         Measurement::Queries(scale) => queries::run(scale)?,

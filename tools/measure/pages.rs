@@ -8,18 +8,16 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use cardswitch_harness::{Browser, Credentials};
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
-use cardswitch_tools::report::{grouped, print_beside};
+use cardswitch_tools::report::{compare_in_turns, grouped};
+use cardswitch_tools::switch::load_door;
 use cardswitch_tools::{Outcome, fail};
-use http_body_util::BodyExt;
-use hyper::header::SET_COOKIE;
-use hyper::{Method, Response, StatusCode};
 use serde::Deserialize;
-use tokio::runtime::Runtime;
 
-use crate::http::{Http, follow};
-use past::{Past, Person};
+use crate::http::{EventStream, Http, follow};
+use past::{PASSWORD, Past};
 
 /// The addresses of pages; what is in braces is filled in.
 const PAGES: [(&str, &str); 19] = [
@@ -57,7 +55,7 @@ pub(crate) struct Scale {
     fed: u64,
     /// Cards
     #[arg(long, default_value_t = 5_000, value_name = "N")]
-    cards: u64,
+    cards: u32,
     /// Loads of each page
     #[arg(long, default_value_t = 300, value_name = "N")]
     loads: usize,
@@ -79,35 +77,32 @@ pub(crate) struct Scale {
 }
 
 /// Measures and prints.
-pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
+pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     let viewers = scale.overviews.div_ceil(OVERVIEWS_A_USER);
-    let past = Past::make(runtime, (scale.cards, viewers), (scale.fed, scale.transactions))?;
+    let past = Past::make((scale.cards, viewers), (scale.fed, scale.transactions))?;
     let http = past.switch.http;
-    let cookie = runtime.block_on(sign_in(http, &past.administrator))?;
+    let Credentials { admin_email, admin_password, .. } = past.switch.credentials();
+    let cookie = sign_in(http, admin_email, admin_password)?;
     let pages = PAGES.map(|(name, path)| (name, past.fill_in(path)));
     let paints = paint(http, &cookie, (scale.paints, &pages))?;
     println!("\n| page, {} transactions | ms | first paint ms | all KB, cold |", past.transactions);
     println!("|---|---:|---:|---:|");
     for ((name, path), paint) in pages.iter().zip(paints) {
-        let took = runtime.block_on(time_page(http, path, (&cookie, scale.loads)))?;
+        let took = time_page(http, path, (&cookie, scale.loads))?;
         let [p50, p99] = [50.0, 99.0].map(|percent| took.percentile_us(percent) / 1e3);
         let (first, kilobytes) = (paint.median_ms(), paint.bytes as f64 / 1e3);
         println!("| {name} | {p50:.1} / {p99:.1} | {first:.0} | {kilobytes:.0} |");
     }
-    time_authorizations(scale, runtime, &past)
+    time_authorizations(scale, &past)
 }
 
-async fn time_page(
-    http: SocketAddr,
-    path: &str,
-    (cookie, loads): (&str, usize),
-) -> Outcome<Latencies> {
+fn time_page(http: SocketAddr, path: &str, (cookie, loads): (&str, usize)) -> Outcome<Latencies> {
     let headers = [("cookie", cookie), ("accept", "text/html")];
-    let (mut client, mut latencies) = (Http::connect(http).await?, Latencies::default());
-    client.get(path, &headers).await?;
+    let (mut client, mut latencies) = (Http::connect(http)?, Latencies::default());
+    client.get(path, &headers)?;
     for _ in 0..loads {
         let start = Instant::now();
-        client.get(path, &headers).await?;
+        client.get(path, &headers)?;
         latencies.note(start.elapsed());
     }
     Ok(latencies)
@@ -146,66 +141,33 @@ fn paint(
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The same load without and with overviews open, in turns: what the machine does besides hits both.
-fn time_authorizations(scale: &Scale, runtime: &Runtime, past: &Past) -> Outcome<()> {
-    let measured = Duration::try_from_secs_f64(scale.seconds)?;
+/// The same load without and with overviews open.
+fn time_authorizations(scale: &Scale, past: &Past) -> Outcome<()> {
+    let (measured, http) = (Duration::try_from_secs_f64(scale.seconds)?, past.switch.http);
     let load = Load { rate: Some(scale.rate), measured, ..Load::default() };
-    let [mut without, mut with] = [Vec::new(), Vec::new()];
-    for _ in 0..scale.rounds {
-        without.push(past.switch.load(&past.cards, &load)?);
-        let http = past.switch.http;
-        let cookie = |viewer| runtime.block_on(sign_in(http, viewer));
+    let without = || load_door(past.switch.iso8583, &past.cards, &load);
+    let with = || {
+        let cookie = |viewer: &String| sign_in(http, viewer, PASSWORD);
         let cookies = past.viewers.iter().map(cookie).collect::<Outcome<Vec<_>>>()?;
         let overview = |number: usize| {
             let cookie = &cookies[number / OVERVIEWS_A_USER];
-            follow(runtime, http, "/overview/live", ("cookie", cookie))
+            follow(http, "/overview/live", ("cookie", cookie))
         };
         let streams = (0..scale.overviews).map(overview).collect::<Outcome<Vec<_>>>()?;
-        with.push(past.switch.load(&past.cards, &load)?);
-        let messages =
-            streams.into_iter().map(|stream| stream.end(runtime)).sum::<Outcome<u64>>()?;
+        let tally = without()?;
+        let messages = streams.into_iter().map(EventStream::end).sum::<Outcome<u64>>()?;
         println!("{messages} messages to overviews");
-    }
-    print_beside(
-        &format!(
-            "{} authorizations/s without / with {} live overviews",
-            grouped(scale.rate as f64),
-            scale.overviews
-        ),
-        &without,
-        &with,
-    );
-    Ok(())
+        Ok(tally)
+    };
+    let (rate, overviews) = (grouped(scale.rate as f64), scale.overviews);
+    let measurement = format!("{rate} authorizations/s without / with {overviews} live overviews");
+    compare_in_turns(&measurement, scale.rounds, &without, &with)
 }
 
 /// Signs in by the form, and returns the cookie of the session.
-async fn sign_in(http: SocketAddr, person: &Person) -> Outcome<String> {
-    let mut client = Http::connect(http).await?;
-    let form = client.send(Method::GET, "/login", &[], String::new()).await?;
-    let cookie = cookie_of(&form, "")?;
-    let page = String::from_utf8(form.into_body().collect().await?.to_bytes().to_vec())?;
-    let csrf = page.split_once("name=\"csrf\" value=\"").and_then(|(_, rest)| rest.split_once('"'));
-    let csrf = csrf.ok_or("the form has no value against forgery")?.0;
-    let body = url::form_urlencoded::Serializer::new(String::new())
-        .extend_pairs([("csrf", csrf), ("email", &person.email), ("password", &person.password)])
-        .finish();
-    let headers = [
-        ("cookie", cookie.as_str()),
-        ("origin", &format!("http://{http}")),
-        ("content-type", "application/x-www-form-urlencoded"),
-    ];
-    let answer = client.send(Method::POST, "/login", &headers, body).await?;
-    if answer.status() != StatusCode::SEE_OTHER {
-        return fail(format!("signing in answers {}", answer.status()));
-    }
-    cookie_of(&answer, "session")
-}
-
-/// The first cookie of an answer whose name begins so.
-fn cookie_of<B>(answer: &Response<B>, prefix: &str) -> Outcome<String> {
-    let cookies =
-        answer.headers().get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut cookies = cookies.filter_map(|cookie| cookie.split(';').next());
-    let found = cookies.find(|cookie| cookie.starts_with(prefix));
-    Ok(found.ok_or("an answer sets no such cookie")?.to_owned())
+fn sign_in(http: SocketAddr, email: &str, password: &str) -> Outcome<String> {
+    let mut browser = Browser::new(http);
+    browser.sign_in(email, password);
+    let session = browser.cookie("session").ok_or("signing in sets no cookie")?;
+    Ok(format!("session={session}"))
 }

@@ -4,23 +4,20 @@
 //! Of each event a webhook tells the instant at which its command was accepted (`webhook-sequence`).
 //! From there, by the clock of this machine, until the last byte of the request is there, is its delay.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::HeaderMap;
+use axum::serve::ListenerExt;
 use bytes::Bytes;
 use cardswitch_load::latencies::Latencies;
 use cardswitch_tools::{Outcome, fail};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 /// How many bodies are kept, to be sent again by the yardstick.
@@ -85,11 +82,14 @@ impl Receiver {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let (address, arrivals) = (listener.local_addr()?, Arc::<Mutex<Arrivals>>::default());
         let own = Arc::clone(&arrivals);
-        runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&own)));
-            }
-        });
+        let take = async move |headers: HeaderMap, body: Bytes| {
+            let sequence = headers.get("webhook-sequence").and_then(|value| value.to_str().ok());
+            lock(&own).note(sequence.unwrap_or_default(), body);
+        };
+        let router = Router::new().fallback(take).layer(DefaultBodyLimit::disable());
+        // Without it an answer waits for the other side's acknowledgement.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        runtime.spawn(async move { axum::serve(listener, router).await });
         Ok(Self { address, arrivals })
     }
 
@@ -100,11 +100,7 @@ impl Receiver {
 
     /// Takes the deliveries since the last look; the counts begin anew.
     pub(crate) fn take(&self) -> Arrivals {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Arrivals> {
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut lock(&self.arrivals))
     }
 
     /// Waits until so many events have come since the last look, and returns them.
@@ -126,10 +122,10 @@ impl Receiver {
 
     /// Waits until the count of events is as wanted, or has not changed for so long.
     fn wait(&self, is_enough: impl Fn(u64) -> bool, silence: Duration) {
-        let (mut count, mut changed_at) = (self.lock().events, Instant::now());
+        let (mut count, mut changed_at) = (lock(&self.arrivals).events, Instant::now());
         while !is_enough(count) && changed_at.elapsed() < silence {
             thread::sleep(Duration::from_millis(20));
-            let now = self.lock().events;
+            let now = lock(&self.arrivals).events;
             if now != count {
                 (count, changed_at) = (now, Instant::now());
             }
@@ -137,29 +133,8 @@ impl Receiver {
     }
 }
 
-async fn serve(stream: TcpStream, arrivals: Arc<Mutex<Arrivals>>) {
-    // Without it an answer waits for the other side's acknowledgement.
-    drop(stream.set_nodelay(true));
-    let service = service_fn(|request| take(request, Arc::clone(&arrivals)));
-    // A connection that breaks is the sender's to notice.
-    drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
-}
-
-async fn take(
-    request: Request<Incoming>,
-    arrivals: Arc<Mutex<Arrivals>>,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
-    let (head, body) = request.into_parts();
-    let sequence = head.headers.get("webhook-sequence").and_then(|value| value.to_str().ok());
-    let mut answer = Response::new(Empty::new());
-    match body.collect().await {
-        Ok(body) => {
-            let mut arrivals = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-            arrivals.note(sequence.unwrap_or_default(), body.to_bytes());
-        }
-        Err(_) => *answer.status_mut() = StatusCode::BAD_REQUEST,
-    }
-    Ok(answer)
+fn lock(arrivals: &Mutex<Arrivals>) -> MutexGuard<'_, Arrivals> {
+    arrivals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Starts a receiver that takes every connection and never answers. Returns its address.

@@ -6,10 +6,11 @@
 use std::fs;
 use std::time::Duration;
 
+use cardswitch_harness::Switch;
 use cardswitch_load::load::Load;
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::report::{each, outcome, print_row, short};
-use cardswitch_tools::switch::Switch;
+use cardswitch_tools::switch::load_door;
 use cardswitch_tools::{Outcome, fail};
 
 /// The stages in the order in which a request meets them: how the names of their threads begin.
@@ -45,7 +46,7 @@ pub(crate) struct Scale {
 /// Measures and prints.
 pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     let ground = Ground::make(&Plan::of_cards(scale.cards))?;
-    let switch = Switch::serve(&ground.data, &[])?;
+    let switch = ground.serve(&[]);
     let measured = Duration::try_from_secs_f64(scale.seconds)?;
     let open = Load { rate: Some(scale.rate), measured, warmup: Duration::ZERO, ..Load::default() };
     let in_flight_max = scale.in_flight.div_ceil(4);
@@ -53,7 +54,7 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     let figures = [open, closed].map(|load| times_under(&switch, &ground, &load));
     let [open, closed] = figures;
     let loads = [open?, closed?];
-    switch.stop()?;
+    switch.stop();
     for (place, (_, stage)) in STAGES.iter().enumerate() {
         print_row(stage, &format!("{} us", each(&loads, |times| short(times[place]))));
     }
@@ -63,9 +64,9 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
 
 /// Microseconds of a processor for one authorization in each stage.
 fn times_under(switch: &Switch, ground: &Ground, load: &Load) -> Outcome<[f64; STAGES.len()]> {
-    switch.load(&ground.cards, &Load { measured: WARMUP, ..*load })?;
+    load_door(switch.iso8583, &ground.cards, &Load { measured: WARMUP, ..*load })?;
     let before = stage_times(switch.pid())?;
-    let tally = switch.load(&ground.cards, load)?;
+    let tally = load_door(switch.iso8583, &ground.cards, load)?;
     let after = stage_times(switch.pid())?;
     println!("{}", outcome(&tally));
     let mut times = [0.0; STAGES.len()];

@@ -5,18 +5,15 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use cardswitch_benches::meter::number_in;
 use cardswitch_feed::Card;
+use cardswitch_harness::{Installation, Switch};
 use cardswitch_load::cards::{Choice, read_cards};
 use cardswitch_tools::report::{each, grouped, print_row, short};
-use cardswitch_tools::switch::{Switch, init};
 use cardswitch_tools::{Outcome, fail};
-use http_body_util::BodyExt;
-use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
-use crate::http::Http;
+use crate::OPENING_BALANCE;
 
 const FORMATS: [&str; 3] = ["csv", "ofx", "pdf"];
 /// As many as stay well below the longest body.
@@ -40,22 +37,19 @@ struct Download {
 }
 
 /// Measures and prints.
-pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
-    let directory = TempDir::new()?;
-    let (data, cards) = (directory.path().join("data"), directory.path().join("cards.jsonl"));
-    let credentials = init(&data, &cards, &["--cards", "200", "--seed", "7"])?;
-    let text = |name: &str| credentials[name].as_str().unwrap_or_default();
-    let switch = Switch::serve(&data, &[])?;
-    let key = format!("Bearer {}", text("network_key"));
-    runtime.block_on(fill(&switch, &key, (&read_cards(&cards, Choice::Ordinary)?, scale.lines)))?;
-    switch.stop()?;
-    let path = |format| format!("/v1/accounts/{}/statement.{format}", text("account_id"));
-    let token = format!("Token {}", text("access_token"));
+pub(crate) fn run(scale: &Scale) -> Outcome<()> {
+    let installation = Installation::init_with(200, 7, &["--opening-balance", OPENING_BALANCE]);
+    let cards = read_cards(&installation.cards_file(), Choice::Ordinary)?;
+    let switch = installation.serve();
+    fill(&switch, &cards, scale.lines)?;
+    switch.stop();
+    let account = &installation.credentials.account_id;
     let mut downloads = Vec::new();
     for format in FORMATS {
-        let switch = Switch::serve(&data, &[])?;
-        downloads.push(runtime.block_on(download(&switch, &path(format), &token))?);
-        switch.stop()?;
+        let switch = installation.serve();
+        let path = format!("/v1/accounts/{account}/statement.{format}");
+        downloads.push(download(&switch, &path)?);
+        switch.stop();
     }
     let megabytes = |bytes: u64| short(bytes as f64 / 1e6);
     print_row(
@@ -71,14 +65,13 @@ pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
 }
 
 /// Posts forced presentments: each is one statement line.
-async fn fill(switch: &Switch, key: &str, (cards, lines): (&[Card], u64)) -> Outcome<()> {
-    let mut client = Http::connect(switch.http).await?;
+fn fill(switch: &Switch, cards: &[Card], lines: u64) -> Outcome<()> {
     for start in (0..lines).step_by(usize::try_from(BATCH_LEN)?) {
         let batch = (start..lines.min(start + BATCH_LEN)).map(|number| presentment(cards, number));
         let batch = Value::Array(batch.collect());
-        let answers = client.post("/network/v1/batch", key, batch.to_string()).await?;
-        let answers: Vec<Value> = serde_json::from_slice(&answers)?;
-        if let Some(refused) = answers.iter().find(|answer| answer["outcome"] != "posted") {
+        let answers = switch.network_api().post("/network/v1/batch", &batch).expect(200);
+        let mut answers = answers.as_array().into_iter().flatten();
+        if let Some(refused) = answers.find(|answer| answer["outcome"] != "posted") {
             return fail(format!("a presentment is refused: {refused}"));
         }
     }
@@ -105,24 +98,19 @@ fn presentment(cards: &[Card], number: u64) -> Value {
     })
 }
 
-/// Reads a statement as it comes and keeps none of it.
-async fn download(switch: &Switch, path: &str, token: &str) -> Outcome<Download> {
-    let mut client = Http::connect(switch.http).await?;
-    let headers = [("authorization", token)];
-    client.get(&format!("{path}?end_date=2020-01-31"), &headers).await?;
+fn download(switch: &Switch, path: &str) -> Outcome<Download> {
+    let read = |path: &str| {
+        let answer = switch.api().get(path);
+        if answer.status == 200 {
+            return Ok(answer.bytes().len() as u64);
+        }
+        fail(format!("`{path}` answers {}", answer.status))
+    };
+    let peak = || number_in(&format!("/proc/{}/status", switch.pid()), "VmHWM:") << 10;
+    read(&format!("{path}?end_date=2020-01-31"))?;
     // Forgets the peak. Source: proc(5), clear_refs.
     fs::write(format!("/proc/{}/clear_refs", switch.pid()), "5")?;
-    let before = switch.usage()?.resident_bytes_max;
-    let start = Instant::now();
-    let mut response = client.send(Method::GET, path, &headers, String::new()).await?;
-    if response.status() != StatusCode::OK {
-        return fail(format!("`{path}` answers {}", response.status()));
-    }
-    let mut bytes = 0;
-    while let Some(frame) = response.frame().await {
-        bytes += frame?.data_ref().map_or(0, bytes::Bytes::len) as u64;
-    }
-    let elapsed = start.elapsed();
-    let grown_bytes = switch.usage()?.resident_bytes_max - before;
-    Ok(Download { bytes, elapsed, grown_bytes })
+    let (before, start) = (peak(), Instant::now());
+    let bytes = read(path)?;
+    Ok(Download { bytes, elapsed: start.elapsed(), grown_bytes: peak() - before })
 }

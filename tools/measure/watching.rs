@@ -2,19 +2,19 @@
 //! watches, and on one with endpoints, streams of events and a scrape of its figures each second,
 //! in turns.
 
-use std::net::SocketAddr;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::Duration;
 
-use cardswitch_benches::installation::ACCESS_TOKEN;
 use cardswitch_load::load::Load;
 use cardswitch_tools::Outcome;
 use cardswitch_tools::ground::{Ground, Plan};
-use cardswitch_tools::report::{grouped, print_beside};
-use cardswitch_tools::switch::Switch;
+use cardswitch_tools::report::{compare_in_turns, grouped};
+use cardswitch_tools::switch::load_door;
 use tokio::runtime::Runtime;
 
 use crate::LOCAL_WEBHOOKS;
-use crate::http::{Http, follow};
+use crate::http::{EventStream, follow};
 use crate::receiver::Receiver;
 
 const SCRAPE_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,42 +51,38 @@ pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
     let watched = Ground::make(&Plan { endpoints: urls, ..Plan::of_cards(cards) })?;
     let measured = Duration::try_from_secs_f64(scale.seconds)?;
     let load = Load { rate: Some(rate), measured, ..Load::default() };
-    let [mut without, mut with] = [Vec::new(), Vec::new()];
-    for _ in 0..scale.rounds {
-        let switch = Switch::serve(&alone.data, &[])?;
-        without.push(switch.load(&alone.cards, &load)?);
-        switch.stop()?;
-
-        let switch = Switch::serve(&watched.data, &LOCAL_WEBHOOKS)?;
-        let authorization = format!("Token {ACCESS_TOKEN}");
+    let without = || {
+        let switch = alone.serve(&[]);
+        let tally = load_door(switch.iso8583, &alone.cards, &load)?;
+        switch.stop();
+        Ok(tally)
+    };
+    let with = || {
+        let switch = watched.serve(&LOCAL_WEBHOOKS);
+        let authorization = format!("Token {}", switch.credentials().access_token);
         let head = ("authorization", authorization.as_str());
-        let follow = |_| follow(runtime, switch.http, "/v1/events/stream", head);
+        let follow = |_| follow(switch.http, "/v1/events/stream", head);
         let streams = (0..streams).map(follow).collect::<Outcome<Vec<_>>>()?;
-        let scraping = runtime.spawn(scrape(switch.metrics));
-        with.push(switch.load(&watched.cards, &load)?);
-        let events = streams.into_iter().map(|stream| stream.end(runtime)).sum::<Outcome<u64>>()?;
-        scraping.abort();
+        let tally = thread::scope(|scope| {
+            let (stop, stopped) = channel::<()>();
+            let figures = switch.watcher();
+            scope.spawn(move || {
+                while stopped.recv_timeout(SCRAPE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    assert_eq!(figures.get("/metrics").status, 200);
+                }
+            });
+            let tally = load_door(switch.iso8583, &watched.cards, &load);
+            drop(stop);
+            tally
+        })?;
+        let events = streams.into_iter().map(EventStream::end).sum::<Outcome<u64>>()?;
         println!("{events} events to streams, {} to endpoints", receiver.take_rest().events);
-        switch.stop()?;
-    }
-    print_beside(
-        &format!(
-            "{} authorizations/s alone / with {endpoints} endpoints, {} streams and scrapes",
-            grouped(rate as f64),
-            scale.streams
-        ),
-        &without,
-        &with,
+        switch.stop();
+        Ok(tally)
+    };
+    let rate = grouped(rate as f64);
+    let measurement = format!(
+        "{rate} authorizations/s alone / with {endpoints} endpoints, {streams} streams and scrapes"
     );
-    Ok(())
-}
-
-/// Asks for the figures again and again, until it is ended.
-async fn scrape(metrics: SocketAddr) -> Outcome<()> {
-    let mut tick = tokio::time::interval(SCRAPE_INTERVAL);
-    let mut client = Http::connect(metrics).await?;
-    loop {
-        tick.tick().await;
-        client.get("/metrics", &[]).await?;
-    }
+    compare_in_turns(&measurement, scale.rounds, &without, &with)
 }

@@ -11,11 +11,11 @@ use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::engine::{Engine, Retention};
 use cardswitch_feed::Card;
+use cardswitch_harness::Switch;
 use cardswitch_load::iso::{Iso, Purchases};
 use cardswitch_load::load::Load as IsoLoad;
 use cardswitch_tools::Outcome;
 use cardswitch_tools::ground::{Ground, Plan};
-use cardswitch_tools::switch::Switch;
 
 use super::closed_loop::{PeerFigures, Tally};
 use super::peer::{Books, Load};
@@ -85,7 +85,7 @@ impl Iso8583Switch {
     /// Serves the ordinary program.
     pub(crate) fn open(cards: u64, draw: &CardDraw) -> Outcome<Self> {
         let ground = Ground::make(&Plan::of_cards(cards))?;
-        let switch = Switch::serve(&ground.data, &[])?;
+        let switch = ground.serve(&[]);
         let mut random = program::Random::new(DRAWN);
         let places = (0..DRAWN).map(|_| usize::try_from(draw.next_card(&mut random)));
         let drawn = places.map(|place| Ok(ground.cards[place?].clone())).collect::<Outcome<_>>()?;
@@ -119,7 +119,7 @@ impl Iso8583Switch {
 
     /// Stops the switch, and returns the books, of which only the account in its directory is looked at.
     pub(crate) fn stop(self, tally: &Tally) -> Outcome<Books> {
-        self.switch.stop()?;
+        self.switch.stop();
         books_of(&open(&self.ground.data, Retention::Recovery), tally)
     }
 }

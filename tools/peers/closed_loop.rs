@@ -7,21 +7,22 @@
 //!
 //! One thread, as the other side has the rest of the machine.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::rc::Rc;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
+use cardswitch_benches::program::Draws;
 use cardswitch_load::latencies::Latencies;
 use cardswitch_tools::{Outcome, fail};
-use tokio::sync::Notify;
-use tokio::task::LocalSet;
+use futures_util::TryStreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::peer::Load;
-use super::program::{Purchase, Purchases, Verdict};
+use super::program::{Purchase, Verdict};
 
 /// One connection to a peer.
-pub(crate) trait Lane: 'static {
+pub(crate) trait Lane {
     /// Authorizes a batch; the verdicts come in its order, and are durable.
     async fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>>;
 }
@@ -78,41 +79,36 @@ impl Tally {
 }
 
 /// Keeps the load's window in flight for as long as it says, and waits for the last answer.
+/// Errors: that of the first lane that fails.
 pub(crate) async fn keep_in_flight<L: Lane>(
     lanes: Vec<L>,
     discipline: Discipline,
-    purchases: &Rc<RefCell<Purchases>>,
+    draws: &mut Draws,
     Load { window, duration, .. }: Load,
 ) -> Outcome<PeerFigures> {
     let start = Instant::now();
-    let queues = match discipline {
-        Discipline::CardsToLanes => lanes.len(),
-        Discipline::OneEach => 1,
+    let (queues, batch_max) = match discipline {
+        Discipline::CardsToLanes => (lanes.len(), usize::MAX),
+        Discipline::OneEach => (1, 1),
     };
-    let waiting = Rc::new(PurchaseQueue {
-        purchases: Rc::clone(purchases),
-        queues: (0..queues).map(|_| Queue::default()).collect(),
+    let (senders, queues): (Vec<_>, Vec<_>) = (0..queues)
+        .map(|_| {
+            let (sender, queue) = unbounded_channel();
+            (sender, Mutex::new(queue))
+        })
+        .unzip();
+    let running = ClosedLoop {
+        draws: RefCell::new(draws),
+        drawn: Cell::new(0),
+        senders: RefCell::new(senders),
         measured: RefCell::default(),
         stop_at: start + duration,
-    });
-    for _ in 0..window {
-        waiting.draw();
-    }
-    let local = LocalSet::new();
-    let running: Vec<_> = lanes
-        .into_iter()
-        .enumerate()
-        .map(|(lane, connection)| {
-            let waiting = Rc::clone(&waiting);
-            let batch_max = if discipline == Discipline::OneEach { 1 } else { usize::MAX };
-            local.spawn_local(waiting.serve(connection, lane % queues, batch_max))
-        })
-        .collect();
-    local.await;
-    for lane in running {
-        lane.await??;
-    }
-    let mut measured = waiting.measured.take();
+    };
+    (0..window).for_each(|_| running.draw());
+    let lanes = lanes.into_iter().zip(queues.iter().cycle());
+    let lanes = lanes.map(|(lane, queue)| running.serve(lane, queue, batch_max));
+    lanes.collect::<FuturesUnordered<_>>().try_collect::<()>().await?;
+    let mut measured = running.measured.take();
     measured.elapsed = start.elapsed();
     if measured.tally.answers < window as u64 {
         return fail("fewer answers than purchases were in flight");
@@ -120,81 +116,72 @@ pub(crate) async fn keep_in_flight<L: Lane>(
     Ok(measured)
 }
 
-/// The purchases that may go.
-struct PurchaseQueue {
-    purchases: Rc<RefCell<Purchases>>,
-    queues: Vec<Queue>,
+/// A purchase that may go, and since when.
+type DuePurchase = (Instant, Purchase);
+
+/// A closed loop that runs.
+struct ClosedLoop<'a> {
+    draws: RefCell<&'a mut Draws>,
+    drawn: Cell<u64>,
+    /// The ends of the queues; none when the last purchase is answered.
+    senders: RefCell<Vec<UnboundedSender<DuePurchase>>>,
     measured: RefCell<PeerFigures>,
     stop_at: Instant,
 }
 
-#[derive(Default)]
-struct Queue {
-    purchases: RefCell<VecDeque<(Instant, Purchase)>>,
-    news: Notify,
-}
-
-impl PurchaseQueue {
+impl ClosedLoop<'_> {
     /// Lets one more purchase go.
     fn draw(&self) {
-        let purchase = self.purchases.borrow_mut().next_purchase();
+        let purchase = Purchase::from(self.draws.borrow_mut().next_draw());
+        self.drawn.update(|drawn| drawn + 1);
+        let senders = self.senders.borrow();
         // The hash is uniform; its upper half leaves the lower one to the hash tables of peers.
-        let lane = usize::try_from(purchase.pan_hash >> 32).unwrap_or(0) % self.queues.len();
-        self.queues[lane].purchases.borrow_mut().push_back((Instant::now(), purchase));
-        self.queues[lane].news.notify_one();
+        let lane = usize::try_from(purchase.pan_hash >> 32).unwrap_or(0) % senders.len();
+        // Queues outlive the loop.
+        let _ = senders[lane].send((Instant::now(), purchase));
     }
 
-    async fn serve<L: Lane>(
-        self: Rc<Self>,
-        mut connection: L,
-        lane: usize,
+    /// Takes from a queue all that waits there, as often as the connection is free.
+    async fn serve(
+        &self,
+        mut connection: impl Lane,
+        queue: &Mutex<UnboundedReceiver<DuePurchase>>,
         batch_max: usize,
     ) -> Outcome<()> {
-        let queue = &self.queues[lane];
-        loop {
-            let (sent_at, batch) = queue.take(batch_max);
-            if batch.is_empty() {
-                if Instant::now() >= self.stop_at {
-                    // Another waiter of this lane shall see it, too.
-                    queue.news.notify_one();
-                    return Ok(());
-                }
-                // Woken by a purchase, or by the end: both are looked at above.
-                drop(tokio::time::timeout_at(self.stop_at.into(), queue.news.notified()).await);
-                continue;
-            }
+        let mut taken = Vec::new();
+        while queue.lock().await.recv_many(&mut taken, batch_max).await > 0 {
+            let (due_at, batch): (Vec<Instant>, Vec<Purchase>) = taken.drain(..).unzip();
             let verdicts = connection.authorize(&batch).await?;
             if verdicts.len() != batch.len() {
                 return fail(format!("{} answers to {}", verdicts.len(), batch.len()));
             }
-            self.answered(&sent_at, &batch, &verdicts);
-        }
-    }
-
-    fn answered(&self, sent_at: &[Instant], batch: &[Purchase], verdicts: &[Verdict]) {
-        let now = Instant::now();
-        for ((sent_at, purchase), verdict) in sent_at.iter().zip(batch).zip(verdicts) {
-            let mut measured = self.measured.borrow_mut();
-            measured.latencies.note(now - *sent_at);
-            measured.tally.note(verdict.is_approved(), purchase.amount_minor);
-            drop(measured);
-            if now < self.stop_at {
-                self.draw();
+            let now = Instant::now();
+            for ((due_at, purchase), verdict) in due_at.iter().zip(&batch).zip(&verdicts) {
+                self.note(now - *due_at, purchase, verdict);
+                if now < self.stop_at {
+                    self.draw();
+                }
+            }
+            if self.measured.borrow().tally.answers == self.drawn.get() {
+                self.senders.borrow_mut().clear();
             }
         }
+        Ok(())
     }
-}
 
-impl Queue {
-    fn take(&self, batch_max: usize) -> (Vec<Instant>, Vec<Purchase>) {
-        let mut waiting = self.purchases.borrow_mut();
-        let count = batch_max.min(waiting.len());
-        waiting.drain(..count).unzip()
+    fn note(&self, latency: Duration, purchase: &Purchase, verdict: &Verdict) {
+        let mut measured = self.measured.borrow_mut();
+        measured.latencies.note(latency);
+        measured.tally.note(verdict.is_approved(), purchase.amount_minor);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use cardswitch_benches::program::CardDraw;
+
     use super::*;
 
     /// Approves even amounts, and keeps the sizes of its batches.
@@ -217,10 +204,10 @@ mod tests {
     fn run(lanes: usize, discipline: Discipline, window: usize) -> (PeerFigures, Vec<usize>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sizes = Rc::new(RefCell::new(Vec::new()));
-        let purchases = Rc::new(RefCell::new(Purchases::new(1_000, 5)));
+        let mut draws = Draws::over(CardDraw::uniform(1_000), 5);
         let lanes = (0..lanes).map(|_| Approver(Rc::clone(&sizes))).collect();
         let load = Load { window, connections: 0, duration: Duration::from_millis(30) };
-        let running = keep_in_flight(lanes, discipline, &purchases, load);
+        let running = keep_in_flight(lanes, discipline, &mut draws, load);
         let measured = runtime.block_on(running).unwrap();
         let drawn = sizes.borrow().iter().sum::<usize>() as u64;
         assert_eq!(measured.tally.answers, drawn, "each purchase is answered once");

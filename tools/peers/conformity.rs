@@ -5,7 +5,7 @@
 //! purchase in one way. Rules that span purchases (a repeat, a single use, a budget that runs out,
 //! wrong PINs in a row) follow in steps.
 
-use cardswitch_benches::program::START;
+use cardswitch_benches::program::{CardDraw, Draws, START};
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::CardState;
@@ -13,8 +13,9 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_tools::{Outcome, fail};
 
-use super::peer::Authorizer;
-use super::program::{Card, Program, Purchase, Purchases, Verdict};
+use super::closed_loop::Lane;
+use super::peer::Peer;
+use super::program::{Card, Program, Purchase, Verdict};
 use super::shard::Shard;
 
 const OPENING_BALANCE: i64 = 1_000_000;
@@ -130,45 +131,45 @@ const STEPS: [Steps; 4] = [
 /// Checks the peer's rules at the instant `now`, one by one and in batches, and counts the rows.
 /// Units: `now` in microseconds since 1970.
 /// Errors: the first answer that is another one than cardswitch's; other sums are stored.
-pub(crate) fn check(peer: &mut impl Authorizer, now: i64) -> Outcome<usize> {
+pub(crate) async fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let mut shard = Shard::empty();
     shard.found(&prepare(START.0).0)?;
     let (program, purchases) = prepare(now);
-    peer.found(&program)?;
+    peer.found(&program).await?;
     let mut both = Comparison { shard, peer, answers: Vec::new(), rules: 0 };
     let rows: Vec<Case> = ROWS.iter().map(|row| row.0).zip(purchases).collect();
     // Half of the rows one by one, the others as one batch.
     let (singly, together) = rows.split_at(ROWS.len() / 2);
     for row in singly {
-        both.ask(std::slice::from_ref(row))?;
+        both.ask(std::slice::from_ref(row)).await?;
     }
-    both.ask(together)?;
+    both.ask(together).await?;
     let rows = both.answers.len();
-    let mut stream = Purchases::new(1, 3);
+    let mut stream = Draws::over(CardDraw::uniform(1), 3);
     let mut buy = |card: &Card, amount_minor| {
-        let purchase = stream.next_purchase();
+        let purchase = Purchase::from(stream.next_draw());
         Purchase { pan_hash: card.pan_hash, amount_minor, mcc: 5812, ..purchase }
     };
-    both.ask(&[("an unknown card", buy(&ordinary(999_999), AMOUNT))])?;
+    both.ask(&[("an unknown card", buy(&ordinary(999_999), AMOUNT))]).await?;
     // A repeat has the first answer, in the same batch and in a later one, also if it is a refusal.
     let [first, other] = [(); 2].map(|()| ("repeats", buy(&program.cards[0], AMOUNT)));
-    both.ask(&[first.clone(), other.clone(), first.clone()])?;
-    both.ask(&[other, first])?;
+    both.ask(&[first.clone(), other.clone(), first.clone()]).await?;
+    both.ask(&[other, first]).await?;
     for (card, (name, _, steps)) in program.cards[ROWS.len()..].iter().zip(STEPS) {
         for (amount, pin) in steps {
             let case = [(name, Purchase { pin: *pin, ..buy(card, *amount) })];
-            both.ask(&case)?;
-            both.ask(&case)?;
+            both.ask(&case).await?;
+            both.ask(&case).await?;
         }
     }
-    let left = OPENING_BALANCE - both.shard.books()?.account_held_minor;
+    let left = OPENING_BALANCE - both.shard.books().account_held_minor;
     for amount in [left + 1, left, 1] {
-        both.ask(&[("the account's funds", buy(&program.cards[RICH], amount))])?;
+        both.ask(&[("the account's funds", buy(&program.cards[RICH], amount))]).await?;
     }
     if both.rules != EVERY_RULE & both.peer.rules() {
         return fail(format!("the cases fail the rules {:#x} only", both.rules));
     }
-    let (books, expected) = (both.peer.books()?, both.shard.books()?);
+    let (books, expected) = (both.peer.books().await?, both.shard.books());
     if books == expected {
         Ok(rows)
     } else {
@@ -181,10 +182,10 @@ const RICH: usize = ROWS.len() + STEPS.len();
 
 /// The program at an instant, and the purchase of each row.
 fn prepare(now: i64) -> (Program, Vec<Purchase>) {
-    let mut stream = Purchases::new(1, 2);
+    let mut stream = Draws::over(CardDraw::uniform(1), 2);
     let mut cards: Vec<Card> = (0..=RICH as u64).map(ordinary).collect();
     let purchase = |((_, change), card): (&Row, &mut Card)| {
-        let mut purchase = stream.next_purchase();
+        let mut purchase = Purchase::from(stream.next_draw());
         purchase.pan_hash = card.pan_hash;
         (purchase.amount_minor, purchase.mcc) = (AMOUNT, 5812);
         change(card, &mut purchase, now);
@@ -217,9 +218,9 @@ struct Comparison<'a, P> {
     rules: u32,
 }
 
-impl<P: Authorizer> Comparison<'_, P> {
+impl<P: Peer> Comparison<'_, P> {
     /// Asks both a batch, the peer only those that fail no rule that it does not have.
-    fn ask(&mut self, batch: &[Case]) -> Outcome<()> {
+    async fn ask(&mut self, batch: &[Case]) -> Outcome<()> {
         let (mut cases, mut expected, rules) = (Vec::new(), Vec::new(), self.peer.rules());
         for case in batch {
             let verdicts = self.shard.authorize(std::slice::from_ref(&case.1))?;
@@ -231,7 +232,7 @@ impl<P: Authorizer> Comparison<'_, P> {
             }
         }
         let purchases: Vec<Purchase> = cases.iter().map(|case| case.1.clone()).collect();
-        let verdicts = self.peer.authorize(&purchases)?;
+        let verdicts = self.peer.connect(1).await?[0].authorize(&purchases).await?;
         if verdicts.len() != cases.len() {
             return fail(format!("{} answers to {}", verdicts.len(), cases.len()));
         }
@@ -267,34 +268,57 @@ impl<P: Authorizer> Comparison<'_, P> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::super::peer::Books;
     use super::*;
 
-    /// The shard, but for declines at the daily limit, which it approves.
-    struct LenientShard(Shard);
+    /// The shard as a peer, and whether it approves declines at the daily limit.
+    #[derive(Clone)]
+    struct ShardPeer(Rc<RefCell<Shard>>, bool);
 
-    impl Authorizer for LenientShard {
-        fn found(&mut self, program: &Program) -> Outcome<()> {
-            self.0.found(program)
-        }
-
-        fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
-            let mut verdicts = self.0.authorize(batch)?;
+    impl Lane for ShardPeer {
+        async fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
+            let mut verdicts = self.0.borrow_mut().authorize(batch)?;
             for verdict in verdicts.iter_mut().filter(|verdict| verdict.failed_rules == 1 << 19) {
-                (verdict.failed_rules, verdict.response_code) = (0, 0);
+                if self.1 {
+                    (verdict.failed_rules, verdict.response_code) = (0, 0);
+                }
             }
             Ok(verdicts)
         }
+    }
 
-        fn books(&mut self) -> Outcome<Books> {
-            self.0.books()
+    impl Peer for ShardPeer {
+        type Lane = Self;
+
+        async fn found(&mut self, program: &Program) -> Outcome<()> {
+            self.0.borrow_mut().found(program)
+        }
+
+        async fn connect(&mut self, _: usize) -> Outcome<Vec<Self>> {
+            Ok(vec![self.clone()])
+        }
+
+        async fn crash(&mut self) -> Outcome<()> {
+            Ok(())
+        }
+
+        async fn books(&mut self) -> Outcome<Books> {
+            Ok(self.0.borrow().books())
+        }
+
+        async fn durability(&mut self) -> Outcome<String> {
+            Ok("none".to_owned())
         }
     }
 
-    #[test]
-    fn cardswitch_answers_as_itself_and_a_wrong_answer_is_found() {
-        assert_eq!(check(&mut Shard::empty(), START.0).unwrap(), ROWS.len());
-        let error = check(&mut LenientShard(Shard::empty()), START.0).unwrap_err().to_string();
+    #[tokio::test]
+    async fn cardswitch_answers_as_itself_and_a_wrong_answer_is_found() {
+        let shard = |is_lenient| ShardPeer(Rc::new(RefCell::new(Shard::empty())), is_lenient);
+        assert_eq!(check(&mut shard(false), START.0).await.unwrap(), ROWS.len());
+        let error = check(&mut shard(true), START.0).await.unwrap_err().to_string();
         assert!(error.starts_with("above it: "), "{error}");
     }
 }

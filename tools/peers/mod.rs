@@ -7,7 +7,6 @@ mod cardswitch;
 mod closed_loop;
 mod conformity;
 mod peer;
-mod plot;
 mod postgresql;
 mod program;
 mod redis;
@@ -15,24 +14,23 @@ mod report;
 mod shard;
 mod tigerbeetle;
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use cardswitch_benches::installation::temporary_directory;
-use cardswitch_benches::program::{self as benches_program, CardDraw};
+use cardswitch_benches::program::{CardDraw, Draws, Purchases};
 use cardswitch_benches::yardstick::{BareDatabase, time_each};
 use cardswitch_tools::{Outcome, fail};
 use clap::ValueEnum;
 
 use cardswitch::{EmbeddedEngine, Iso8583Switch};
-use closed_loop::{Discipline, PeerFigures, Tally};
-use peer::{Authorizer, Books, Contest, Load, Peer};
+use closed_loop::{Discipline, PeerFigures, Tally, keep_in_flight};
+use peer::{Books, Load, Peer};
 use postgresql::Postgresql;
-use program::{Program, Purchases};
+use program::Program;
 use redis::Redis;
-use report::{Cell, Contender, Report};
+use report::{Contender, Report};
 use tigerbeetle::Tigerbeetle;
 
 /// The seed of every stream of purchases.
@@ -61,12 +59,9 @@ pub(crate) struct Scale {
     /// Purchases in flight, 1 or more
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 1_024])]
     windows: Vec<usize>,
-    /// File of the picture
-    #[arg(long, default_value = "tools/peers/peers.svg")]
-    out: PathBuf,
 }
 
-/// Measures, prints and draws.
+/// Measures and prints.
 pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     if scale.windows.contains(&0) {
         return fail("a window is at least 1");
@@ -74,7 +69,9 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     if scale.zipf.is_some_and(|theta| theta <= 0.0 || theta >= 1.0) {
         return fail("a skew is between 0 and 1");
     }
-    let mut run = Run { scale, cells: Vec::new(), commits_us: Vec::new() };
+    // The one thread of the clients of peers is this one.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut run = Run { scale, report: Report::default() };
     for contender in Contender::value_variants().iter().copied() {
         if scale.only.is_empty() || scale.only.contains(&contender) {
             let directory = temporary_directory();
@@ -83,54 +80,50 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
             let mut append = || file.write_all(&[7; 100]).and_then(|()| file.sync_data());
             let appends = time_each(YARDSTICK, || append().expect("write to the disk"));
             println!("YARDSTICK redb commit {commits}; append + fdatasync {appends}");
-            run.commits_us.push(commits.percentile_us(50.0));
-            run.measure(contender).map_err(|error| format!("{}: {error}", contender.title()))?;
+            run.report.commits_us.push(commits.percentile_us(50.0));
+            let measured = runtime.block_on(run.measure(contender));
+            measured.map_err(|error| format!("{}: {error}", contender.title()))?;
         }
     }
-    let report = Report { cells: run.cells, commits_us: run.commits_us, cards: scale.cards };
-    println!("\n{}", report.to_markdown());
-    fs::write(&scale.out, plot::draw(&report)?)?;
-    println!("drawn: {}", scale.out.display());
+    println!("\n{}", run.report.to_markdown(scale.cards, &scale.windows));
     Ok(())
 }
 
 /// A run as far as it has come.
 struct Run<'a> {
     scale: &'a Scale,
-    cells: Vec<Cell>,
-    /// Medians before each contender. Units: microseconds.
-    commits_us: Vec<f64>,
+    report: Report,
 }
 
 impl Run<'_> {
-    fn measure(&mut self, contender: Contender) -> Outcome<()> {
+    async fn measure(&mut self, contender: Contender) -> Outcome<()> {
         let Scale { cards, zipf, .. } = *self.scale;
         let draw = zipf.map_or(CardDraw::uniform(cards), |theta| CardDraw::zipf(cards, theta));
-        let purchases = Purchases::over(draw.clone(), SEED);
+        let draws = Draws::over(draw.clone(), SEED);
         match contender {
             Contender::Cardswitch => {
-                let purchases = benches_program::Purchases::drawn(draw, SEED);
-                let mut engine = EmbeddedEngine::open(cards, purchases);
-                let tally =
-                    self.measure_windows(contender, &[1], |load| Ok(engine.measure(load)))?;
+                let mut engine = EmbeddedEngine::open(cards, Purchases::drawn(draw, SEED));
+                let measure = async |load| Ok(engine.measure(load));
+                let tally = self.measure_windows(contender, &[1], measure).await?;
                 check_books(&tally, &engine.books(&tally)?)
             }
             Contender::Iso8583 => {
                 let switch = Iso8583Switch::open(cards, &draw)?;
-                let tally = self.measure_windows(contender, &[1], |load| switch.measure(load))?;
+                let measure = async |load| switch.measure(load);
+                let tally = self.measure_windows(contender, &[1], measure).await?;
                 check_books(&tally, &switch.stop(&tally)?)
             }
             Contender::Postgresql => {
                 let peer = Postgresql::start(Discipline::CardsToLanes)?;
-                self.measure_peer(contender, peer, purchases)
+                self.measure_peer(contender, peer, draws).await
             }
             Contender::PostgresqlOneEach => {
                 let peer = Postgresql::start(Discipline::OneEach)?;
-                self.measure_peer(contender, peer, purchases)
+                self.measure_peer(contender, peer, draws).await
             }
-            Contender::Redis => self.measure_peer(contender, Redis::start()?, purchases),
+            Contender::Redis => self.measure_peer(contender, Redis::start()?, draws).await,
             Contender::Tigerbeetle => match &self.scale.tigerbeetle {
-                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server)?, purchases),
+                Some(server) => self.measure_peer(contender, Tigerbeetle::at(server)?, draws).await,
                 None => {
                     println!("LEFT OUT TigerBeetle: CARDSWITCH_TIGERBEETLE names no program");
                     Ok(())
@@ -139,64 +132,52 @@ impl Run<'_> {
         }
     }
 
-    fn measure_peer(
+    async fn measure_peer(
         &mut self,
         contender: Contender,
-        peer: impl Peer,
-        purchases: Purchases,
+        mut peer: impl Peer,
+        mut draws: Draws,
     ) -> Outcome<()> {
-        let mut peer = Contest::new(peer, purchases)?;
-        let rules = conformity::check(&mut peer, chrono::Utc::now().timestamp_micros())?;
-        println!("PEER {}; {rules} rows of rules as cardswitch", peer.durability()?);
-        peer.found(&Program::ordinary(self.scale.cards))?;
+        let rules = conformity::check(&mut peer, chrono::Utc::now().timestamp_micros()).await?;
+        println!("PEER {}; {rules} rows of rules as cardswitch", peer.durability().await?);
+        peer.found(&Program::ordinary(self.scale.cards)).await?;
         let connections = peer.connections();
-        let tally = self.measure_windows(contender, connections, |load| peer.measure(load))?;
-        check_books(&tally, &peer.books()?)?;
-        peer.crash()?;
-        let recovered = check_books(&tally, &peer.books()?);
+        let measure = async |load: Load| {
+            let lanes = peer.connect(load.connections).await?;
+            keep_in_flight(lanes, peer.discipline(), &mut draws, load).await
+        };
+        let tally = self.measure_windows(contender, connections, measure).await?;
+        check_books(&tally, &peer.books().await?)?;
+        peer.crash().await?;
+        let recovered = check_books(&tally, &peer.books().await?);
         recovered.map_err(|error| format!("after a crash: {error}").into())
     }
 
     /// Measures every window and returns all that was answered, warm-ups included.
-    fn measure_windows(
+    async fn measure_windows(
         &mut self,
         contender: Contender,
         connections: &[usize],
-        mut measure: impl FnMut(Load) -> Outcome<PeerFigures>,
+        mut measure: impl AsyncFnMut(Load) -> Outcome<PeerFigures>,
     ) -> Outcome<Tally> {
-        let mut tally = Tally::default();
-        let mut measure = |load| -> Outcome<PeerFigures> {
-            let measured = measure(load)?;
-            tally.add(&measured.tally);
-            Ok(measured)
-        };
-        for window in self.scale.windows.clone() {
-            let load = self.fastest(window, connections, &mut measure)?;
-            let cell = Cell::new(contender, load, &measure(load)?);
-            println!("CELL {cell}");
-            self.cells.push(cell);
+        self.report.begin(contender);
+        let (mut tally, duration) = (Tally::default(), Duration::from_secs(self.scale.seconds));
+        for window in self.scale.windows.iter().copied() {
+            // Each number of connections is a warm-up; the fastest is measured.
+            let mut fastest = (0.0, Load { window, connections: 1, duration });
+            for connections in connections.iter().copied().filter(|count| *count <= window) {
+                let load = Load { window, connections, duration };
+                let warm_up = measure(Load { duration: duration / 5, ..load }).await?;
+                tally.add(&warm_up.tally);
+                if warm_up.per_second() > fastest.0 {
+                    fastest = (warm_up.per_second(), load);
+                }
+            }
+            let figures = measure(fastest.1).await?;
+            tally.add(&figures.tally);
+            self.report.add(fastest.1, &figures);
         }
         Ok(tally)
-    }
-
-    /// Warms up with each number of connections, and returns the load of the fastest.
-    fn fastest(
-        &self,
-        window: usize,
-        connections: &[usize],
-        measure: &mut impl FnMut(Load) -> Outcome<PeerFigures>,
-    ) -> Outcome<Load> {
-        let duration = Duration::from_secs(self.scale.seconds);
-        let mut fastest = (0.0, Load { window, connections: 1, duration });
-        for connections in connections.iter().copied().filter(|connections| *connections <= window)
-        {
-            let per_second =
-                measure(Load { window, connections, duration: duration / 5 })?.per_second();
-            if per_second > fastest.0 {
-                fastest = (per_second, Load { window, connections, duration });
-            }
-        }
-        Ok(fastest.1)
     }
 }
 

@@ -1,31 +1,11 @@
-//! The interface of a peer to the run, and the shared parts of all peers' clients.
+//! The interface of a peer to the run.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use cardswitch_tools::Outcome;
-use tokio::runtime::Runtime;
 
-use super::closed_loop::{Discipline, Lane, PeerFigures, Tally, keep_in_flight};
-use super::program::{Program, Purchase, Purchases, Verdict};
-
-/// Something that authorizes.
-pub(crate) trait Authorizer {
-    /// Forgets everything and founds a program.
-    fn found(&mut self, program: &Program) -> Outcome<()>;
-
-    /// Authorizes these purchases in one batch.
-    fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>>;
-
-    /// Sums up what is stored.
-    fn books(&mut self) -> Outcome<Books>;
-
-    /// The rules that it evaluates, by their bit: a ledger has fewer than a switch.
-    fn rules(&self) -> u32 {
-        u32::MAX
-    }
-}
+use super::closed_loop::{Discipline, Lane, Tally};
+use super::program::Program;
 
 /// A server of another make.
 pub(crate) trait Peer {
@@ -42,7 +22,7 @@ pub(crate) trait Peer {
         Discipline::CardsToLanes
     }
 
-    /// As `Authorizer::rules`.
+    /// The rules that it evaluates, by their bit: a ledger has fewer than a switch.
     fn rules(&self) -> u32 {
         u32::MAX
     }
@@ -95,58 +75,5 @@ impl Books {
             transactions_held_minor: tally.approved_minor,
             transactions_held: tally.approvals,
         }
-    }
-}
-
-/// A peer with the one thread of its client, the caller's.
-pub(crate) struct Contest<P> {
-    peer: P,
-    purchases: Rc<RefCell<Purchases>>,
-    // Ended when it goes, after the connections of the peer.
-    runtime: Runtime,
-}
-
-impl<P: Peer> Contest<P> {
-    pub(crate) fn new(peer: P, purchases: Purchases) -> Outcome<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { peer, purchases: Rc::new(RefCell::new(purchases)), runtime })
-    }
-
-    pub(crate) fn connections(&self) -> &'static [usize] {
-        self.peer.connections()
-    }
-
-    /// Keeps `window` purchases of the ordinary stream in flight for so long.
-    pub(crate) fn measure(&mut self, load: Load) -> Outcome<PeerFigures> {
-        self.runtime.block_on(async {
-            let lanes = self.peer.connect(load.connections).await?;
-            keep_in_flight(lanes, self.peer.discipline(), &self.purchases, load).await
-        })
-    }
-
-    pub(crate) fn crash(&mut self) -> Outcome<()> {
-        self.runtime.block_on(self.peer.crash())
-    }
-
-    pub(crate) fn durability(&mut self) -> Outcome<String> {
-        self.runtime.block_on(self.peer.durability())
-    }
-}
-
-impl<P: Peer> Authorizer for Contest<P> {
-    fn found(&mut self, program: &Program) -> Outcome<()> {
-        self.runtime.block_on(self.peer.found(program))
-    }
-
-    fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
-        self.runtime.block_on(async { self.peer.connect(1).await?[0].authorize(batch).await })
-    }
-
-    fn books(&mut self) -> Outcome<Books> {
-        self.runtime.block_on(self.peer.books())
-    }
-
-    fn rules(&self) -> u32 {
-        self.peer.rules()
     }
 }

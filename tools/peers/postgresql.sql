@@ -123,35 +123,16 @@ DECLARE
     v_state     smallint[] := array_fill(NULL::smallint, ARRAY[v_count]); -- null: nothing to insert
     v_period    integer[]  := array_fill(NULL::integer, ARRAY[v_count]);
     m           record; -- a message, its card and its first answer if it is a repeat
-    v_pan_hash  bigint;
+    c           card;   -- the card at hand, as the messages on it change it
+    v_changed   card[] := '{}'; -- one place each
+    v_count_changed integer := 0;
     v_keys      uuid[]; -- the messages on this card so far, and their places
     v_places    integer[];
     v_first     integer;
     v_failed    integer;
     v_code      smallint;
     v_start     date;
-    -- Cards that change, one place each.
-    u_count         integer := 0;
-    u_pan_hash      bigint[] := '{}';
-    u_state         smallint[] := '{}';
-    u_suspension    smallint[] := '{}';
-    u_spent         bigint[] := '{}';
-    u_day_spent     bigint[] := '{}';
-    u_period        integer[] := '{}';
-    u_started       date[] := '{}';
-    u_pin_failures  smallint[] := '{}';
-    u_failure_count smallint[] := '{}';
-    u_since         timestamptz[] := '{}';
-    c_state         smallint;
-    c_suspension    smallint;
-    c_spent         bigint;
-    c_day_spent     bigint;
-    c_period        integer;
-    c_started       date;
-    v_locked        boolean;
-    c_pin_failures  smallint;
-    c_failure_count smallint;
-    c_since         timestamptz;
+    v_locked    boolean;
 BEGIN
     o_id      := array_fill(NULL::bigint, ARRAY[v_count]);
     o_code    := array_fill(1000::smallint, ARRAY[v_count]);
@@ -168,7 +149,7 @@ BEGIN
       FROM account WHERE id = p_account;
 
     FOR m IN
-        SELECT p.*, card.*,
+        SELECT p.*, card.pan_hash, card AS found,
                t.id AS known_id, t.response_code AS known_code,
                t.failed_rules AS known_failed, t.allowance_balance AS known_balance
           FROM unnest(p_key, p_pan_hash, p_amount, p_mcc, p_is_cash, p_expiry, p_cvv_matches,
@@ -189,26 +170,19 @@ BEGIN
             CONTINUE;
         END IF;
 
-        IF m.pan_hash IS DISTINCT FROM v_pan_hash THEN
-            v_pan_hash := m.pan_hash;
-            v_keys     := '{}';
-            v_places   := '{}';
-            u_count    := u_count + 1;
-            c_state         := m.state;
-            c_suspension    := m.suspension;
-            c_pin_failures  := m.pin_failures;
-            c_failure_count := m.failure_count;
-            c_since         := m.failures_since;
-            c_spent         := m.spent;
-            c_period        := m.period;
-            c_started       := m.period_started_on;
-            c_day_spent     := CASE WHEN v_today > m.day THEN 0 ELSE m.day_spent END;
-            IF m.period_unit IS NOT NULL AND v_today > m.day THEN
-                v_start := date_trunc(m.period_unit, v_today);
-                IF v_start > c_started THEN
-                    c_started := v_start;
-                    c_period  := c_period + 1;
-                    c_spent   := 0;
+        IF m.pan_hash IS DISTINCT FROM c.pan_hash THEN
+            c        := m.found;
+            v_keys   := '{}';
+            v_places := '{}';
+            v_count_changed := v_count_changed + 1;
+            IF v_today > c.day THEN
+                c.day       := v_today;
+                c.day_spent := 0;
+                v_start     := date_trunc(c.period_unit, v_today);
+                IF v_start > c.period_started_on THEN -- never where there is no unit
+                    c.period_started_on := v_start;
+                    c.period            := c.period + 1;
+                    c.spent             := 0;
                 END IF;
             END IF;
         ELSE
@@ -225,27 +199,27 @@ BEGIN
         v_places := v_places || m.place::integer;
 
         -- While wrong credentials lock a card's, none is compared.
-        v_locked := c_failure_count >= 5 AND v_now < c_since + interval '1 hour';
+        v_locked := c.failure_count >= 5 AND v_now < c.failures_since + interval '1 hour';
         v_failed :=
-              (c_state = 3)::int
+              (c.state = 3)::int
             | ((m.amount < 0 OR m.amount > 10000000000000000)::int << 3)
-            | ((c_state = 0)::int << 4)
-            | ((c_state = 2 AND NOT (c_suspension = 3 AND v_now > m.ends_at IS TRUE))::int << 5)
-            | ((v_today > m.expires_on)::int << 6)
+            | ((c.state = 0)::int << 4)
+            | ((c.state = 2 AND NOT (c.suspension = 3 AND v_now > c.ends_at IS TRUE))::int << 5)
+            | ((v_today > c.expires_on)::int << 6)
             | ((v_locked AND (m.shown_expiry IS NOT NULL OR m.shown_pin IS NOT NULL
                OR m.cvv_matches IS NOT NULL OR m.shown_zip IS NOT NULL))::int << 7)
-            | ((NOT v_locked AND m.shown_expiry <> m.expiry IS TRUE)::int << 8)
+            | ((NOT v_locked AND m.shown_expiry <> c.expiry IS TRUE)::int << 8)
             | ((NOT v_locked AND m.shown_pin IS NOT NULL
-               AND (c_pin_failures >= 3 OR m.shown_pin IS DISTINCT FROM m.pin))::int << 9)
+               AND (c.pin_failures >= 3 OR m.shown_pin IS DISTINCT FROM c.pin))::int << 9)
             | ((NOT v_locked AND m.cvv_matches IS FALSE)::int << 10)
-            | ((NOT v_locked AND m.shown_zip <> m.zip IS TRUE)::int << 11)
+            | ((NOT v_locked AND m.shown_zip <> c.zip IS TRUE)::int << 11)
             | ((m.is_cash OR m.mcc IN (6010, 6011) IS TRUE)::int << 12)
-            | ((v_now < m.starts_at IS TRUE)::int << 15)
-            | ((v_now > m.ends_at IS TRUE)::int << 16)
-            | ((cardinality(m.scope) > 0 AND m.mcc = ANY (m.scope) IS NOT TRUE)::int << 17)
-            | ((m.amount > m.transaction_limit IS TRUE)::int << 18)
-            | ((m.amount > m.daily_limit - c_day_spent IS TRUE)::int << 19)
-            | ((m.amount > m.budget - c_spent)::int << 20)
+            | ((v_now < c.starts_at IS TRUE)::int << 15)
+            | ((v_now > c.ends_at IS TRUE)::int << 16)
+            | ((cardinality(c.scope) > 0 AND m.mcc = ANY (c.scope) IS NOT TRUE)::int << 17)
+            | ((m.amount > c.transaction_limit IS TRUE)::int << 18)
+            | ((m.amount > c.daily_limit - c.day_spent IS TRUE)::int << 19)
+            | ((m.amount > c.budget - c.spent)::int << 20)
             | ((m.amount > v_funds)::int << 21);
         v_code := CASE
             WHEN v_failed = 0            THEN 0
@@ -265,15 +239,15 @@ BEGIN
             ELSE 1101
         END;
 
-        IF NOT v_locked AND m.shown_pin IS NOT NULL AND c_pin_failures < 3 THEN
-            c_pin_failures := CASE WHEN v_failed & 512 <> 0 THEN c_pin_failures + 1 ELSE 0 END;
+        IF NOT v_locked AND m.shown_pin IS NOT NULL AND c.pin_failures < 3 THEN
+            c.pin_failures := CASE WHEN v_failed & 512 <> 0 THEN c.pin_failures + 1 ELSE 0 END;
         END IF;
         IF v_failed & 3840 <> 0 THEN -- bits 8 to 11
-            IF v_now < c_since + interval '1 hour' THEN
-                c_failure_count := least(c_failure_count + 1, 255);
+            IF v_now < c.failures_since + interval '1 hour' THEN
+                c.failure_count := least(c.failure_count + 1, 255);
             ELSE
-                c_failure_count := 1;
-                c_since := v_now;
+                c.failure_count := 1;
+                c.failures_since := v_now;
             END IF;
         END IF;
         IF v_failed <> 0 THEN
@@ -282,31 +256,22 @@ BEGIN
             v_state[m.place] := 3;
         ELSE
             v_state[m.place] := 0;
-            c_spent     := c_spent + m.amount;
-            c_day_spent := c_day_spent + m.amount;
+            c.spent     := c.spent + m.amount;
+            c.day_spent := c.day_spent + m.amount;
             v_funds     := v_funds - m.amount;
             v_taken     := v_taken + m.amount;
-            IF m.single_use THEN
-                c_state      := 2;
-                c_suspension := 2;
+            IF c.single_use THEN
+                c.state      := 2;
+                c.suspension := 2;
             END IF;
         END IF;
 
-        u_pan_hash[u_count]      := v_pan_hash;
-        u_state[u_count]         := c_state;
-        u_suspension[u_count]    := c_suspension;
-        u_spent[u_count]         := c_spent;
-        u_day_spent[u_count]     := c_day_spent;
-        u_period[u_count]        := c_period;
-        u_started[u_count]       := c_started;
-        u_pin_failures[u_count]  := c_pin_failures;
-        u_failure_count[u_count] := c_failure_count;
-        u_since[u_count]         := c_since;
-        v_period[m.place]  := c_period;
+        v_changed[v_count_changed] := c;
+        v_period[m.place]  := c.period;
         o_id[m.place]      := nextval('transaction_id');
         o_code[m.place]    := v_code;
         o_failed[m.place]  := v_failed;
-        o_balance[m.place] := m.budget - c_spent;
+        o_balance[m.place] := c.budget - c.spent;
     END LOOP;
 
     INSERT INTO card_transaction
@@ -330,13 +295,10 @@ BEGIN
 
     UPDATE card
        SET state = u.state, suspension = u.suspension, spent = u.spent,
-           day_spent = u.day_spent, period = u.period, period_started_on = u.started,
-           day = greatest(card.day, v_today), pin_failures = u.pin_failures,
-           failure_count = u.failure_count, failures_since = u.since
-      FROM unnest(u_pan_hash, u_state, u_suspension, u_spent, u_day_spent, u_period, u_started,
-                  u_pin_failures, u_failure_count, u_since)
-           AS u(pan_hash, state, suspension, spent, day_spent, period, started, pin_failures,
-                failure_count, since)
+           day_spent = u.day_spent, period = u.period, period_started_on = u.period_started_on,
+           day = u.day, pin_failures = u.pin_failures, failure_count = u.failure_count,
+           failures_since = u.failures_since
+      FROM unnest(v_changed) AS u
      WHERE card.pan_hash = u.pan_hash;
 
     IF v_taken > 0 THEN

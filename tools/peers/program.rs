@@ -1,9 +1,9 @@
-//! The input of every contender: a card program, and an endless stream of purchases on it.
+//! The input of every contender: a card program, and purchases on it.
 //!
 //! Plain values only, from which each contender makes what it understands. The ordinary program
 //! and stream are made from those of the benches; other cards exist for the check of the rules.
 
-use cardswitch_benches::program;
+use cardswitch_benches::program::{self, Draw};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::CardState;
@@ -125,25 +125,9 @@ impl Purchase {
     }
 }
 
-/// An endless stream of purchases on random cards of the ordinary program.
-#[derive(Debug)]
-pub(crate) struct Purchases(program::Draws);
-
-impl Purchases {
-    /// A stream over so many cards.
-    pub(crate) const fn new(cards: u64, seed: u64) -> Self {
-        Self::over(program::CardDraw::uniform(cards), seed)
-    }
-
-    /// A stream over the cards of a draw.
-    pub(crate) const fn over(draw: program::CardDraw, seed: u64) -> Self {
-        Self(program::Draws::over(draw, seed))
-    }
-
-    /// The next purchase.
-    pub(crate) fn next_purchase(&mut self) -> Purchase {
-        let draw = self.0.next_draw();
-        Purchase {
+impl From<Draw> for Purchase {
+    fn from(draw: Draw) -> Self {
+        Self {
             pan_hash: draw.pan_hash.0,
             network_key: draw.key.0,
             amount_minor: draw.amount.0,

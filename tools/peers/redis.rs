@@ -22,8 +22,6 @@ const PACKAGE: &str = "redis-server";
 const ACCOUNT: &str = "account";
 /// Commands sent at a time while a program is founded.
 const FOUNDING_CARDS: usize = 1_000;
-/// The place of the spent sum in a card's usage.
-const SPENT: std::ops::Range<usize> = 12..20;
 
 const SETTINGS: [(&str, &str); 11] = [
     ("bind", "127.0.0.1"),
@@ -42,11 +40,7 @@ const SETTINGS: [(&str, &str); 11] = [
 ];
 
 /// A running server.
-pub(crate) struct Redis {
-    server: Server,
-    /// The keys of the usage of every card.
-    cards: Vec<Vec<u8>>,
-}
+pub(crate) struct Redis(Server);
 
 impl Redis {
     /// Starts a server.
@@ -60,11 +54,11 @@ impl Redis {
             command.arg(format!("--{name}")).arg(value);
         }
         server.start(command)?;
-        Ok(Self { server, cards: Vec::new() })
+        Ok(Self(server))
     }
 
     async fn open(&self) -> Outcome<MultiplexedConnection> {
-        let client = Client::open(format!("redis://127.0.0.1:{}", self.server.port))?;
+        let client = Client::open(format!("redis://127.0.0.1:{}", self.0.port))?;
         // An answer may take as long as the disk does.
         let patient = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(client.get_multiplexed_async_connection_with_config(&patient).await?)
@@ -73,20 +67,6 @@ impl Redis {
     /// Sends one command and reads its answer.
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Outcome<T> {
         Ok(command.query_async(&mut self.open().await?).await?)
-    }
-
-    /// Sums what the cards have used.
-    async fn read_cards_spent(&self) -> Outcome<i64> {
-        let mut connection = self.open().await?;
-        let mut sum = 0;
-        for some in self.cards.chunks(FOUNDING_CARDS) {
-            let used: Vec<Vec<u8>> = cmd("MGET").arg(some).query_async(&mut connection).await?;
-            for used in used {
-                let spent = used.get(SPENT).and_then(|bytes| bytes.try_into().ok());
-                sum += i64::from_be_bytes(spent.ok_or("a card's record is too short")?);
-            }
-        }
-        Ok(sum)
     }
 }
 
@@ -98,7 +78,6 @@ impl Peer for Redis {
         let numbers = [program.opening_balance, 0, 0, 0, 0];
         let account = numbers.map(i64::to_be_bytes).concat();
         self.ask::<()>(cmd("SET").arg(ACCOUNT).arg(account)).await?;
-        self.cards = program.cards.iter().map(|card| key_of("used:", card)).collect();
         for some in program.cards.chunks(FOUNDING_CARDS) {
             let mut command = cmd("MSET");
             for [key, record] in some.iter().flat_map(|card| [card_record(card), used_record(card)])
@@ -124,7 +103,7 @@ impl Peer for Redis {
     /// While it loads its file it answers with an error.
     async fn crash(&mut self) -> Outcome<()> {
         const TRIES: usize = 3_000;
-        self.server.crash()?;
+        self.0.crash()?;
         for _ in 0..TRIES {
             if self.ask::<Vec<u8>>(cmd("GET").arg(ACCOUNT)).await.is_ok() {
                 return Ok(());
@@ -136,12 +115,12 @@ impl Peer for Redis {
 
     async fn books(&mut self) -> Outcome<Books> {
         // Sums are beyond an integer's 53 bits in a double, so they come as text.
-        let sums: (i64, i64, u64) = self.ask(cmd("EVAL").arg(BOOKS).arg(0)).await?;
+        let sums: (i64, i64, i64, u64) = self.ask(cmd("EVAL").arg(BOOKS).arg(0)).await?;
         Ok(Books {
             account_held_minor: sums.0,
-            cards_spent_minor: self.read_cards_spent().await?,
-            transactions_held_minor: sums.1,
-            transactions_held: sums.2,
+            cards_spent_minor: sums.1,
+            transactions_held_minor: sums.2,
+            transactions_held: sums.3,
         })
     }
 
@@ -157,9 +136,12 @@ impl Peer for Redis {
     }
 }
 
-/// Sums of the account and of the transactions.
+/// Sums of the account, of the cards and of the transactions, and how many of these hold something.
 const BOOKS: &str = "
-    local account, held, count = redis.call('GET', 'account'), 0, 0
+    local account, spent, held, count = redis.call('GET', 'account'), 0, 0, 0
+    for _, key in ipairs(redis.call('KEYS', 'used:*')) do
+        spent = spent + select(6, struct.unpack('>BBBBi8i8', redis.call('GET', key)))
+    end
     local last = select(5, struct.unpack('>i8i8i8i8i8', account))
     for n = 1, last do
         local amount = select(6, struct.unpack('>I4I2Bi8i8i8', redis.call('GET', 'txn:' .. n)))
@@ -167,7 +149,7 @@ const BOOKS: &str = "
         if amount > 0 then count = count + 1 end
     end
     local text = function(number) return string.format('%.0f', number) end
-    return { text(select(4, struct.unpack('>i8i8i8i8', account))), text(held), text(count) }
+    return { text(select(4, struct.unpack('>i8i8i8i8', account))), text(spent), text(held), text(count) }
 ";
 
 /// A connection, and the digest of the script.

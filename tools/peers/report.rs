@@ -1,9 +1,6 @@
-//! The figures of a run, as the table of `benches/README.md` has them.
-
-use std::fmt::Write as _;
+//! The contenders, and their figures as the table of `benches/README.md` has them.
 
 use cardswitch_tools::report::{grouped, range, thousands, time};
-use clap::ValueEnum;
 
 use super::closed_loop::PeerFigures;
 use super::peer::Load;
@@ -26,7 +23,7 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    /// Its name in the table and the picture.
+    /// Its name in the table.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Cardswitch => "cardswitch, in process",
@@ -39,127 +36,74 @@ impl Contender {
     }
 }
 
-/// The result of one contender with so many purchases in flight.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cell {
-    pub(crate) contender: Contender,
-    pub(crate) window: usize,
-    pub(crate) connections: usize,
-    pub(crate) per_second: f64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
+/// The table: a row for each contender and a column for each window.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    rows: Vec<String>,
+    /// Medians of redb commits before each contender. Units: microseconds.
+    pub(crate) commits_us: Vec<f64>,
 }
 
-impl Cell {
-    pub(crate) fn new(contender: Contender, load: Load, measured: &PeerFigures) -> Self {
-        Self {
-            contender,
-            window: load.window,
-            connections: load.connections,
-            per_second: measured.per_second(),
-            p50_us: measured.latencies.percentile_us(50.0),
-            p99_us: measured.latencies.percentile_us(99.0),
+impl Report {
+    /// Begins the row of a contender.
+    pub(crate) fn begin(&mut self, contender: Contender) {
+        self.rows.push(format!("| {} |", contender.title()));
+    }
+
+    /// Adds a cell to the newest row, and prints it with all its figures.
+    pub(crate) fn add(&mut self, load: Load, figures: &PeerFigures) {
+        let Load { window, connections, .. } = load;
+        let rate = thousands(figures.per_second());
+        let [p50, p99] = [50.0, 99.0].map(|percent| time(figures.latencies.percentile_us(percent)));
+        if let Some(row) = self.rows.last_mut() {
+            println!(
+                "CELL {row} {window} in flight on {connections} connection(s): {rate} \
+                 authorizations/s, p50 {p50}, p99 {p99}"
+            );
+            *row += &format!(" {rate} ({p50}) |");
         }
     }
-}
 
-impl std::fmt::Display for Cell {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{}, {} in flight on {} connection(s): {} authorizations/s, p50 {}, p99 {}",
-            self.contender.title(),
-            self.window,
-            self.connections,
-            thousands(self.per_second),
-            time(self.p50_us),
-            time(self.p99_us),
+    /// The whole table.
+    pub(crate) fn to_markdown(&self, cards: u64, windows: &[usize]) -> String {
+        let heads =
+            windows.iter().map(|window| format!(" {} in flight |", grouped(*window as f64)));
+        format!(
+            "{} cards; a redb commit of 100 bytes took {}\n\n| authorizations/s (p50) |{}\n|---|{}\n{}",
+            grouped(cards as f64),
+            range(self.commits_us.iter().copied(), time),
+            heads.collect::<String>(),
+            "---:|".repeat(windows.len()),
+            self.rows.join("\n"),
         )
     }
 }
 
-/// Everything that a run has measured.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) cells: Vec<Cell>,
-    /// Medians of redb commits before each contender. Units: microseconds.
-    pub(crate) commits_us: Vec<f64>,
-    pub(crate) cards: u64,
-}
-
-impl Report {
-    /// The windows that were measured, in order.
-    pub(crate) fn windows(&self) -> Vec<usize> {
-        let mut windows: Vec<usize> = self.cells.iter().map(|cell| cell.window).collect();
-        windows.sort_unstable();
-        windows.dedup();
-        windows
-    }
-
-    pub(crate) fn find(&self, contender: Contender, window: usize) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.contender == contender && cell.window == window)
-    }
-
-    /// The table, a row for each contender and a column for each window.
-    pub(crate) fn to_markdown(&self) -> String {
-        let windows = self.windows();
-        let heads: Vec<String> =
-            windows.iter().map(|window| format!("{} in flight", grouped(*window as f64))).collect();
-        let mut out = format!(
-            "{} cards; a redb commit of 100 bytes took {}\n\n| authorizations/s (p50) | {} |\n|---|{}\n",
-            grouped(self.cards as f64),
-            range(self.commits_us.iter().copied(), time),
-            heads.join(" | "),
-            "---:|".repeat(windows.len()),
-        );
-        for contender in Contender::value_variants() {
-            let cells: Vec<String> = windows
-                .iter()
-                .filter_map(|window| self.find(*contender, *window))
-                .map(|cell| format!("{} ({})", thousands(cell.per_second), time(cell.p50_us)))
-                .collect();
-            if !cells.is_empty() {
-                // Writing to a string cannot fail.
-                let _ = writeln!(out, "| {} | {} |", contender.title(), cells.join(" | "));
-            }
-        }
-        out
-    }
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
+mod tests {
+    use std::time::Duration;
 
-    pub(crate) fn report() -> Report {
-        let cell = |contender, window, per_second| Cell {
-            contender,
-            window,
-            connections: 1,
-            per_second,
-            p50_us: 1e6 * window as f64 / per_second,
-            p99_us: 3e6 * window as f64 / per_second,
-        };
-        Report {
-            cells: vec![
-                cell(Contender::Redis, 64, 25_000.0),
-                cell(Contender::Cardswitch, 64, 100_000.0),
-                cell(Contender::Redis, 1, 2_000.0),
-                cell(Contender::Cardswitch, 1, 4_000.0),
-            ],
-            commits_us: vec![200.0, 150.0],
-            cards: 10_000,
-        }
-    }
+    use super::*;
 
     #[test]
     fn the_table_has_a_column_for_each_window() {
-        let table = report().to_markdown();
+        let mut report = Report { commits_us: vec![200.0, 150.0], ..Report::default() };
+        for contender in [Contender::Cardswitch, Contender::Redis] {
+            report.begin(contender);
+            for window in [1, 64] {
+                let duration = Duration::from_secs(1);
+                let mut figures = PeerFigures { elapsed: duration, ..PeerFigures::default() };
+                (0..window * 1_000).for_each(|_| figures.tally.note(true, 1));
+                figures.latencies.note(Duration::from_micros(250));
+                report.add(Load { window, connections: 1, duration }, &figures);
+            }
+        }
+        let table = report.to_markdown(10_000, &[1, 64]);
         let rows: Vec<&str> = table.lines().collect();
         assert_eq!(rows[0], "10,000 cards; a redb commit of 100 bytes took 150 us to 200 us");
         assert_eq!(rows[2], "| authorizations/s (p50) | 1 in flight | 64 in flight |");
-        assert_eq!(rows[4], "| cardswitch, in process | 4,000 (250 us) | 100,000 (640 us) |");
-        assert!(rows[5].starts_with("| Redis 7, appendfsync always | 2,000 (500 us) |"), "{table}");
+        assert_eq!(rows[4], "| cardswitch, in process | 1,000 (250 us) | 64,000 (250 us) |");
+        assert!(rows[5].starts_with("| Redis 7, appendfsync always | 1,000 "), "{table}");
         assert_eq!(rows.len(), 6, "{table}");
     }
 }

@@ -6,7 +6,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{AuthorizationKind, CardRef, NetworkCommand};
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::directory::card::CardCommand;
-use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash};
 use cardswitch_engine::domain::credential::{
     Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
@@ -17,22 +17,20 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{DuplicateKey, TraceKey};
 use cardswitch_tools::{Outcome, fail};
 
-use super::peer::{Authorizer, Books};
-use super::program::{Card, Program, Purchase, Purchases, Verdict};
+use super::peer::Books;
+use super::program::{Card, Program, Purchase, Verdict};
 
 /// The shard, and what it was asked.
 pub(crate) struct Shard {
     shard: BareShard,
     cards: u32,
-    /// Held beforehand on a card of its own, so that the account has what the program says.
-    drained: i64,
     answered: u64,
 }
 
 impl Shard {
     /// A shard without anything.
     pub(crate) fn empty() -> Self {
-        Self { shard: BareShard::empty(), cards: 0, drained: 0, answered: 0 }
+        Self { shard: BareShard::empty(), cards: 0, answered: 0 }
     }
 
     fn carry_out(&mut self, command: &Command) -> Outcome<()> {
@@ -58,44 +56,45 @@ impl Shard {
             allowance_balance: reply.allowance_balance.0,
         })
     }
-}
 
-impl Authorizer for Shard {
-    fn found(&mut self, program: &Program) -> Outcome<()> {
-        let terms = AllowanceTerms::budget(Minor::AMOUNT_MAX);
-        let drain = Card { terms, ..Card::ordinary(5_000) };
-        let cards: Vec<&Card> = program.cards.iter().chain([&drain]).collect();
-        let one_company = program::Program::of_one_company(cards.len() as u64);
+    /// Founds a program.
+    pub(crate) fn found(&mut self, program: &Program) -> Outcome<()> {
+        let one_company = program::Program::of_one_company(program.cards.len() as u64);
         let mut commands = founding(one_company, program::pan_hash);
-        self.carry_out(&commands.next().ok_or("a program begins with its company")?)?;
-        for (mut command, card) in commands.zip(cards) {
+        let mut company = commands.next().ok_or("a program begins with its company")?;
+        if let Command::Admin(admin) = &mut company
+            && let AdminCommand::Company(CompanyCommand::Create(new)) = &mut **admin
+        {
+            new.account.opening_balance = Minor(program.opening_balance);
+        }
+        self.carry_out(&company)?;
+        for (mut command, card) in commands.zip(&program.cards) {
             issue(&mut command, card)?;
             self.carry_out(&command)?;
             self.cards += 1;
         }
-        self.drained = Minor::AMOUNT_MAX.0 - program.opening_balance;
-        let purchase = Purchases::new(1, 1).next_purchase();
-        let amount_minor = self.drained;
-        self.answer(&Purchase { pan_hash: drain.pan_hash, amount_minor, ..purchase })?;
         Ok(())
     }
 
-    fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
+    /// Authorizes these purchases, one after the other.
+    pub(crate) fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
         batch.iter().map(|purchase| self.answer(purchase)).collect()
     }
 
-    fn books(&mut self) -> Outcome<Books> {
+    /// Sums up what is held.
+    pub(crate) fn books(&self) -> Books {
         let state = &self.shard.state;
         let spent = |card| state.card(CardSlot(card)).usage.spent.0;
         let holds = |seq| Some(state.transaction(TransactionSeq(seq))?.progress.held.total().0);
-        let held: Vec<i64> =
-            (1..=self.answered).filter_map(holds).filter(|held| *held > 0).collect();
-        Ok(Books {
-            account_held_minor: state.balances(AccountSlot(0)).held.0 - self.drained,
-            cards_spent_minor: (0..self.cards).map(spent).sum::<i64>() - self.drained,
-            transactions_held_minor: held.iter().sum::<i64>() - self.drained,
-            transactions_held: held.len() as u64 - 1,
-        })
+        // The first transaction is the opening balance.
+        let all = (1..=1 + self.answered).filter_map(holds);
+        let held: Vec<i64> = all.filter(|held| *held > 0).collect();
+        Books {
+            account_held_minor: state.balances(AccountSlot(0)).held.0,
+            cards_spent_minor: (0..self.cards).map(spent).sum(),
+            transactions_held_minor: held.iter().sum(),
+            transactions_held: held.len() as u64,
+        }
     }
 }
 

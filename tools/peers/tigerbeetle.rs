@@ -269,15 +269,16 @@ fn pending(accounts: &[Account]) -> Outcome<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::program::Purchases;
+    use cardswitch_benches::program::{CardDraw, Draws};
+
     use super::*;
 
     #[test]
     fn a_purchase_is_two_holds_whose_identifiers_ascend() {
-        let mut purchases = Purchases::new(10, 1);
+        let mut draws = Draws::over(CardDraw::uniform(10), 1);
         let mut last = 1 << 65;
         for _ in 0..100 {
-            let purchase = purchases.next_purchase();
+            let purchase = Purchase::from(draws.next_draw());
             let [card, company] = holds_of(&purchase).unwrap();
             assert!(last < card.id && card.id < company.id, "{last}, {card:?}, {company:?}");
             last = company.id;
@@ -286,7 +287,7 @@ mod tests {
             assert_eq!((card.amount, company.debit_account_id), (company.amount, COMPANY));
             assert!(card.debit_account_id > FUNDING);
         }
-        let refund = Purchase { amount_minor: -1, ..purchases.next_purchase() };
+        let refund = Purchase { amount_minor: -1, ..Purchase::from(draws.next_draw()) };
         assert!(holds_of(&refund).is_err());
     }
 

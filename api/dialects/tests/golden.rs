@@ -1,5 +1,4 @@
-//! Messages of the shipped dialects that another codec wrote: `tools/golden/make_iso8583.py` makes the files with
-//! pyiso8583.
+//! Messages of the shipped dialects that another codec wrote: `make_golden.py` makes the files with pyiso8583.
 //!
 //! Each must be read to exactly the listed elements of the default dialect, and these must be written to exactly the
 //! listed bytes.

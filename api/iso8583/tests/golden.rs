@@ -1,4 +1,4 @@
-//! Messages that another codec wrote: `tools/golden/make_iso8583.py` makes the files with pyiso8583.
+//! Messages that another codec wrote: `api/dialects/tests/make_golden.py` makes the files with pyiso8583.
 //!
 //! Each must decode to exactly the listed elements, and those elements must encode to exactly the listed bytes.
 //! Messages of other dialects are beside the crate `dialects`.

@@ -14,13 +14,13 @@ use super::{Door, document};
 pub(super) fn hold_lines(name: &str, lines: &str) {
     let mut sorted: Vec<_> = lines.lines().collect();
     sorted.sort_unstable();
-    hold(name, &(sorted.join("\n") + "\n"));
+    hold(&format!("src/openapi/golden/{name}"), &(sorted.join("\n") + "\n"));
 }
 
-/// Holds a text to the file `name`.
+/// Holds a text to the file `name` of this crate.
 #[track_caller]
-fn hold(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/openapi/golden").join(name);
+pub(super) fn hold(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
@@ -57,7 +57,7 @@ fn without_ids(text: &str) -> String {
 }
 
 /// The value with the keys of all objects in order, and the names of what is required likewise.
-fn canonical(value: &Value) -> Value {
+pub(super) fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let mut entries: Vec<_> = object.iter().collect();
@@ -80,6 +80,9 @@ fn canonical(value: &Value) -> Value {
 async fn the_documents_are_those_that_are_committed() {
     let world = World::new().await;
     for (door, name) in [(Door::Company, "company.json"), (Door::Network, "network.json")] {
-        hold(name, &format!("{:#}\n", canonical(&document(door, world.urls()))));
+        hold(
+            &format!("src/openapi/golden/{name}"),
+            &format!("{:#}\n", canonical(&document(door, world.urls()))),
+        );
     }
 }

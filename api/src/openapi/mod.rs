@@ -138,6 +138,8 @@ fn text(content_type: &'static str, body: Bytes) -> Response {
 #[cfg(test)]
 mod bad_input_tests;
 #[cfg(test)]
+mod collection_tests;
+#[cfg(test)]
 mod document_tests;
 #[cfg(test)]
 mod golden;

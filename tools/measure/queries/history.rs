@@ -1,8 +1,18 @@
 //! The rows: transactions of a year, from a seed, the same for both.
 
-use cardswitch_benches::program::mix;
-use cardswitch_engine::domain::ids::{DimensionId, Timestamp};
-use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+use cardswitch_benches::program::{merchant, mix};
+use cardswitch_engine::decision::RuleSet;
+use cardswitch_engine::domain::ids::{
+    AccountSlot, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp, TransactionId,
+    TransactionSeq,
+};
+use cardswitch_engine::domain::merchant::{Mcc, Merchant};
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::NetworkTrace;
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::transaction::{
+    TransactionKind, TransactionRecord, TransactionState,
+};
 use uuid::Uuid;
 
 /// The first instant: 2026-01-01T00:00:00Z.
@@ -22,20 +32,12 @@ pub(crate) struct History {
 }
 
 /// A transaction as it stands in the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
-    pub(crate) seq: u64,
-    pub(crate) id: Uuid,
-    pub(crate) company: u64,
-    pub(crate) card: u64,
-    pub(crate) member: u64,
-    pub(crate) kind: TransactionKind,
+    /// As it was made, with the category of the card.
+    pub(crate) record: TransactionRecord,
     pub(crate) state: TransactionState,
-    pub(crate) amount: i64,
-    pub(crate) at: Timestamp,
-    /// The category of the card; its number among those of all companies.
-    pub(crate) card_category: Option<u64>,
-    /// As it is: one in a hundred got another by hand.
+    /// The number of its category: one in a hundred got another by hand.
     pub(crate) category: Option<u64>,
     /// Whether it was pending first, and completed later.
     pub(crate) is_late: bool,
@@ -67,30 +69,43 @@ impl History {
         let mark = mix(seq ^ 0x5eed << 32);
         let card = mix(mark) % self.cards();
         let (kind, state) = fate(mark);
+        let company = company_of(card);
         let card_category = category_of(card);
         let is_changed = mix(mark ^ 1).is_multiple_of(100);
-        let category =
-            if is_changed { Some(category(company_of(card), mark)) } else { card_category };
-        Row {
-            seq,
+        let category = if is_changed { Some(category(company, mark)) } else { card_category };
+        let record = TransactionRecord {
+            seq: TransactionSeq(seq),
             id: id_of(seq),
-            company: company_of(card),
-            card,
-            member: member_of(card),
             kind,
-            state,
-            amount: i64::try_from(100 + mark % 20_000).unwrap_or(100),
-            at: self.time_of(seq),
-            card_category,
-            category,
-            is_late: state == TransactionState::Completed && (mark >> 40).is_multiple_of(7),
-        }
+            company: CompanySlot(narrow(company)),
+            account: AccountSlot(narrow(company)),
+            card: Some(CardSlot(narrow(card))),
+            member: Some(MemberSlot(narrow(member_of(card)))),
+            requested: Minor(i64::try_from(100 + mark % 20_000).unwrap_or(100)),
+            foreign: None,
+            merchant: Some(Merchant { mcc: Some(Mcc(5_812)), ..merchant() }),
+            bank_account: None,
+            trace: NetworkTrace::default(),
+            response_code: ResponseCode::Approved,
+            sub_reason: SubReason::None,
+            failed_rules: RuleSet::default(),
+            facts: None,
+            refund_of: None,
+            authorized_at: self.time_of(seq),
+            dimensions: [card_category.map(category_id), None, None, None],
+        };
+        let is_late = state == TransactionState::Completed && (mark >> 40).is_multiple_of(7);
+        Row { record, state, category, is_late }
     }
 }
 
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// The id of transaction `seq`.
-pub(crate) const fn id_of(seq: u64) -> Uuid {
-    Uuid::from_u64_pair(mix(seq), mix(!seq))
+pub(crate) const fn id_of(seq: u64) -> TransactionId {
+    TransactionId(Uuid::from_u64_pair(mix(seq), mix(!seq)))
 }
 
 /// The kind and the final state of a transaction: seventy of a hundred are completed.

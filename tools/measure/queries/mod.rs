@@ -50,7 +50,7 @@ pub(crate) fn run(scale: &Scale) -> Outcome<()> {
         println!("{size} transactions are stored");
         for (place, cell) in cells(&history).iter().enumerate() {
             if place == rows.len() {
-                rows.push(format!("| {} ", cell.name()));
+                rows.push(format!("| {} ", cell.name));
             }
             let questions = questions_of(cell);
             let own = measure(&questions, budget, |question| stored.answer(question).map(drop))?;
@@ -88,7 +88,7 @@ fn compare(
     for question in questions.iter().take(COMPARED) {
         let (own, other) = (stored.answer(question)?, peer.answer(question)?);
         if own != other {
-            let name = cell.name();
+            let name = &cell.name;
             return fail(format!("{name}: {question:?} gives {own:?} here and {other:?} there"));
         }
     }

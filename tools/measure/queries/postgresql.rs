@@ -84,7 +84,7 @@ impl Postgresql {
 
     async fn ask(&self, question: &Question) -> Outcome<QueryAnswer> {
         let (condition, value) = match &question.filter {
-            Filter::Id(seq) => return self.ask_by_id(*seq).await,
+            Filter::Id(seq) => return self.ask_by_id(seq.0).await,
             Filter::List(_, condition, value) => (*condition, i32::try_from(*value)?),
         };
         let time = if question.time.is_some() {
@@ -115,7 +115,7 @@ impl Postgresql {
     }
 
     async fn ask_by_id(&self, seq: u64) -> Outcome<QueryAnswer> {
-        let id = id_of(seq);
+        let id = id_of(seq).0;
         let statement = self.statement("SELECT * FROM card_transaction WHERE id = $1").await?;
         let rows = self.client.query(&statement, &[&id]).await?;
         let page = seqs_of(&rows)?;
@@ -145,20 +145,20 @@ fn system_time(at: Timestamp) -> SystemTime {
 
 /// A row as COPY reads it.
 fn write_row(file: &mut impl Write, row: &Row) -> std::io::Result<()> {
-    let kind = if row.kind == TransactionKind::Verification { 2 } else { 0 };
-    let (seconds, micros) = (row.at.0 / Timestamp::SECOND, row.at.0 % Timestamp::SECOND);
-    let at = chrono::DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    let record = &row.record;
+    let kind = if record.kind == TransactionKind::Verification { 2 } else { 0 };
+    let at = chrono::DateTime::from_timestamp_micros(record.authorized_at.0).unwrap_or_default();
     write!(
         file,
-        "{}\t{}\t{}\t{}\t{}\t{kind}\t{}\t{}\t{}.{micros:06}+00",
-        row.seq,
-        row.id,
-        row.company,
-        row.card,
-        row.member,
+        "{}\t{}\t{}\t{}\t{}\t{kind}\t{}\t{}\t{}",
+        record.seq.0,
+        record.id.0,
+        record.company.0,
+        record.card.map_or(0, |card| card.0),
+        record.member.map_or(0, |member| member.0),
         row.state as u8,
-        row.amount,
-        at.format("%Y-%m-%d %H:%M:%S"),
+        record.requested.0,
+        at.format("%Y-%m-%d %H:%M:%S%.6f+00"),
     )?;
     match row.category {
         Some(number) => write!(file, "\t{number}")?,

@@ -1,7 +1,7 @@
 //! The questions: one filter each, alone, within a time, and behind a deep offset.
 
 use cardswitch_benches::program::Random;
-use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::store::query::{TransactionClasses, TransactionFilter};
 
@@ -25,10 +25,10 @@ pub(crate) struct Question {
 #[derive(Clone, Debug)]
 pub(crate) enum Filter {
     /// No filter but the id: one transaction.
-    Id(u64),
+    Id(TransactionSeq),
     /// That of cardswitch; the condition of PostgreSQL, and its one parameter. A card, a member and a
     /// category are of one company, so nobody needs to ask for that, too.
-    List(TransactionFilter, &'static str, u64),
+    List(TransactionFilter, &'static str, u32),
 }
 
 /// The answer.
@@ -42,38 +42,31 @@ pub(crate) struct QueryAnswer {
 /// Questions of one shape.
 pub(crate) struct Cell<'a> {
     history: &'a History,
-    name: &'static str,
+    pub(crate) name: String,
     filter: Shape,
-    span: Span,
+    /// Within an eighth of the time, wherever that begins.
+    is_of_an_eighth: bool,
+    offset: u64,
 }
 
 /// How the filter of a question is made from one transaction of the company.
 type Shape = fn(&Row) -> Filter;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Span {
-    Whole,
-    /// An eighth of the time, wherever it begins.
-    Eighth,
-    Deep,
-}
-
 const SHAPES: [(&str, Shape); 11] = [
     ("none", |_| classes(TransactionClasses::ALL, "company = $1")),
     ("card", |row| {
-        let card = Some(CardSlot(narrow(row.card)));
-        let filter = TransactionFilter { card, ..TransactionFilter::default() };
-        Filter::List(filter, "card = $1", row.card)
+        let filter = TransactionFilter { card: row.record.card, ..TransactionFilter::default() };
+        Filter::List(filter, "card = $1", row.record.card.map_or(0, |card| card.0))
     }),
     ("member", |row| {
-        let member = Some(MemberSlot(narrow(row.member)));
+        let member = row.record.member;
         let filter = TransactionFilter { member, ..TransactionFilter::default() };
-        Filter::List(filter, "member = $1", row.member)
+        Filter::List(filter, "member = $1", member.map_or(0, |member| member.0))
     }),
     ("category", |row| {
         let (number, mut filter) = (row.category.unwrap_or(0), TransactionFilter::default());
         filter.dimensions[0] = Some(category_id(number));
-        Filter::List(filter, "category = $1", number)
+        Filter::List(filter, "category = $1", u32::try_from(number).unwrap_or(0))
     }),
     ("state=pending", |_| state(TransactionState::Pending, "company = $1 AND state = 0")),
     ("state=completed", |_| state(TransactionState::Completed, "company = $1 AND state = 1")),
@@ -85,7 +78,7 @@ const SHAPES: [(&str, Shape); 11] = [
     ("exclude_verifications", |_| {
         classes(TransactionClasses::ALL.without_verifications(), "company = $1 AND kind <> 2")
     }),
-    ("by id", |row| Filter::Id(row.seq)),
+    ("by id", |row| Filter::Id(row.record.seq)),
 ];
 
 fn classes(classes: TransactionClasses, condition: &'static str) -> Filter {
@@ -96,10 +89,6 @@ fn state(state: TransactionState, condition: &'static str) -> Filter {
     classes(TransactionClasses::in_states(&[state]), condition)
 }
 
-fn narrow(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
 /// The lists that are read behind a deep offset.
 const DEEP_SHAPES: [&str; 4] = ["none", "state=completed", "exclude_declines", "category"];
 
@@ -107,45 +96,37 @@ const DEEP_SHAPES: [&str; 4] = ["none", "state=completed", "exclude_declines", "
 pub(crate) fn cells(history: &History) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for (name, filter) in SHAPES {
-        let spans: &[Span] = match name {
-            "by id" => &[Span::Whole],
-            _ if DEEP_SHAPES.contains(&name) => &[Span::Whole, Span::Eighth, Span::Deep],
-            _ => &[Span::Whole, Span::Eighth],
+        let mut add = |name, is_of_an_eighth, offset| {
+            cells.push(Cell { history, name, filter, is_of_an_eighth, offset });
         };
-        cells.extend(spans.iter().map(|span| Cell { history, name, filter, span: *span }));
+        add(name.to_owned(), false, 0);
+        if name != "by id" {
+            add(format!("{name}, within an eighth of the time"), true, 0);
+        }
+        if DEEP_SHAPES.contains(&name) {
+            // A category has a thirtieth of all.
+            let deepest = history.size / if name == "category" { 50 } else { 4 };
+            let offset = DEEP.min(deepest);
+            add(format!("{name}, offset {offset}"), false, offset);
+        }
     }
     cells
 }
 
 impl Cell<'_> {
-    pub(crate) fn name(&self) -> String {
-        match self.span {
-            Span::Whole => self.name.to_owned(),
-            Span::Eighth => format!("{}, within an eighth of the time", self.name),
-            Span::Deep => format!("{}, offset {}", self.name, self.offset()),
-        }
-    }
-
     /// A question: its filter is that of some transaction of the company.
     pub(crate) fn question(&self, random: &mut Random) -> Question {
         let size = self.history.size;
         let row = loop {
             let row = self.history.row(1 + random.below(size));
-            if row.company == 0 {
+            if row.record.company == CompanySlot(0) {
                 break row;
             }
         };
-        let time = (self.span == Span::Eighth).then(|| {
+        let time = self.is_of_an_eighth.then(|| {
             let first = 1 + random.below(size - size / 8);
             (self.history.time_of(first), self.history.time_of(first + size / 8))
         });
-        Question { filter: (self.filter)(&row), time, offset: self.offset() }
-    }
-
-    /// A category has a thirtieth of all.
-    fn offset(&self) -> u64 {
-        let deepest =
-            if self.name == "category" { self.history.size / 50 } else { self.history.size / 4 };
-        if self.span == Span::Deep { DEEP.min(deepest) } else { 0 }
+        Question { filter: (self.filter)(&row), time, offset: self.offset }
     }
 }

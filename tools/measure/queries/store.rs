@@ -3,18 +3,11 @@
 use cardswitch_engine::command::NewTransaction;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{append_record, record_views};
-use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{
-    AccountSlot, CardSlot, CompanySlot, DimensionSlot, MemberSlot, RecordSeq, Timestamp,
-    TransactionId, TransactionSeq,
+    CompanySlot, DimensionSlot, RecordSeq, Timestamp, TransactionSeq,
 };
-use cardswitch_engine::domain::merchant::{Mcc, Merchant};
-use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::network_key::NetworkTrace;
-use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{
     TransactionProgress, TransactionRecord, TransactionState,
 };
@@ -56,7 +49,8 @@ impl CardswitchStore {
         for (place, row) in history.rows().enumerate() {
             filling.take(&mut projection, &row)?;
             if place % COMMIT_ROWS == COMMIT_ROWS - 1 {
-                filling.commit(std::mem::take(&mut projection), row.at, CommitKind::Visible)?;
+                let projection = std::mem::take(&mut projection);
+                filling.commit(projection, row.record.authorized_at, CommitKind::Visible)?;
             }
         }
         let end = history.time_of(history.size);
@@ -71,7 +65,7 @@ impl CardswitchStore {
         let filter = match &question.filter {
             Filter::List(filter, ..) => filter,
             Filter::Id(seq) => {
-                let found = snapshot.transaction(TransactionSeq(*seq))?;
+                let found = snapshot.transaction(*seq)?;
                 let page: Vec<u64> = found.into_iter().map(|row| row.record.seq.0).collect();
                 return Ok(QueryAnswer { count: page.len() as u64, page });
             }
@@ -96,7 +90,7 @@ struct StoreFiller<'a> {
     seq: u64,
     commits: u64,
     /// Transactions that are completed with the next commit.
-    late: Vec<u64>,
+    late: Vec<TransactionSeq>,
     /// The record at hand.
     payload: Vec<u8>,
 }
@@ -118,17 +112,19 @@ impl StoreFiller<'_> {
     }
 
     fn take(&mut self, projection: &mut Projection, row: &Row) -> Outcome<()> {
+        let (seq, at) = (row.record.seq, row.record.authorized_at);
+        let category = row.category.map(category_id);
         let state = if row.is_late { TransactionState::Pending } else { row.state };
-        let made = NewTransaction::of(record_of(row)?, progress_of(row, state));
-        self.project(projection, row.at, Effect::Transaction(Box::new(made)))?;
-        if row.category != row.card_category {
+        let made = NewTransaction::of(row.record.clone(), progress_of(&row.record, state));
+        self.project(projection, at, Effect::Transaction(Box::new(made)))?;
+        if category != row.record.dimensions[0] {
             let mut tags = TagChanges::default();
-            tags.dimensions[0] = Some(row.category.map(category_id));
-            let tags = Effect::TransactionTags(TransactionSeq(row.seq), Box::new(tags));
-            self.project(projection, row.at, tags)?;
+            tags.dimensions[0] = Some(category);
+            let tags = Effect::TransactionTags(seq, Box::new(tags));
+            self.project(projection, at, tags)?;
         }
         if row.is_late {
-            self.late.push(row.seq);
+            self.late.push(seq);
         }
         Ok(())
     }
@@ -139,7 +135,7 @@ impl StoreFiller<'_> {
         let mut changes = Projection::default();
         for seq in std::mem::take(&mut self.late) {
             let progress = TransactionProgress::empty(TransactionState::Completed);
-            let change = Effect::TransactionProgress(TransactionSeq(seq), Box::new(progress));
+            let change = Effect::TransactionProgress(seq, Box::new(progress));
             self.project(&mut changes, at, change)?;
         }
         self.commits += 1;
@@ -175,44 +171,11 @@ fn new_category(slot: u32, company: u64, number: u64) -> Outcome<Dimension> {
     })
 }
 
-fn record_of(row: &Row) -> Outcome<TransactionRecord> {
-    Ok(TransactionRecord {
-        seq: TransactionSeq(row.seq),
-        id: TransactionId(row.id),
-        kind: row.kind,
-        company: CompanySlot(row.company.try_into()?),
-        account: AccountSlot(row.company.try_into()?),
-        card: Some(CardSlot(row.card.try_into()?)),
-        member: Some(MemberSlot(row.member.try_into()?)),
-        requested: Minor(row.amount),
-        foreign: None,
-        merchant: Some(Merchant {
-            mid: 445_566,
-            mcc: Some(Mcc(5_812)),
-            card_acceptor_id: LineText::spaced("000000000445566"),
-            name: LineText::spaced("Blue Bottle Coffee"),
-            city: LineText::spaced("San Francisco"),
-            state: LineText::spaced("CA"),
-            country: LineText::spaced("US"),
-            zip: LineText::spaced("94103"),
-        }),
-        bank_account: None,
-        trace: NetworkTrace::default(),
-        response_code: ResponseCode::Approved,
-        sub_reason: SubReason::None,
-        failed_rules: RuleSet::default(),
-        facts: None,
-        refund_of: None,
-        authorized_at: row.at,
-        dimensions: [row.card_category.map(category_id), None, None, None],
-    })
-}
-
-fn progress_of(row: &Row, state: TransactionState) -> TransactionProgress {
+fn progress_of(record: &TransactionRecord, state: TransactionState) -> TransactionProgress {
     let mut progress = TransactionProgress::empty(state);
     if state == TransactionState::Completed {
-        progress.posted = Minor(row.amount);
-        progress.posted_at = Some(row.at);
+        progress.posted = record.requested;
+        progress.posted_at = Some(record.authorized_at);
     }
     progress
 }

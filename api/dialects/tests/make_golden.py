@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the golden ISO 8583 messages of api/iso8583 and api/dialects with an independent codec, pyiso8583.
 
-    python3 -m venv /tmp/golden && /tmp/golden/bin/pip install -r tools/golden/requirements.txt
-    /tmp/golden/bin/python tools/golden/make_iso8583.py
+    python3 -m venv /tmp/golden && /tmp/golden/bin/pip install -r api/dialects/tests/golden-requirements.txt
+    /tmp/golden/bin/python api/dialects/tests/make_golden.py
 
 Each file is one message in one dialect: `name: value` lines, of which `frame` is the whole message as hex and each
 number is a data element of the default dialect (binary ones as hex). The card numbers are the well-known test numbers
@@ -16,7 +16,7 @@ import pathlib
 import iso8583
 from iso8583.specs import default, default_ascii
 
-API = pathlib.Path(__file__).resolve().parents[2] / "api"
+API = pathlib.Path(__file__).resolve().parents[2]
 # The default dialect is the codec's own; the others are beside their files.
 DEFAULT, OTHERS = API / "iso8583" / "tests" / "golden", API / "dialects" / "tests" / "golden"
 
