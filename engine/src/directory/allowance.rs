@@ -81,12 +81,6 @@ fn update_allowance(
         return Err(Rejection::ResetNeedsNoInterval);
     }
     check_terms(&terms)?;
-    // A window refused today may have been stored before the rule existed; then the allowance keeps
-    // it.
-    let has_new_window = changes.starts_at.is_some() || changes.ends_at.is_some();
-    if has_new_window && terms.starts_at > terms.ends_at {
-        return Err(Rejection::StartsAfterEnd);
-    }
     let today = change.state.day_at(change.state.company_of(slot), change.moment.at).date;
     let mut usage = record.usage.rolled(record.terms.interval, today);
     if changes.reset {
@@ -103,13 +97,51 @@ fn update_allowance(
     Ok(())
 }
 
-/// Limits are amounts, or `Minor::UNLIMITED`. Errors: `OutOfBounds`.
+/// Limits are amounts, or `Minor::UNLIMITED`; a window may be an instant.
+/// Errors: `OutOfBounds`, `StartsAfterEnd`.
 pub(super) fn check_terms(terms: &AllowanceTerms) -> Result<(), Rejection> {
     let is_amount = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
     let is_limit = |limit: Minor| limit == Minor::UNLIMITED || is_amount(limit);
-    if is_amount(terms.amount) && is_limit(terms.daily_limit) && is_limit(terms.transaction_limit) {
-        Ok(())
-    } else {
-        Err(Rejection::OutOfBounds)
+    let limits = [terms.daily_limit, terms.transaction_limit];
+    if !is_amount(terms.amount) || !limits.into_iter().all(is_limit) {
+        return Err(Rejection::OutOfBounds);
+    }
+    if terms.starts_at > terms.ends_at {
+        return Err(Rejection::StartsAfterEnd);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::Timestamp;
+
+    #[test]
+    fn terms_have_amounts_in_bounds_and_a_window_that_ends_no_earlier_than_it_starts() {
+        const BEYOND: Minor = Minor(Minor::AMOUNT_MAX.0 + 1);
+        let (bounds, window) = (Err(Rejection::OutOfBounds), Err(Rejection::StartsAfterEnd));
+        // Amount, limit of a day, limit of a transaction, window.
+        let rows = [
+            ([Minor::ZERO, Minor::UNLIMITED, Minor::UNLIMITED], (0, 0), Ok(())),
+            ([Minor::AMOUNT_MAX; 3], (0, 1), Ok(())),
+            ([Minor::ZERO; 3], (1, 0), window),
+            ([BEYOND, Minor::ZERO, Minor::ZERO], (0, 0), bounds),
+            ([Minor::ZERO, BEYOND, Minor::ZERO], (0, 0), bounds),
+            ([Minor::ZERO, Minor::ZERO, BEYOND], (0, 0), bounds),
+            ([Minor(-1), Minor::ZERO, Minor::ZERO], (0, 0), bounds),
+            ([Minor::ZERO, Minor(-2), Minor::ZERO], (0, 0), bounds),
+            ([Minor::ZERO, Minor::ZERO, Minor(-2)], (0, 0), bounds),
+        ];
+        for ([amount, daily_limit, transaction_limit], (starts_at, ends_at), expected) in rows {
+            let terms = AllowanceTerms {
+                daily_limit,
+                transaction_limit,
+                starts_at: Timestamp(starts_at),
+                ends_at: Timestamp(ends_at),
+                ..AllowanceTerms::budget(amount)
+            };
+            assert_eq!(check_terms(&terms), expected, "{terms:?}");
+        }
     }
 }

@@ -283,9 +283,7 @@ impl Model {
         {
             return Err(Rejection::OutOfBounds);
         }
-        if (changes.starts_at.is_some() || changes.ends_at.is_some())
-            && terms.starts_at > terms.ends_at
-        {
+        if terms.starts_at > terms.ends_at {
             return Err(Rejection::StartsAfterEnd);
         }
         self.turn_pages(card, at);
