@@ -215,3 +215,39 @@ impl KeyHistory {
         is_ahead || self.held(span, |state, _| state.newest_at >= sent_at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Span {
+        Span { from: Duration::from_secs(seconds), to: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn a_key_counts_from_its_exchange_until_a_minute_after_the_next() {
+        let mut rng = Rng::new(1);
+        let mut history = KeyHistory::new("M3", vec![0; 16], Duration::ZERO, 5);
+        let [first, second] = [10, 20].map(|sent_at| history.add(&mut rng, sent_at, 1));
+        history.take(second, Duration::from_secs(100));
+        let counts = |history: &KeyHistory, key, seconds| {
+            let may = history.may_count(key, at(seconds));
+            assert_ne!(may, history.may_not_count(key, at(seconds)), "an instant leaves no doubt");
+            may
+        };
+        assert!(counts(&history, 0, 159) && counts(&history, second, 159));
+        assert!(!counts(&history, 0, 160) && !counts(&history, second, 99));
+        // A key that comes behind its successor is the key before.
+        history.take(first, Duration::from_secs(200));
+        assert!(counts(&history, second, 900) && counts(&history, first, 259));
+        assert!(!counts(&history, first, 260) && !history.may_be_newest(first, at(210)));
+        let whole = Span { from: Duration::from_secs(150), to: Duration::from_secs(170) };
+        assert!(history.may_count(0, whole) && history.may_not_count(0, whole));
+        // A start takes up what is left of the minute.
+        let wall = 1_000_000_000;
+        let until = Timestamp(wall + 30_000_000);
+        history.reopen(&[first, second], until, (Duration::from_secs(300), wall));
+        assert!(counts(&history, first, 329) && !counts(&history, first, 330));
+        assert!(history.may_be_refused(second, at(300), wall), "it came before the start");
+    }
+}
