@@ -127,7 +127,9 @@ pub(crate) fn run_again(
 /// Connections share buffers that a thread keeps.
 fn on_its_own_thread(world: impl FnOnce() -> SocketStory + Send) -> SocketStory {
     std::thread::scope(|scope| {
-        let world = scope.spawn(world);
+        // The name tells a profile's samples apart.
+        let thread = std::thread::Builder::new().name("sockets".to_owned());
+        let world = thread.spawn_scoped(scope, world).unwrap();
         world.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
