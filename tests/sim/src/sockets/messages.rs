@@ -182,10 +182,8 @@ impl SocketWorld {
         let frame = site.frame(content, sending.coding);
         self.tell(|| {
             let (acquirer, words) = (message.acquirer, message.words(is_repeat));
-            format!(
-                "acquirer {acquirer} sends {words} into connection {line}, {:?}",
-                sending.coding
-            )
+            let code = sending.coding.words();
+            format!("acquirer {acquirer} sends {words}{code} into connection {line}")
         });
         self.lines.get_mut(&line).unwrap().send(&frame, message, sending);
     }

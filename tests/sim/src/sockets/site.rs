@@ -68,6 +68,17 @@ pub(super) enum Coding {
     Needless,
 }
 
+impl Coding {
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Key(generation) => format!(" under key {generation}"),
+            Self::Wrong => " with a wrong code".to_owned(),
+            Self::Missing => " without its code".to_owned(),
+            Self::Needless => String::new(),
+        }
+    }
+}
+
 /// An acquirer with its door.
 pub(super) struct Site {
     pub(super) spelling: Spelling,
