@@ -17,6 +17,7 @@ use cardswitch_edge::tls::{TlsDoor, TlsFiles, TlsProtocol};
 use cardswitch_iso8583::dialect::DEFAULT;
 use cardswitch_iso8583::{Dialect, LengthPrefix};
 use cardswitch_network::listener::{DOOR_NAME_DEFAULT, ListenerOptions};
+use cardswitch_network::zone_clock::ZoneClock;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{ConfigError, Settings};
@@ -208,8 +209,8 @@ fn open_zone(
     door: &str,
     settings: Option<&ZoneSettings>,
 ) -> Result<Option<Arc<Zone>>, ConfigError> {
-    let opened = settings.map(|settings| Zone::open(door, settings).map(Arc::new));
-    opened.transpose().map_err(|error| ConfigError::Zone(door.to_owned(), error))
+    let open = |settings| Zone::open(door, settings, Arc::new(ZoneClock::start())).map(Arc::new);
+    settings.map(open).transpose().map_err(|error| ConfigError::Zone(door.to_owned(), error))
 }
 
 /// Addresses and networks, as the setting `name` has them.

@@ -26,6 +26,20 @@ const ROOMS: [&str; 16] = [
 ];
 /// Counterparts of the switch: they know nothing of its inside.
 const COUNTERPARTS: [&str; 2] = ["feed", "load"];
+/// The crates whose steps a simulator drives: time and randomness are given to them.
+const SIMULATED_ROOMS: [&str; 1] = ["acquiring"];
+/// The ways to a clock or to randomness that nobody gave.
+const UNGIVEN_SOURCES: [&str; 9] = [
+    "Instant::now",
+    "SystemTime",
+    "Utc::now",
+    "Local::now",
+    "Clock::System",
+    "getrandom",
+    "SystemRandom",
+    "new_v4",
+    "now_v7",
+];
 /// Names that say nothing of what is in a file.
 const DRAWERS: [&str; 7] = ["common", "helpers", "manager", "misc", "service", "types", "util"];
 /// Names end with a noun, and these are none: irregular participles, question words, adverbs. Any word in
@@ -218,6 +232,18 @@ fn no_file_is_a_drawer() {
         for path in sources(&folder.join("src")) {
             let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
             assert!(!DRAWERS.contains(&name), "{} has no noun", path.display());
+        }
+    }
+}
+
+#[test]
+fn nothing_that_is_simulated_reads_a_clock_or_draws() {
+    for room in SIMULATED_ROOMS {
+        for path in all_sources(&repository().join("api").join(room).join("src")) {
+            let text = fs::read_to_string(&path).expect("a source");
+            for source in UNGIVEN_SOURCES {
+                assert!(!text.contains(source), "{} has `{source}`", path.display());
+            }
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | `mapping`, `presented_card`, `fingerprint` | from a message to a command for the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `zone`, `replaced_key` | the security of a door's messages: codes, PINs, chips, new keys |
+//! | `zone_port` | clocks and randomness for the exchange of keys |
 //! | `marks`, `local_naming` | the keys by which messages are named, the same for both doors |
 //! | `fault_plan`, `answer_faults` | answers that come late, twice or not at all, for clients under test |
 //! | `advice` | the dialect that an unreadable peer seems to speak |
@@ -18,9 +19,9 @@
 //! | `peer_board`, `counters` | peers and their faults; counts |
 //! | `address_counts` | how many of something each address has |
 //!
-//! INVARIANT: nothing here waits, sleeps or holds a socket; the time that decides is given. A running switch drives a
-//! connection by a task (`connection.rs` of `network`), the simulator by its own time and streams. Stopwatches only
-//! measure. The exchange of a zone's keys alone still reads the system's clock.
+//! INVARIANT: nothing here waits, sleeps or holds a socket, and nothing reads a clock or draws: time and randomness are
+//! given. A running switch drives a connection by a task (`connection.rs` of `network`), the simulator by its own time
+//! and streams. Stopwatches only measure.
 
 pub mod address_counts;
 pub mod advice;
@@ -46,3 +47,4 @@ pub mod session;
 pub mod slow_bytes;
 pub mod submit;
 pub mod zone;
+pub mod zone_port;

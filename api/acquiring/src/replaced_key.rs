@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
@@ -17,12 +17,13 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_engine::submission::{Envelope, ReplyPort};
+use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::to_hex;
-use cardswitch_secrets::{SealError, Secrets};
+use cardswitch_secrets::issuing::IssueError;
 use cardswitch_zone::{KeyFault, KeyUsage, ZoneKey};
-use chrono::Utc;
 
 use super::zone::Zone;
+use super::zone_port::ZonePort;
 
 /// The time that the key before still counts: for messages that were under way, and for a peer that
 /// never got the answer to its exchange.
@@ -87,7 +88,7 @@ pub(crate) enum ReplacementRefusal {
     /// It is none for this use.
     Unfit,
     /// It cannot be sealed.
-    Unsealed(SealError),
+    Unsealed(IssueError),
 }
 
 /// The function that makes a key ready for its use.
@@ -104,9 +105,10 @@ pub(crate) struct RotatingKey<K> {
     door: String,
     usage: KeyUsage,
     make: Maker<K>,
+    port: Arc<dyn ZonePort>,
     now: ReadyKey<K>,
-    /// The key before, and the instant until which it counts.
-    before: Option<(ReadyKey<K>, Instant)>,
+    /// The key before, and the end of its time by the steady clock.
+    before: Option<(ReadyKey<K>, Duration)>,
     /// The time of the message with the newest key; at first the start of the door. A message that
     /// is not later is a repetition, also one that came before the door was started.
     newest_at: Timestamp,
@@ -148,6 +150,7 @@ impl<K> RotatingKey<K> {
         (door, usage): (&str, KeyUsage),
         key: ZoneKey,
         make: Maker<K>,
+        port: Arc<dyn ZonePort>,
     ) -> Result<Self, KeyFault> {
         let base = key.check_value();
         Ok(Self {
@@ -156,7 +159,8 @@ impl<K> RotatingKey<K> {
             now: ready(key, &make)?,
             make,
             before: None,
-            newest_at: now(),
+            newest_at: port.wall_time(),
+            port,
             exchanged_at: None,
             base,
         })
@@ -164,7 +168,7 @@ impl<K> RotatingKey<K> {
 
     /// The keys that count: the newest first.
     pub(crate) fn usable(&self) -> [Option<Arc<K>>; 2] {
-        let before = self.before.as_ref().filter(|(_, until)| Instant::now() < *until);
+        let before = self.before.as_ref().filter(|(_, until)| self.port.steady_time() < *until);
         [Some(self.now()), before.map(|(key, _)| Arc::clone(&key.ready))]
     }
 
@@ -207,9 +211,10 @@ impl<K> RotatingKey<K> {
             Some(sealed) => self.opened(sealed, secrets),
             None => Some(of_file),
         };
-        let left = kept.key.overlap_until.0.saturating_sub(now().0);
+        let left = kept.key.overlap_until.0.saturating_sub(self.port.wall_time().0);
         let left = Duration::from_micros(u64::try_from(left).unwrap_or(0)).min(KEY_BEFORE_LIFE);
-        self.before = before.map(|key| (key, Instant::now() + left));
+        let until = self.port.steady_time() + left;
+        self.before = before.map(|key| (key, until));
         self.exchanged_at = Some(kept.key.sent_at);
     }
 }
@@ -225,7 +230,8 @@ impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
             return Err(ReplacementRefusal::Repeated);
         }
         (self.make)(key).map_err(|_| ReplacementRefusal::Unfit)?;
-        let sealed = secrets.seal_zone_key(&key.to_secret(), self.id());
+        let mut random = self.port.random();
+        let sealed = secrets.seal_zone_key(&key.to_secret(), self.id(), random.as_mut());
         let life = i64::try_from(KEY_BEFORE_LIFE.as_micros()).unwrap_or(i64::MAX);
         Ok(NewExchangedKey {
             door: self.door.clone(),
@@ -234,7 +240,7 @@ impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
             check_value: key.check_value(),
             base: self.base,
             sent_at,
-            overlap_until: now().plus(life),
+            overlap_until: self.port.wall_time().plus(life),
         })
     }
 
@@ -245,7 +251,7 @@ impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
             std::mem::swap(&mut before, &mut self.now);
             (self.newest_at, self.exchanged_at) = (sent_at, Some(sent_at));
         }
-        self.before = Some((before, Instant::now() + KEY_BEFORE_LIFE));
+        self.before = Some((before, self.port.steady_time() + KEY_BEFORE_LIFE));
     }
 
     fn resume(&mut self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError> {
@@ -259,9 +265,4 @@ impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
 fn ready<K>(key: ZoneKey, make: &Maker<K>) -> Result<ReadyKey<K>, KeyFault> {
     let ready = Arc::new(make(&key)?);
     Ok(ReadyKey { key, ready })
-}
-
-/// The instant by the clock of peers, which may differ from the engine's.
-fn now() -> Timestamp {
-    Timestamp(Utc::now().timestamp_micros())
 }

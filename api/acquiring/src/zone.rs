@@ -36,6 +36,7 @@ use super::mapping::{MessageAction, Refusal, map_message, private_use};
 use super::mapping_answer::AnswerElements;
 use super::presented_card::{PresentedCard, presented_card};
 use super::replaced_key::{BroughtKey, KeyExchange, ReplacementRefusal, RotatingKey};
+use super::zone_port::ZonePort;
 
 /// DE70 of a new key. Source: ISO 8583:1987, table A6: key change.
 ///
@@ -94,6 +95,7 @@ pub struct Zone {
     master: Option<ZoneKey>,
     /// The issuer key, with its check value.
     issuer: Option<(IssuerKey, String)>,
+    port: Arc<dyn ZonePort>,
 }
 
 /// The part of a key that may be shown.
@@ -110,14 +112,19 @@ pub struct ZoneKeyView {
 impl Zone {
     /// Reads the keys of the door of this name.
     /// Errors: the file, or a key of it that does not serve.
-    pub fn open(door: &str, settings: &ZoneSettings) -> Result<Self, KeyFileError> {
+    pub fn open(
+        door: &str,
+        settings: &ZoneSettings,
+        port: Arc<dyn ZonePort>,
+    ) -> Result<Self, KeyFileError> {
         let path = &settings.keys;
         let usage = settings.mac.map_or(KeyUsage::RetailMac, MacAlgorithm::usage);
         let keys = ZoneKeys::read(path, usage)?;
         let mac = match (settings.mac, keys.mac) {
             (Some(algorithm), Some(key)) => {
                 let make = Box::new(move |key: &_| MacKey::new(algorithm, key));
-                let key = RotatingKey::new((door, algorithm.usage()), key, make);
+                let of_codes = (door, algorithm.usage());
+                let key = RotatingKey::new(of_codes, key, make, Arc::clone(&port));
                 let key = key.map_err(|fault| KeyFileError::of_key(path, "mac", fault))?;
                 Some((algorithm, Mutex::new(key)))
             }
@@ -135,14 +142,15 @@ impl Zone {
             (None, None) => None,
         };
         let ready = |key: &ZoneKey| Ok(PinKey::new(key.clone()));
-        let of_pins = |key| RotatingKey::new((door, KeyUsage::Pin), key, Box::new(ready));
+        let of_pins =
+            |key| RotatingKey::new((door, KeyUsage::Pin), key, Box::new(ready), Arc::clone(&port));
         let pin = keys.pin.map(of_pins).transpose();
         let pin = pin.map_err(|fault| KeyFileError::of_key(path, "pin", fault))?;
         let issuer_check = keys.issuer.as_ref().map(|key| to_hex(&key.check_value()));
         let issuer = keys.issuer.map(IssuerKey::new).transpose();
         let issuer = issuer.map_err(|fault| KeyFileError::of_key(path, "issuer", fault))?;
         let issuer = issuer.zip(issuer_check);
-        Ok(Self { mac, pin: pin.map(Mutex::new), master: keys.master, issuer })
+        Ok(Self { mac, pin: pin.map(Mutex::new), master: keys.master, issuer, port })
     }
 
     /// Goes on with the keys that were exchanged before, as the tables have them.
@@ -202,7 +210,7 @@ impl Zone {
             Err(fault) => return (MessageAction::Refuse(Refusal::Security(fault)), owed),
         }
         if message.mti().class() == 8 && message.get(70) == Some(KEY_CHANGE) {
-            let brought = self.brought_key(message, secrets, Utc::now());
+            let brought = self.brought_key(message, secrets);
             return (brought.map_or_else(MessageAction::Refuse, MessageAction::Exchange), owed);
         }
         let mut mapped = map_message(message, secrets);
@@ -278,18 +286,18 @@ impl Zone {
         Ok(Some(issuer.verify(presented.digits(), sequence_number, &data)))
     }
 
-    /// The new key that a message brings at the time `now`.
+    /// The new key that a message brings.
     fn brought_key(
         &self,
         message: &Message<'_>,
         secrets: &Secrets,
-        now: DateTime<Utc>,
     ) -> Result<Box<BroughtKey>, Refusal> {
         let master = self.master.as_ref().ok_or(Refusal::Invalid(70))?;
         if !message.has(11) {
             return Err(Refusal::Missing(11));
         }
         let sent_at = message.get_text(7).ok_or(Refusal::Missing(7))?;
+        let now = DateTime::from_timestamp_micros(self.port.wall_time().0).unwrap_or_default();
         let sent_at = moment_near(sent_at, now).ok_or(Refusal::Invalid(7))?;
         let block = message.get_text(48).ok_or(Refusal::Missing(48))?;
         let security = |fault| Refusal::Security(fault);

@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use cardswitch_engine::command::network::NetworkRequest;
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::submission::ReplyPort;
 use cardswitch_iso8583::{MessageBuilder, Mti, decode};
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_zone::Algorithm;
 use cardswitch_zone::key_block::wrap;
 
@@ -20,12 +22,35 @@ const MAC: &str = "1111111111111111aaaaaaaaaaaaaaaa";
 const PIN: &str = "0123456789abcdeffedcba9876543210";
 const ISSUER: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
+/// A port at which no time passes.
+#[derive(Debug)]
+struct StandingPort;
+
+impl ZonePort for StandingPort {
+    fn wall_time(&self) -> Timestamp {
+        Timestamp(now().timestamp_micros())
+    }
+
+    fn steady_time(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> Box<dyn RandomSource> {
+        Box::new(|bytes: &mut [u8]| bytes.fill(7))
+    }
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::from_timestamp(1_772_000_000, 0).unwrap()
+}
+
 fn opened(text: &str, mac: Option<MacAlgorithm>) -> Result<Zone, String> {
     let home = tempfile::tempdir().unwrap();
     let keys = home.path().join("zone.keys");
     fs::write(&keys, text).unwrap();
     fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
-    Zone::open("iso8583", &ZoneSettings { keys, mac }).map_err(|error| error.to_string())
+    Zone::open("iso8583", &ZoneSettings { keys, mac }, Arc::new(StandingPort))
+        .map_err(|error| error.to_string())
 }
 
 fn zone(names: &[(&str, &str)], mac: Option<MacAlgorithm>) -> Zone {
@@ -149,7 +174,7 @@ fn answered(
     reply: Reply,
 ) -> Result<(), Refusal> {
     let sent = key_change(block, &sent_at.format("%m%d%H%M%S").to_string());
-    let key = zone.brought_key(&decode(&sent).unwrap(), &secrets(), Utc::now())?;
+    let key = zone.brought_key(&decode(&sent).unwrap(), &secrets())?;
     let peer = Arc::new(InstantEngine(Mutex::default()));
     let envelope = key.exchange(zone, [192, 0, 2, 7].into(), (3, Arc::clone(&peer) as _));
     let Command::Noted(noted) = envelope.command.command else { panic!("no change") };
@@ -165,7 +190,7 @@ fn a_new_key_counts_once_it_is_kept() {
     let zone = Arc::new(zone);
     let fresh = tdes("22222222222222223333333333333333");
     let mac = wrap(KeyUsage::RetailMac, &fresh, &tdes(MASTER)).unwrap();
-    let later = |seconds: i64| Utc::now() + chrono::TimeDelta::seconds(seconds);
+    let later = |seconds: i64| now() + chrono::TimeDelta::seconds(seconds);
     let newest = || zone.keys_shown()[0].check_value.clone();
     let before = newest();
     let refusals = [Reply::Rejected(Rejection::ZoneKeyRepeated), Reply::OutcomeUnknown];
@@ -195,7 +220,7 @@ fn a_new_key_comes_wrapped_and_once() {
     let mac = wrap(KeyUsage::RetailMac, &fresh, &master).unwrap();
     let pin = wrap(KeyUsage::Pin, &fresh, &master).unwrap();
     let cmac = wrap(KeyUsage::Cmac, &fresh, &master).unwrap();
-    let later = |seconds: i64| Utc::now() + chrono::TimeDelta::seconds(seconds);
+    let later = |seconds: i64| now() + chrono::TimeDelta::seconds(seconds);
     let time = Err(Refusal::Security(SecurityFault::KeyTime));
 
     let old = MacKey::new(MacAlgorithm::Retail1, &tdes(MAC)).unwrap();
@@ -235,13 +260,13 @@ fn a_key_change_that_lacks_something_is_refused() {
     let whole = key_change("B0096", "1231235959");
     let zone = zone(&[("mac", MAC)], Some(MacAlgorithm::Retail1));
     let message = decode(&whole).unwrap();
-    let refused = zone.brought_key(&message, &secrets(), Utc::now()).unwrap_err();
+    let refused = zone.brought_key(&message, &secrets()).unwrap_err();
     assert_eq!(refused, Refusal::Invalid(70), "no master key");
-    let now = |text: &str| DateTime::parse_from_rfc3339(text).unwrap().to_utc();
+    let moment = |text: &str| DateTime::parse_from_rfc3339(text).unwrap().to_utc();
     // Around the turn of a year the year is the nearer one.
-    let at = now("2027-01-01T00:00:10Z");
+    let at = moment("2027-01-01T00:00:10Z");
     assert_eq!(moment_near("1231235959", at), Some(at.timestamp() - 11));
-    assert_eq!(moment_near("0101000009", now("2026-12-31T23:59:59Z")), Some(at.timestamp() - 1));
+    assert_eq!(moment_near("0101000009", moment("2026-12-31T23:59:59Z")), Some(at.timestamp() - 1));
     for text in ["", "1301000000", "0230000000", "0101250000", "01010000", "01xx000000"] {
         assert_eq!(moment_near(text, at), None, "{text}");
     }

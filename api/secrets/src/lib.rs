@@ -72,6 +72,7 @@ use self::pan_seal::PanSeal;
 use self::seal::{NONCE_BYTES, context_of};
 pub(crate) use self::seal::{fresh_nonce, open, seal};
 use crate::idempotency_keys::IdempotencyKeys;
+use crate::issuing::{IssueError, RandomSource};
 use crate::master_key::MasterKey;
 use crate::pan::Pan;
 use crate::webhook_signature::WebhookSecret;
@@ -300,8 +301,15 @@ impl Secrets {
 
     /// Seals a zone key that a door was given, under a nonce of its own.
     /// Errors: no randomness.
-    pub fn seal_zone_key(&self, key: &[u8], of: ExchangedKeyId) -> Result<Vec<u8>, SealError> {
-        seal(&self.zone_seal, fresh_nonce()?, key, of.0.as_bytes())
+    pub fn seal_zone_key(
+        &self,
+        key: &[u8],
+        of: ExchangedKeyId,
+        random: &mut dyn RandomSource,
+    ) -> Result<Vec<u8>, IssueError> {
+        let mut nonce = [0; NONCE_BYTES];
+        random.fill(&mut nonce)?;
+        seal(&self.zone_seal, nonce, key, of.0.as_bytes()).map_err(IssueError::Seal)
     }
 
     /// Opens a zone key; none where it was not sealed here for this door and use.

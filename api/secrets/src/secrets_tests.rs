@@ -5,6 +5,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 use super::*;
+use crate::issuing::SystemRandom;
 
 fn secrets() -> Secrets {
     Secrets::from_root(std::array::from_fn(|index| u8::try_from(index).unwrap()))
@@ -67,7 +68,7 @@ fn what_opens_a_link_is_bound_to_its_link_and_its_use() {
 #[test]
 fn a_zone_key_is_bound_to_its_door_and_use() {
     let (secrets, of) = (secrets(), ExchangedKeyId::of("iso8583", "M3"));
-    let sealed = secrets.seal_zone_key(b"sixteen bytes ..", of).unwrap();
+    let sealed = secrets.seal_zone_key(b"sixteen bytes ..", of, &mut SystemRandom).unwrap();
     assert_eq!(secrets.open_zone_key(&sealed, of).unwrap().as_slice(), b"sixteen bytes ..");
     assert!(secrets.open_zone_key(&sealed, ExchangedKeyId::of("iso8583", "P0")).is_none());
     assert!(secrets.open_zone_key(&sealed, ExchangedKeyId::of("other", "M3")).is_none());

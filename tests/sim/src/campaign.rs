@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::happening::Happening;
 use crate::letters;
 use crate::shrink::{Failure, failure_of, shrink};
-use crate::sockets;
+use crate::sockets::{self, SocketHappening, Words};
 use crate::world::{Story, run, run_again};
 
 /// The worlds to run.
@@ -56,7 +56,7 @@ impl Campaign {
                             let mut story =
                                 run(seed, self.commands, &ground.place, &mut Vec::new());
                             story.marks.add(&letters::run(seed));
-                            let at_the_door = sockets::run(seed, &ground.place);
+                            let at_the_door = sockets::run(seed, &ground.place, &mut Vec::new());
                             story.marks.add(&at_the_door.marks);
                             story.add_trace(&at_the_door.trace);
                             story
@@ -87,13 +87,12 @@ impl Campaign {
     /// does not.
     pub fn explain(&self, seed: u64) -> Option<Explanation> {
         let ground = Ground::new();
-        let at_the_door = || failure_of(|| sockets::run(seed, &ground.place));
-        let beside = failure_of(|| letters::run(seed)).map(|failure| (failure, "letters"));
-        let beside = beside.or_else(|| Some((at_the_door()?, "sockets")));
-        if let Some((Failure { place, message }, world)) = beside {
-            let place = format!("{place}, in the world of {world}");
-            let failure = Failure { place, message };
-            return Some(Explanation { failure, happenings: Vec::new(), all: 0 });
+        if let Some(failure) = failure_of(|| letters::run(seed)) {
+            let failure = failure.in_world_of("letters");
+            return Some(Explanation { failure, ..Explanation::default() });
+        }
+        if let Some(explanation) = explain_sockets(seed, &ground) {
+            return Some(explanation);
         }
         let mut told = Vec::new();
         let failure = failure_of(|| run(seed, self.commands, &ground.place, &mut told))?;
@@ -104,7 +103,8 @@ impl Campaign {
         let all = told.len();
         // A panic of the part that draws has nothing to shrink.
         let happenings = if fails(&told) { shrink(told, fails) } else { told };
-        Some(Explanation { failure, happenings, all })
+        let story = happenings.iter().map(Happening::to_string).collect();
+        Some(Explanation { failure, happenings, story, all })
     }
 
     /// The happenings of a seed's world, which does not fail.
@@ -115,21 +115,43 @@ impl Campaign {
     }
 }
 
+/// Finds out how the world of sockets of a seed fails, in as few happenings as fail in the same file.
+fn explain_sockets(seed: u64, ground: &Ground) -> Option<Explanation> {
+    let mut told = Vec::new();
+    let failure = failure_of(|| sockets::run(seed, &ground.place, &mut told))?;
+    let again = |happenings: &[SocketHappening], words: Option<Words>| {
+        failure_of(|| sockets::run_again(seed, &ground.place, happenings, words))
+    };
+    let fails = |happenings: &[SocketHappening]| {
+        again(happenings, None).is_some_and(|again| again.file() == failure.file())
+    };
+    let all = told.len();
+    let told = if fails(&told) { shrink(told, fails) } else { told };
+    let words = Words::default();
+    // The message of the small world is about what is told.
+    let failure = again(&told, Some(Words::clone(&words))).unwrap_or_else(|| failure.clone());
+    let story = std::mem::take(&mut *words.lock());
+    let failure = failure.in_world_of("sockets");
+    Some(Explanation { failure, happenings: Vec::new(), story, all })
+}
+
 /// How a world fails.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Explanation {
     pub failure: Failure,
-    /// The happenings that it takes.
+    /// The happenings of an engine that it takes.
     pub happenings: Vec<Happening>,
+    /// What happens, in words.
+    story: Vec<String>,
     /// The number of all that there were.
     all: usize,
 }
 
 impl std::fmt::Display for Explanation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { failure: Failure { place, message }, happenings, all } = self;
-        write!(f, "{message}\nat {place}\n{} of {all} happenings:", happenings.len())?;
-        happenings.iter().try_for_each(|happening| write!(f, "\n- {happening}"))
+        let Self { failure: Failure { place, message }, story, all, .. } = self;
+        write!(f, "{message}\nat {place}\n{all} happenings, of which these are left:")?;
+        story.iter().try_for_each(|happening| write!(f, "\n- {happening}"))
     }
 }
 
@@ -202,8 +224,12 @@ mod tests {
             assert_eq!(story.trace, again.trace, "seed {seed}");
             let again = run_again(seed, COMMANDS, &ground.place, &told);
             assert_eq!(story.trace, again.trace, "seed {seed}, told again");
-            let at_the_door = || sockets::run(seed, &ground.place).trace;
-            assert_eq!(at_the_door(), at_the_door(), "seed {seed}, sockets");
+            let mut told = Vec::new();
+            let at_the_door = sockets::run(seed, &ground.place, &mut told).trace;
+            let again = sockets::run(seed, &ground.place, &mut Vec::new()).trace;
+            assert_eq!(at_the_door, again, "seed {seed}, sockets");
+            let again = sockets::run_again(seed, &ground.place, &told, None).trace;
+            assert_eq!(at_the_door, again, "seed {seed}, sockets told again");
             traces.push(story.trace);
         }
         traces.dedup();

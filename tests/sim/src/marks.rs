@@ -113,10 +113,38 @@ pub enum Mark {
     DoorStopped,
     /// The machine went down with its connections.
     CrashUnderSockets,
+    /// A door took a new key.
+    KeyExchanged,
+    /// A door came back with a key that was exchanged.
+    KeyKeptOverCrash,
+    /// A door refused a key whose message was not new.
+    KeyReplayRefused,
+    /// A message was refused for its code.
+    WrongCodeRefused,
+    /// A message under the key before was taken.
+    OldKeyTaken,
+    /// A message was refused, since its key counted no more or not yet.
+    OldKeyRefused,
+    /// An acquirer read an answer in ASCII with binary bitmaps.
+    AsciiSpoken,
+    /// An acquirer read an answer in ASCII throughout.
+    HexSpoken,
+    /// An acquirer read an answer in EBCDIC.
+    EbcdicSpoken,
+    /// An acquirer read an answer with packed digits.
+    PackedSpoken,
+    /// An answer came with its TPDU turned round.
+    TpduTurned,
+    /// An acquirer took a message back, since no answer had come in time.
+    GivenUp,
+    /// The answer to a message that was taken back came after all.
+    LateAnswerHeard,
+    /// A message was taken back before it was decided.
+    ReversalFirst,
 }
 
 impl Mark {
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 68] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -171,6 +199,20 @@ impl Mark {
         Self::SlowLineCut,
         Self::DoorStopped,
         Self::CrashUnderSockets,
+        Self::KeyExchanged,
+        Self::KeyKeptOverCrash,
+        Self::KeyReplayRefused,
+        Self::WrongCodeRefused,
+        Self::OldKeyTaken,
+        Self::OldKeyRefused,
+        Self::AsciiSpoken,
+        Self::HexSpoken,
+        Self::EbcdicSpoken,
+        Self::PackedSpoken,
+        Self::TpduTurned,
+        Self::GivenUp,
+        Self::LateAnswerHeard,
+        Self::ReversalFirst,
     ];
 }
 

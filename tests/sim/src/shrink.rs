@@ -10,7 +10,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 
 /// The place and message of a failed run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
     /// File and line of the check, or of the slip.
     pub place: String,
@@ -21,6 +21,11 @@ impl Failure {
     /// The file of its place.
     pub fn file(&self) -> &str {
         self.place.split(':').next().unwrap_or_default()
+    }
+
+    /// The same, with the world that it is of.
+    pub(crate) fn in_world_of(self, world: &str) -> Self {
+        Self { place: format!("{}, in the world of {world}", self.place), ..self }
     }
 }
 

@@ -1,38 +1,57 @@
 //! The ISO 8583 door in a simulated world: the product's own connections over simulated streams, and the engine
 //! behind them.
 //!
-//! Acquirers connect, send, repeat, are slow, silent or deaf, cut frames in half, send what is no frame, and
-//! vanish. The machine goes down at any step; the door stops and opens again. Every draw is from a stream of its
-//! own, so that the world of the same seed without sockets is as it was.
+//! Acquirers connect, send, repeat, exchange keys, give up waiting, are slow, silent or deaf, cut frames in half,
+//! send what is no frame, and vanish. Each has a door, a dialect, headers and keys of its own. The machine goes down
+//! at any step; the doors stop and open again. Every draw is from a stream of its own, so that the world of the same
+//! seed without sockets is as it was.
+//!
+//! | file | content |
+//! |---|---|
+//! | `events` | the happenings and their rates |
+//! | `site`, `spelling`, `ebcdic`, `header`, `keys`, `zone_book` | an acquirer's way to speak, beside the product's own |
+//! | `acquirer`, `answer` | its messages, and what their answers have to be |
+//! | `messages`, `passages`, `ending` | the world: sending, comparing, going down and coming to rest |
+//! | `line`, `wire` | a connection; its stream |
+//! | `gate`, `machine` | the way into the engine; the engine and its model |
 
 mod acquirer;
+mod answer;
+mod ebcdic;
+mod ending;
 mod events;
 mod gate;
+mod header;
+mod keys;
 mod line;
 mod machine;
+mod messages;
+mod passages;
+mod site;
+mod spelling;
 mod wire;
+mod zone_book;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_acquiring::counters::Counters;
-use cardswitch_acquiring::peer_board::{DoorNumber, DoorPlate, PeerBoard};
-use cardswitch_acquiring::session::{ConnectionBounds, DoorParts};
+use cardswitch_acquiring::peer_board::PeerBoard;
+use cardswitch_acquiring::session::ConnectionBounds;
 use cardswitch_acquiring::slow_bytes::SlowBytes;
-use cardswitch_engine::command::Command;
 use cardswitch_engine::domain::network_key::DuplicateKey;
-use cardswitch_iso8583::Dialect;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use self::acquirer::{AcquirerMessage, AnswerContent, Treatment};
-use self::events::{SocketEvent, SocketRates};
-use self::gate::Gate;
-use self::line::{LineEnd, SocketLine};
+use self::acquirer::AcquirerMessage;
+pub(crate) use self::events::SocketHappening;
+use self::events::{SocketAction, SocketEvent, SocketRates};
+use self::line::SocketLine;
 use self::machine::Machinery;
+use self::site::{Site, WorldClock};
 use self::wire::WireEnd;
 use crate::happening::{Action, Part};
 use crate::marks::{Mark, Marks};
@@ -45,7 +64,6 @@ const MESSAGES: u64 = 36;
 /// More events than a world needs for them.
 const EVENTS_MAX: u64 = 20_000;
 const ACQUIRERS: usize = 3;
-const DOOR: &str = "iso8583";
 
 /// The history of a world of sockets.
 #[derive(Debug)]
@@ -55,20 +73,25 @@ pub(crate) struct SocketStory {
     pub(crate) trace: [u8; 32],
 }
 
+/// The words of a world, as far as it came.
+pub(crate) type Words = Arc<Mutex<Vec<String>>>;
+
 struct SocketWorld {
     seed: u64,
+    /// The draws of the happening of the moment.
     rng: Rng,
     rates: SocketRates,
     parts: Rates,
     machine: Machinery,
     now: Duration,
+    clock: WorldClock,
     secrets: Arc<Secrets>,
     pans: Vec<String>,
     board: PeerBoard,
-    door: DoorNumber,
+    sites: Vec<Site>,
     slow_bytes: Arc<SlowBytes>,
     is_roomy: bool,
-    /// Whether acquirers read as fast as they can from now on.
+    /// Whether acquirers read as fast as they can from now on, and make no mistakes.
     is_hurried: bool,
     bounds: ConnectionBounds,
     idle_limit: Duration,
@@ -81,13 +104,32 @@ struct SocketWorld {
     next_line: u64,
     marks: Marks,
     trace: Sha256,
+    words: Option<Words>,
 }
 
-/// Runs the world of a seed on a thread of its own, since connections share buffers that a thread keeps.
+/// Runs the world of a seed, and notes its happenings in `told`.
 /// Panics: where an answer is wrong, missing, doubled, or of what is not durable.
-pub(crate) fn run(seed: u64, place: &Path) -> SocketStory {
+pub(crate) fn run(seed: u64, place: &Path, told: &mut Vec<SocketHappening>) -> SocketStory {
+    on_its_own_thread(|| SocketWorld::new(seed, place).run(told))
+}
+
+/// Runs the world of a seed through these happenings, and puts what happens into words if there is room for them.
+/// Panics: as `run` does.
+pub(crate) fn run_again(
+    seed: u64,
+    place: &Path,
+    happenings: &[SocketHappening],
+    words: Option<Words>,
+) -> SocketStory {
+    on_its_own_thread(|| SocketWorld { words, ..SocketWorld::new(seed, place) }.replay(happenings))
+}
+
+/// Connections share buffers that a thread keeps.
+fn on_its_own_thread(world: impl FnOnce() -> SocketStory + Send) -> SocketStory {
     std::thread::scope(|scope| {
-        let world = scope.spawn(|| SocketWorld::new(seed, place).run());
+        // The name tells a profile's samples apart.
+        let thread = std::thread::Builder::new().name("sockets".to_owned());
+        let world = thread.spawn_scoped(scope, world).unwrap();
         world.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -101,14 +143,11 @@ impl SocketWorld {
         let mut machine = Machinery::new(place, &parts);
         let pans: Vec<_> = (0..8).map(pan_of).collect();
         machine.open_cards(&pans, &secrets);
-        let board = PeerBoard::default();
-        let door = board.add_door(DoorPlate {
-            name: DOOR.to_owned(),
-            address: ([127, 0, 0, 1], 8_583).into(),
-            dialect: Dialect::default(),
-            has_tls: false,
-            zone: None,
-        });
+        let (board, clock, now) =
+            (PeerBoard::default(), WorldClock::default(), Duration::from_secs(1));
+        clock.set(now);
+        let site = |number| Site::draw(&mut rng, number, place, &board, &clock);
+        let sites = (0..ACQUIRERS).map(site).collect();
         let is_roomy = rng.chance(70);
         let slow_bytes_max = if is_roomy { 1 << 26 } else { 1 << (15 + rng.below(4)) };
         let mut few = |most: usize| match rng.chance(50) {
@@ -125,11 +164,12 @@ impl SocketWorld {
             rates,
             parts,
             machine,
-            now: Duration::from_secs(1),
+            now,
+            clock,
             secrets,
             pans,
             board,
-            door,
+            sites,
             slow_bytes: Arc::new(SlowBytes::new(slow_bytes_max)),
             is_roomy,
             is_hurried: false,
@@ -143,37 +183,71 @@ impl SocketWorld {
             next_line: 0,
             marks: Marks::default(),
             trace: Sha256::new(),
+            words: None,
         }
     }
 
-    fn run(mut self) -> SocketStory {
-        let mut events = 0;
-        while (self.messages.len() as u64) < MESSAGES && events < EVENTS_MAX {
-            events += 1;
-            let pause = Duration::from_millis(self.rng.below(200));
-            self.pass_time(pause);
-            match self.parts.next(&mut self.rng) {
-                Action::Step(part) => self.step(part),
-                Action::Send => {
-                    let event = self.rates.next(&mut self.rng);
-                    self.befall(event);
-                }
-            }
-            if self.machine.has_failed() && self.rng.chance(10) {
-                self.crash();
-            }
+    fn run(mut self, told: &mut Vec<SocketHappening>) -> SocketStory {
+        let mut draws = self.rng.clone();
+        while (self.messages.len() as u64) < MESSAGES && (told.len() as u64) < EVENTS_MAX {
+            let happening = self.draw_happening(&mut draws);
+            told.push(happening);
+            self.undergo(happening);
         }
+        self.finish()
+    }
+
+    fn replay(mut self, happenings: &[SocketHappening]) -> SocketStory {
+        for (number, site) in self.sites.iter().enumerate() {
+            self.tell(|| format!("acquirer {number} speaks {}", site.words()));
+        }
+        happenings.iter().for_each(|happening| self.undergo(*happening));
+        self.tell(|| "from here on nothing fails, and all is waited for".to_owned());
+        self.finish()
+    }
+
+    fn finish(mut self) -> SocketStory {
+        self.rng = Rng::new(self.seed ^ 0xE4D0);
         self.end();
         SocketStory { marks: self.marks, trace: self.trace.finalize().into() }
     }
 
-    fn context(&self) -> String {
-        format!("seed {}, world of sockets: after {} messages", self.seed, self.messages.len())
+    fn draw_happening(&self, draws: &mut Rng) -> SocketHappening {
+        let at = self.now + Duration::from_millis(draws.below(200));
+        let action = match self.parts.next(draws) {
+            _ if self.machine.has_failed() && draws.chance(10) => {
+                SocketAction::Befall(SocketEvent::Crash)
+            }
+            Action::Step(part) => SocketAction::Step(part),
+            Action::Send => SocketAction::Befall(self.rates.next(draws)),
+        };
+        SocketHappening { at, action, seed: draws.number() }
+    }
+
+    fn undergo(&mut self, happening: SocketHappening) {
+        self.rng = Rng::new(happening.seed);
+        // Others than before may have let time pass.
+        self.pass_time(happening.at.saturating_sub(self.now));
+        match happening.action {
+            SocketAction::Step(part) => self.step(part),
+            SocketAction::Befall(event) => self.befall(event),
+        }
+    }
+
+    fn tell(&self, words: impl FnOnce() -> String) {
+        if let Some(all) = &self.words {
+            all.lock().push(format!("at {:.3} s {}", self.now.as_secs_f64(), words()));
+        }
     }
 
     fn pass_time(&mut self, time: Duration) {
         self.now += time;
+        self.clock.set(self.now);
         self.machine.set_clock(START + self.now.as_micros() as i64);
+    }
+
+    fn context(&self) -> String {
+        format!("seed {}, world of sockets: after {} messages", self.seed, self.messages.len())
     }
 
     fn befall(&mut self, event: SocketEvent) {
@@ -183,64 +257,27 @@ impl SocketWorld {
             SocketEvent::Read => self.read(),
             SocketEvent::Run => self.run_one(),
             SocketEvent::Repeat => self.repeat(),
+            SocketEvent::ChangeKey => self.change_key(),
+            SocketEvent::GiveUp => self.give_up(),
             SocketEvent::End(end) => self.end_line(end),
             SocketEvent::HalfFrame => self.send_half(),
             SocketEvent::Garbage => self.send_garbage(),
             SocketEvent::OddFrames => self.send_odd_frames(),
             SocketEvent::Silence => self.be_silent(),
             SocketEvent::Crash => self.crash(),
-            SocketEvent::BreakDisk => self.machine.break_disk(&mut self.rng),
+            SocketEvent::BreakDisk => {
+                self.tell(|| "the disk below the journal breaks".to_owned());
+                self.machine.break_disk(&mut self.rng);
+            }
             SocketEvent::StopDoor => self.stop_door(),
         }
     }
 
     /// Moves a part of the engine, and compares the answers that come of it.
     fn step(&mut self, part: Part) {
+        self.tell(|| format!("the {} moves", format!("{part:?}").to_lowercase()));
         self.machine.step(part);
         self.take_replies();
-    }
-
-    /// Compares what connections handed over with what was sent, and replies with the model's.
-    fn take_replies(&mut self) {
-        if self.machine.is_quiet() {
-            return;
-        }
-        let context = self.context();
-        let (news, refused) = self.machine.take_news();
-        for passage in news {
-            let number = self.number_of(&passage.command, &context);
-            let line = self.lines.get_mut(&passage.line).unwrap();
-            line.with_engine += 1;
-            let is_in_bounds = line.with_engine <= self.bounds.in_flight;
-            assert!(is_in_bounds, "{context}: {} requests of one connection", line.with_engine);
-            assert!(line.owed.contains_key(&number), "{context}: {number} was not sent whole");
-        }
-        for passage in refused {
-            let number = self.number_of(&passage.command, &context);
-            self.marks.pass(Mark::MessageNotTaken);
-            let line = self.lines.get_mut(&passage.line).unwrap();
-            line.expect(number, None);
-        }
-        for (passage, reply) in self.machine.take_replies(&context) {
-            let number = self.number_of(&passage.command, &context);
-            // An answer to a connection that is gone is nobody's.
-            let Some(line) = self.lines.get_mut(&passage.line) else {
-                self.marks.pass(Mark::AnswerToNobody);
-                continue;
-            };
-            line.with_engine -= 1;
-            line.expect(number, Some(reply));
-        }
-    }
-
-    /// The number of the message that a command was made of. It has to be that message, whole.
-    fn number_of(&self, command: &Command, context: &str) -> u64 {
-        let key = acquirer::key_of(command);
-        let number =
-            *self.keys.get(&key).unwrap_or_else(|| panic!("{context}: nobody sent {command:?}"));
-        let expected = &self.messages[number as usize - 1].treatment;
-        assert_eq!(*expected, Treatment::Decided(key, format!("{command:?}")), "{context}");
-        number
     }
 
     /// A connection of an acquirer that is in step; a new one where it has none.
@@ -251,96 +288,6 @@ impl SocketWorld {
         self.lines.get_mut(&number).unwrap()
     }
 
-    /// Connects, and sends what was not answered again.
-    fn connect(&mut self, acquirer: usize) -> u64 {
-        let number = self.next_line;
-        self.next_line += 1;
-        let engine = Arc::clone(self.machine.engine());
-        let gate = Gate { line: number, engine, book: Arc::clone(&self.machine.book) };
-        let shared = DoorParts {
-            door: DOOR.to_owned(),
-            engine: Arc::new(gate),
-            secrets: Arc::clone(&self.secrets),
-            dialect: Dialect::default(),
-            zone: None,
-            faults: None,
-            idle_limit: self.idle_limit,
-            bounds: self.bounds,
-            slow_bytes: Arc::clone(&self.slow_bytes),
-            counters: Arc::new(Counters::default()),
-        };
-        let seed = self.rng.number();
-        let mut line = SocketLine::new(
-            (number, acquirer),
-            Arc::new(shared),
-            (&self.board, self.door),
-            (self.now, seed),
-        );
-        if self.is_hurried {
-            line.hurry();
-        }
-        self.lines.insert(number, line);
-        self.resend(acquirer, number);
-        number
-    }
-
-    /// Sends what was not answered again.
-    fn resend(&mut self, acquirer: usize, line: u64) {
-        let line = self.lines.get_mut(&line).unwrap();
-        for number in std::mem::take(&mut self.unanswered[acquirer]) {
-            self.marks.pass(Mark::RepeatedOnAnotherLine);
-            line.send(&self.messages[number as usize - 1], true);
-        }
-    }
-
-    /// Keeps in mind that a message will be sent again, unless its decision was heard.
-    fn keep_in_mind(&mut self, number: u64) {
-        let message = &self.messages[number as usize - 1];
-        let unanswered = &mut self.unanswered[message.acquirer];
-        let is_open = message.treatment != Treatment::Ignored && message.heard.is_none();
-        if is_open && !unanswered.contains(&number) {
-            unanswered.push(number);
-        }
-    }
-
-    fn send(&mut self) {
-        let acquirer = self.rng.below(ACQUIRERS as u64) as usize;
-        let count = 1 + self.rng.below(4);
-        let at = START + self.now.as_micros() as i64;
-        let first = self.messages.len();
-        for _ in 0..count {
-            let drawn = AcquirerMessage::draw(
-                &mut self.rng,
-                (acquirer, at),
-                &self.messages,
-                (&self.pans, &self.secrets),
-            );
-            if let Treatment::Decided(key, _) = &drawn.treatment {
-                self.keys.insert(*key, drawn.number);
-            }
-            self.messages.push(drawn);
-        }
-        let number = self.line_of(acquirer).number;
-        let line = self.lines.get_mut(&number).unwrap();
-        self.messages[first..].iter().for_each(|message| line.send(message, false));
-    }
-
-    /// A message that was answered is sent again: here, or on a connection beside this.
-    fn repeat(&mut self) {
-        let answered = self.messages.iter().filter(|message| message.heard.is_some());
-        let answered: Vec<_> = answered.map(|message| (message.number, message.acquirer)).collect();
-        if answered.is_empty() {
-            return;
-        }
-        let (number, acquirer) = self.rng.pick(&answered);
-        let line = match self.rng.chance(50) {
-            true => self.connect(acquirer),
-            false => self.line_of(acquirer).number,
-        };
-        let line = self.lines.get_mut(&line).unwrap();
-        line.send(&self.messages[number as usize - 1], true);
-    }
-
     fn pick_line(&mut self) -> Option<u64> {
         let numbers: Vec<_> = self.lines.keys().copied().collect();
         (!numbers.is_empty()).then(|| self.rng.pick(&numbers))
@@ -349,6 +296,7 @@ impl SocketWorld {
     fn arrive(&mut self) {
         let Some(number) = self.pick_line() else { return };
         let count = 1 << self.rng.below(11);
+        self.tell(|| format!("{count} bytes arrive at connection {number}"));
         let line = self.lines.get_mut(&number).unwrap();
         line.arrive(count, self.now);
     }
@@ -356,42 +304,14 @@ impl SocketWorld {
     fn read(&mut self) {
         let Some(number) = self.pick_line() else { return };
         let count = 1 << self.rng.below(11);
+        self.tell(|| format!("the acquirer reads {count} bytes of connection {number}"));
         self.read_from(number, count);
-    }
-
-    /// Reads so many bytes, and compares the answers that are whole then.
-    fn read_from(&mut self, number: u64, count: usize) {
-        let context = self.context();
-        let mut undecided = Vec::new();
-        let line = self.lines.get_mut(&number).unwrap();
-        for body in line.read(count) {
-            self.trace.update(&body);
-            let answer = AnswerContent::read(&body);
-            let message = self.messages.get_mut(answer.number as usize - 1);
-            let message = message.unwrap_or_else(|| panic!("{context}: {answer:?} is of nothing"));
-            line.take_answer(message, &answer, &context);
-            self.marks.pass_if(Mark::UnknownOutcomeHeard, answer.code == *b"96");
-            if !answer.is_decision() {
-                undecided.push(answer.number);
-                continue;
-            }
-            match &message.heard {
-                Some(first) => {
-                    assert!(
-                        first.is_same_decision(&answer),
-                        "{context}: {first:?}, then {answer:?}"
-                    );
-                    self.marks.pass(Mark::SameAnswerAgain);
-                }
-                None => message.heard = Some(answer),
-            }
-        }
-        undecided.into_iter().for_each(|number| self.keep_in_mind(number));
     }
 
     /// Runs the task of one connection, if it was woken or its time has come.
     fn run_one(&mut self) {
         if let Some(number) = self.pick_line() {
+            self.tell(|| format!("connection {number} has its turn"));
             self.run_line(number);
         }
     }
@@ -412,44 +332,23 @@ impl SocketWorld {
         true
     }
 
-    /// A connection is over: the acquirer reads what there is, and keeps in mind what is missing.
-    fn bury(&mut self, number: u64, end: Option<LineEnd>) {
-        let context = self.context();
-        self.read_from(number, usize::MAX);
-        let line = self.lines.remove(&number).unwrap();
-        if let Some(end) = end {
-            let mark = line.prove_end(end, (self.now, self.idle_limit, self.is_roomy), &context);
-            mark.into_iter().for_each(|mark| self.marks.pass(mark));
-        }
-        self.marks.pass_if(Mark::LineLostInFlight, line.with_engine > 0);
-        let owed: Vec<_> = line.owed.keys().copied().collect();
-        owed.into_iter().for_each(|number| self.keep_in_mind(number));
-    }
-
     fn end_line(&mut self, end: WireEnd) {
         let Some(number) = self.pick_line() else { return };
+        self.tell(|| format!("the acquirer ends connection {number}: {end:?}"));
         self.lines.get_mut(&number).unwrap().end(end);
-    }
-
-    fn send_half(&mut self) {
-        let Some(number) = self.pick_line() else { return };
-        if self.messages.is_empty() {
-            return;
-        }
-        let frame = self.messages[self.rng.below(self.messages.len() as u64) as usize].frame(false);
-        let half = 1 + self.rng.below(frame.len() as u64 - 1) as usize;
-        self.lines.get_mut(&number).unwrap().spoil(&frame[..half]);
     }
 
     fn send_garbage(&mut self) {
         let Some(number) = self.pick_line() else { return };
         let count = 1 + self.rng.below(64);
         let bytes: Vec<_> = (0..count).map(|_| self.rng.below(256) as u8).collect();
+        self.tell(|| format!("{count} bytes that are no frame go into connection {number}"));
         self.lines.get_mut(&number).unwrap().spoil(&bytes);
     }
 
     fn send_odd_frames(&mut self) {
         let Some(number) = self.pick_line() else { return };
+        self.tell(|| format!("frames without a message go into connection {number}"));
         let line = self.lines.get_mut(&number).unwrap();
         match self.rng.chance(50) {
             true => line.send_empty_frames(),
@@ -460,91 +359,15 @@ impl SocketWorld {
     /// Nothing happens, while the engine moves, for so long that silent connections end.
     fn be_silent(&mut self) {
         let pause = self.idle_limit + Duration::from_millis(self.rng.below(2_000));
+        self.tell(|| format!("nothing happens for {} s", pause.as_secs()));
         self.pass_time(pause);
     }
 
     fn stop_door(&mut self) {
+        self.tell(|| "the doors stop, and open again".to_owned());
         let now = self.now;
         self.lines.values_mut().for_each(|line| line.drain(now));
         self.marks.pass(Mark::DoorStopped);
-    }
-
-    /// The machine goes down with every connection. All that acquirers had read by then is durable.
-    fn crash(&mut self) {
-        let context = self.context();
-        if self.machine.has_failed() && self.rng.chance(50) {
-            // Everybody hears what a switch says whose journal has failed.
-            self.settle();
-        }
-        for number in self.lines.keys().copied().collect::<Vec<_>>() {
-            self.bury(number, None);
-        }
-        self.machine.crash(&mut self.rng, &context);
-        self.marks.pass(Mark::CrashUnderSockets);
-        self.trace.update(b"crash");
-    }
-
-    /// All goes well from now on: every message is answered, and model and switch agree.
-    fn end(&mut self) {
-        self.machine.mend_disk();
-        self.is_hurried = true;
-        self.lines.values_mut().for_each(|line| line.hurry());
-        loop {
-            if self.machine.has_failed() {
-                self.crash();
-            }
-            self.settle();
-            if self.unanswered.iter().all(Vec::is_empty) {
-                break;
-            }
-            for acquirer in 0..ACQUIRERS {
-                let line = self.line_of(acquirer).number;
-                self.resend(acquirer, line);
-            }
-            let context = self.context();
-            assert!(self.next_line < 1_000, "{context}: somebody is never answered");
-        }
-        let context = self.context();
-        for message in &self.messages {
-            let is_answered = message.heard.is_some() || message.treatment == Treatment::Ignored;
-            assert!(is_answered, "{context}: {} is not answered", message.number);
-        }
-        self.stop_door();
-        self.settle();
-        assert!(self.lines.is_empty(), "{context}: a connection outlives its door");
-        let seen = self.board.seen();
-        assert!(seen.iter().flat_map(|door| &door.peers).all(|(_, peer)| peer.open == 0));
-        self.machine.prove(&context);
-    }
-
-    /// Everything arrives, is decided, answered and read, until nothing moves any more.
-    fn settle(&mut self) {
-        loop {
-            let mut has_moved = self.machine.step_all();
-            self.take_replies();
-            for number in self.lines.keys().copied().collect::<Vec<_>>() {
-                let line = self.lines.get_mut(&number).unwrap();
-                has_moved |= line.arrive(usize::MAX, self.now);
-                has_moved |= self.run_line(number);
-                if self.lines.contains_key(&number) {
-                    self.read_from(number, usize::MAX);
-                }
-            }
-            if !has_moved {
-                break;
-            }
-        }
-        let context = self.context();
-        for number in self.lines.keys().copied().collect::<Vec<_>>() {
-            let line = &self.lines[&number];
-            if line.is_in_step() {
-                line.prove_answered(&self.messages, &context);
-            } else {
-                assert!(!line.has_to_end(), "{context}: a connection does not end");
-                // Its acquirer is out of step, and waits.
-                self.bury(number, None);
-            }
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard, SettableCardState};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, NewCompany};
+use cardswitch_engine::directory::exchanged_key::{ExchangedKeyCommand, NewExchangedKey};
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::directory::requisition::RequisitionCommand;
@@ -27,6 +28,9 @@ impl Model {
             }
             AdminCommand::Member(MemberCommand::Create(new)) => self.create_member(at, new),
             AdminCommand::SetNetworkKey(_) => Ok(()),
+            AdminCommand::ExchangedKey(ExchangedKeyCommand::Exchange(new)) => {
+                self.exchange_key(new)
+            }
             AdminCommand::PanKey(PanKeyCommand::Rotate(generation)) => {
                 self.pan_generation = *generation;
                 Ok(())
@@ -80,9 +84,21 @@ impl Model {
             AdminCommand::AccessToken(command) => self.token_command(command),
             AdminCommand::App(command) => self.app_command(at, command),
             AdminCommand::WebhookEndpoint(command) => self.webhook_endpoint(command),
-            // Commands whose rows no decision reads have tests of their own: `dimensions`, `exchanged_keys`, `looking`.
+            // Commands whose rows no decision reads have tests of their own: `dimensions`, `looking`.
             _ => unreachable!("no program asks for it"),
         }
+    }
+
+    /// A later message brings a later key.
+    fn exchange_key(&mut self, new: &NewExchangedKey) -> Result<(), Rejection> {
+        let is_same =
+            |known: &&NewExchangedKey| (&known.door, &known.usage) == (&new.door, &new.usage);
+        let known = self.exchanged_keys.iter().rfind(is_same);
+        if known.is_some_and(|known| new.sent_at <= known.sent_at) {
+            return Err(Rejection::ZoneKeyRepeated);
+        }
+        self.exchanged_keys.push(new.clone());
+        Ok(())
     }
 
     fn requisition(&mut self, at: i64, command: &RequisitionCommand) -> Result<(), Rejection> {

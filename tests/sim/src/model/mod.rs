@@ -15,6 +15,7 @@ use cardswitch_engine::command::keyed_command::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
+use cardswitch_engine::directory::exchanged_key::NewExchangedKey;
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
@@ -200,6 +201,8 @@ pub struct Model {
     /// Every increment of a purchase that was judged.
     pub increments: Vec<IncrementOutcome>,
     pub last_seq: u64,
+    /// The keys of zones that were exchanged, in order.
+    pub exchanged_keys: Vec<NewExchangedKey>,
     answers: Vec<Answer>,
     early: Vec<UnmatchedReversal>,
     /// Idempotency keys that have not expired.
@@ -291,6 +294,7 @@ impl Model {
             transfers: Vec::new(),
             increments: Vec::new(),
             last_seq: 0,
+            exchanged_keys: Vec::new(),
             answers: Vec::new(),
             early: Vec::new(),
             keys: Vec::new(),

@@ -1,25 +1,29 @@
-//! The messages of simulated acquirers, made by the real codec, and the answers that the model has for them.
+//! The messages of simulated acquirers, and the treatment that each has to get.
 
 use cardswitch_acquiring::mapping::{MessageAction, map_message};
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, Reply, ReversalOutcome};
-use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::DuplicateKey;
-use cardswitch_iso8583::additional_amounts::{AVAILABLE, Sign};
-use cardswitch_iso8583::{
-    AdditionalAmount, Framing, Message, MessageBuilder, Mti, OriginalData, PrivateUseWriter,
-    decode, write_frame,
-};
+use cardswitch_iso8583::{MessageBuilder, Mti, decode};
 use cardswitch_secrets::Secrets;
 use chrono::DateTime;
 
+use super::answer::AnswerContent;
+use super::keys::{clear_pin_block, enciphered_block};
+use super::site::Site;
+use super::spelling::Content;
+use super::zone_book::KeyUse;
 use crate::rng::Rng;
+
+/// The PIN of every card.
+pub(super) const PIN: &str = "1234";
 
 /// The treatment that a message has to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// The engine is asked, in these words.
+    /// The engine is asked, in these words where the PIN can be read.
     Decided(DuplicateKey, String),
+    /// The engine is asked to keep a key.
+    Exchanged(KeyUse, usize),
     /// It is answered by the door, with this code.
     Answered([u8; 2]),
     /// It is never answered.
@@ -32,83 +36,176 @@ pub(super) struct AcquirerMessage {
     pub(super) number: u64,
     pub(super) acquirer: usize,
     pub(super) treatment: Treatment,
-    builder: MessageBuilder,
-    transmitted: [u8; 10],
+    /// Without its code. A PIN block is clear.
+    pub(super) content: Content,
+    /// The number of the message that it reverses, after the acquirer gave up waiting.
+    pub(super) reverses: Option<u64>,
+    /// Whether the acquirer has given up waiting for its answer.
+    pub(super) is_given_up: bool,
+    /// Whether the engine has replied to it.
+    pub(super) is_replied: bool,
     /// The answer that was heard first, if it was a decision.
     pub(super) heard: Option<AnswerContent>,
 }
 
-/// The parts of an answer that say what was decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct AnswerContent {
-    pub(super) mti: Mti,
-    /// DE11.
-    pub(super) number: u64,
-    /// DE39.
-    pub(super) code: [u8; 2],
-    /// DE4.
-    amount: Option<u64>,
-    /// DE38.
-    authorization_id: Option<Vec<u8>>,
-    /// DE44.
-    detail: String,
-    /// DE54: the balance of the allowance, with its currency.
-    balance: Option<(i64, u16)>,
+/// The circumstances of an acquirer that makes a message.
+pub(super) struct Maker<'a> {
+    pub(super) acquirer: usize,
+    /// Units: microseconds since 1970.
+    pub(super) at: i64,
+    pub(super) earlier: &'a [AcquirerMessage],
+    pub(super) pans: &'a [String],
+    pub(super) secrets: &'a Secrets,
+}
+
+impl Maker<'_> {
+    /// Draws the next message.
+    pub(super) fn draw(&self, rng: &mut Rng) -> AcquirerMessage {
+        let own = |message: &&AcquirerMessage| {
+            message.acquirer == self.acquirer && matches!(message.treatment, Treatment::Decided(..))
+        };
+        let own: Vec<_> = self.earlier.iter().filter(own).collect();
+        let original = (!own.is_empty()).then(|| own[rng.below(own.len() as u64) as usize]);
+        self.make(draw_kind(rng, original, self.pans))
+    }
+
+    /// The message with which an acquirer takes back one that it waits for no longer.
+    pub(super) fn reversal(&self, rng: &mut Rng, original: u64) -> AcquirerMessage {
+        let original = &self.earlier[original as usize - 1];
+        let mti = if rng.chance(75) { "0420" } else { "0400" };
+        let mut content = Content::new(mti).with(90, original.original_data());
+        for element in [2, 3, 4] {
+            content = content.with(element, original.content.elements[&element].clone());
+        }
+        AcquirerMessage { reverses: Some(original.number), ..self.make(content) }
+    }
+
+    /// The message with a new key.
+    pub(super) fn key_change(
+        &self,
+        use_of: KeyUse,
+        site: &mut Site,
+        rng: &mut Rng,
+    ) -> AcquirerMessage {
+        let number = self.earlier.len() as u64 + 1;
+        // An acquirer's clock is ahead by some seconds, or far.
+        let ahead = if rng.chance(4) { 700 } else { 1 + rng.below(5) as i64 };
+        let sent_at = (self.at / 1_000_000 + ahead) * 1_000_000;
+        let book = site.book.as_mut().unwrap();
+        let filling = rng.below(256) as u8;
+        let master = book.master.clone();
+        let history = book.history_mut(use_of).unwrap();
+        let generation = history.add(rng, sent_at, number);
+        let key = &history.generations[generation].key;
+        let block = super::keys::key_block(history.usage, key, &master, filling);
+        let content = Content::new("0800").with(48, block).with(70, "101");
+        let mut message = self.make(content);
+        message.content.elements.insert(7, moment(sent_at).into_bytes());
+        message.treatment = Treatment::Exchanged(use_of, generation);
+        message
+    }
+
+    fn make(&self, content: Content) -> AcquirerMessage {
+        let number = self.earlier.len() as u64 + 1;
+        let mut content = content
+            .with(11, format!("{number:06}"))
+            .with(7, moment(self.at))
+            .with(32, (1_000 + self.acquirer).to_string());
+        if content.mti[1] != b'8' {
+            content = content.with(37, format!("{number:012}")).with(41, "TERM0001");
+        }
+        AcquirerMessage {
+            number,
+            acquirer: self.acquirer,
+            treatment: treatment_of(&content, self.secrets),
+            content,
+            reverses: None,
+            is_given_up: false,
+            is_replied: false,
+            heard: None,
+        }
+    }
+}
+
+/// DE7. Units: microseconds since 1970.
+fn moment(at: i64) -> String {
+    DateTime::from_timestamp_micros(at).unwrap().format("%m%d%H%M%S").to_string()
 }
 
 impl AcquirerMessage {
-    /// Draws the next message of an acquirer at an instant. Units: microseconds.
-    pub(super) fn draw(
-        rng: &mut Rng,
-        (acquirer, at): (usize, i64),
-        earlier: &[Self],
-        (pans, secrets): (&[String], &Secrets),
-    ) -> Self {
-        let number = earlier.len() as u64 + 1;
-        let moment = DateTime::from_timestamp_micros(at).unwrap().format("%m%d%H%M%S").to_string();
-        let transmitted = moment.as_bytes().try_into().unwrap();
-        let own = |message: &&Self| {
-            message.acquirer == acquirer && matches!(message.treatment, Treatment::Decided(..))
-        };
-        let own: Vec<&Self> = earlier.iter().filter(own).collect();
-        let original = (!own.is_empty()).then(|| own[rng.below(own.len() as u64) as usize]);
-        let mut builder = draw_kind(rng, original, pans)
-            .set_number(11, number)
-            .set_text(7, &moment)
-            .set_number(32, 1_000 + acquirer as u64);
-        if builder.mti().class() != 8 {
-            builder = builder.set_text(37, &format!("{number:012}")).set_text(41, "TERM0001");
-        }
-        let treatment = treatment_of(&builder, secrets);
-        Self { number, acquirer, treatment, builder, transmitted, heard: None }
+    pub(super) fn is_advice(&self) -> bool {
+        self.content.mti[2] == b'2'
     }
 
-    pub(super) fn mti(&self) -> Mti {
-        self.builder.mti()
+    /// Whether an acquirer that hears nothing takes it back.
+    pub(super) fn is_reversible(&self) -> bool {
+        let is_request = matches!(&self.content.mti, b"0100" | b"0200");
+        let is_purchase = self.content.text(3) == Some("000000") && self.reverses.is_none();
+        is_request && is_purchase && matches!(self.treatment, Treatment::Decided(..))
     }
 
-    /// Its bytes on the wire; a repeat has another type.
-    pub(super) fn frame(&self, is_repeat: bool) -> Vec<u8> {
-        let mut mti = self.mti().bytes();
+    /// Its content at a time, with the PIN under a key of this generation; a repeat has another type.
+    pub(super) fn content_of(&self, is_repeat: bool, pin: Option<usize>, site: &Site) -> Content {
+        let mut content = self.content.clone();
         if is_repeat {
-            mti[3] = b'1';
+            content.mti[3] = b'1';
         }
-        let builder = self.builder.clone().with_mti(Mti::parse(&mti).unwrap());
-        let mut frame = Vec::new();
-        write_frame(&mut frame, &Framing::default(), None, |out| builder.encode(out)).unwrap();
-        frame
+        if let Some(block) = self.pin_block(pin, site) {
+            content.elements.insert(52, block.to_vec());
+        }
+        content
+    }
+
+    /// The PIN block on the wire.
+    fn pin_block(&self, pin: Option<usize>, site: &Site) -> Option<[u8; 8]> {
+        let clear = self.content.elements.get(&52)?.as_slice().try_into().unwrap();
+        let history = site.book.as_ref()?.history(KeyUse::Pin)?;
+        Some(enciphered_block(&history.generations[pin?].key, clear))
+    }
+
+    pub(super) fn has_pin(&self) -> bool {
+        self.content.elements.contains_key(&52)
+    }
+
+    /// The words of the command where the PIN was under a key that does not count.
+    pub(super) fn words_with_wrong_pin(
+        &self,
+        pin: usize,
+        site: &Site,
+        secrets: &Secrets,
+    ) -> String {
+        let content = self.content_of(false, Some(pin), site);
+        match treatment_of(&content, secrets) {
+            Treatment::Decided(_, words) => words,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Its type, number and amount.
+    pub(super) fn words(&self, is_repeat: bool) -> String {
+        let mti = String::from_utf8_lossy(&self.content.mti);
+        let amount = self.content.number(4).map(|amount| format!(" for {amount}"));
+        let reverses = self.reverses.map(|original| format!(" to take back {original}"));
+        let again = if is_repeat { " again" } else { "" };
+        let key = matches!(self.treatment, Treatment::Exchanged(..)).then_some(" with a new key");
+        let [amount, reverses] = [amount, reverses].map(Option::unwrap_or_default);
+        format!("{mti} {}{amount}{reverses}{}{again}", self.number, key.unwrap_or_default())
     }
 
     /// DE90 of a message about it.
-    fn original_data(&self) -> [u8; 42] {
-        let (mti, stan, transmitted) = (self.mti(), self.number as u32, self.transmitted);
-        let acquirer = 1_000 + self.acquirer as u64;
-        OriginalData { mti, stan, transmitted, acquirer, forwarder: 0 }.to_content().unwrap()
+    fn original_data(&self) -> String {
+        let text = |element| self.content.text(element).unwrap();
+        let mti = std::str::from_utf8(&self.content.mti).unwrap();
+        format!("{mti}{}{}{:0>11}{:011}", text(11), text(7), text(32), 0)
+    }
+
+    fn pan(&self) -> String {
+        self.content.text(2).unwrap_or_default().to_owned()
     }
 }
 
 /// The elements that make the kind of a message.
-fn draw_kind(rng: &mut Rng, original: Option<&AcquirerMessage>, pans: &[String]) -> MessageBuilder {
+fn draw_kind(rng: &mut Rng, original: Option<&AcquirerMessage>, pans: &[String]) -> Content {
     let pan = match original.filter(|_| rng.chance(90)) {
         // A message about another names its card.
         Some(original) if rng.chance(30) => original.pan(),
@@ -116,66 +213,60 @@ fn draw_kind(rng: &mut Rng, original: Option<&AcquirerMessage>, pans: &[String])
         _ => pans[rng.below(pans.len() as u64) as usize].clone(),
     };
     let amount = if rng.chance(90) { rng.below(40_000) } else { rng.below(100_000_000) };
-    let made = |mti: Mti, processing: &str, pan: &str| {
-        let made = MessageBuilder::new(mti).set_text(2, pan).set_text(3, processing);
-        made.set_number(4, amount)
+    let made = |mti: &str, processing: &str, pan: &str| {
+        Content::new(mti).with(2, pan).with(3, processing).with(4, format!("{amount:012}"))
     };
     match (rng.below(100), original) {
-        (0..6, _) => {
-            let function = rng.pick(&["001", "002", "301"]);
-            MessageBuilder::new(Mti::NETWORK_REQUEST).set_text(70, function)
+        (0..6, _) => Content::new("0800").with(70, rng.pick(&["001", "002", "301"])),
+        (6..8, _) => {
+            let mut lacking = made("0100", "000000", &pan);
+            lacking.elements.remove(&4);
+            lacking
         }
-        (6..8, _) => made(Mti::AUTHORIZATION_REQUEST, "000000", &pan).without(4),
-        (8..10, _) => made(Mti::AUTHORIZATION_RESPONSE, "000000", &pan),
-        (10..14, _) => made(Mti::AUTHORIZATION_REQUEST, "300000", &pan),
-        (14..24, _) => made(Mti::FINANCIAL_REQUEST, "000000", &pan),
-        (24..30, _) => made(Mti::AUTHORIZATION_ADVICE, "000000", &pan),
+        (8..10, _) => made("0110", "000000", &pan),
+        (10..14, _) => made("0100", "300000", &pan),
+        (14..24, _) => made("0200", "000000", &pan),
+        (24..30, _) => made("0120", "000000", &pan),
         (30..45, Some(original)) => {
-            let presentment = made(Mti::FINANCIAL_ADVICE, "000000", &original.pan());
-            presentment.set(90, &original.original_data())
+            made("0220", "000000", &original.pan()).with(90, original.original_data())
         }
         (45..60, Some(original)) => {
-            let mti = rng.pick(&[Mti::REVERSAL_REQUEST, Mti::REVERSAL_ADVICE]);
-            made(mti, "000000", &original.pan()).set(90, &original.original_data())
+            let mti = rng.pick(&["0400", "0420"]);
+            made(mti, "000000", &original.pan()).with(90, original.original_data())
         }
-        _ => {
-            let purchase = made(Mti::AUTHORIZATION_REQUEST, "000000", &pan);
-            match rng.chance(30) {
-                true => {
-                    let private = PrivateUseWriter::new().partial_capable();
-                    purchase.set(48, private.as_bytes())
-                }
-                false => purchase,
-            }
-        }
+        _ => draw_purchase(rng, made("0100", "000000", &pan), &pan),
     }
 }
 
-impl AcquirerMessage {
-    fn pan(&self) -> String {
-        self.with_body(|message| message.get_text(2).unwrap_or_default().to_owned())
-    }
-
-    fn with_body<T>(&self, read: impl FnOnce(&Message<'_>) -> T) -> T {
-        with_body(&self.builder, read)
+fn draw_purchase(rng: &mut Rng, purchase: Content, pan: &str) -> Content {
+    let purchase = match rng.chance(30) {
+        // The terminal takes a part of the amount.
+        true => purchase.with(48, "61011"),
+        false => purchase,
+    };
+    match rng.below(100) {
+        0..25 => purchase.with(52, clear_pin_block(PIN, pan)),
+        25..28 => purchase.with(52, clear_pin_block("4321", pan)),
+        _ => purchase,
     }
 }
 
-fn with_body<T>(builder: &MessageBuilder, read: impl FnOnce(&Message<'_>) -> T) -> T {
+/// The words of the product's mapping for a message in the default spelling.
+fn treatment_of(content: &Content, secrets: &Secrets) -> Treatment {
+    let mut builder = MessageBuilder::new(Mti::parse(&content.mti).unwrap());
+    for (element, value) in &content.elements {
+        builder = builder.set(*element, value);
+    }
     let mut body = Vec::new();
     builder.encode(&mut body).unwrap();
-    read(&decode(&body).unwrap())
-}
-
-fn treatment_of(builder: &MessageBuilder, secrets: &Secrets) -> Treatment {
-    match with_body(builder, |message| map_message(message, secrets)) {
+    match map_message(&decode(&body).unwrap(), secrets) {
         MessageAction::Ask(asked) => {
             Treatment::Decided(key_of(&asked.command), format!("{:?}", asked.command))
         }
         MessageAction::Answer(code) => Treatment::Answered(code.0),
         MessageAction::Refuse(refusal) => Treatment::Answered(refusal.de39().0),
         MessageAction::Ignore => Treatment::Ignored,
-        MessageAction::Exchange(_) => panic!("nobody sends keys"),
+        MessageAction::Exchange(_) => panic!("a zone takes keys, and nobody else"),
     }
 }
 
@@ -183,96 +274,4 @@ fn treatment_of(builder: &MessageBuilder, secrets: &Secrets) -> Treatment {
 pub(super) fn key_of(command: &Command) -> DuplicateKey {
     let Command::Network(request) = command else { panic!("{command:?} is of no message") };
     request.fingerprint.unwrap().key
-}
-
-impl AnswerContent {
-    /// Reads an answer's body.
-    pub(super) fn read(body: &[u8]) -> Self {
-        let message = decode(body).unwrap();
-        let balance = message.get(54).and_then(|all| AdditionalAmount::find(all, AVAILABLE));
-        Self {
-            mti: message.mti(),
-            number: message.get_number(11).unwrap(),
-            code: message.get_array(39).unwrap(),
-            amount: message.get_number(4),
-            authorization_id: message.get(38).map(<[u8]>::to_vec),
-            detail: message.get_text(44).unwrap_or_default().to_owned(),
-            balance: balance.map(|group| {
-                let amount = group.amount_minor as i64;
-                let currency = std::str::from_utf8(&group.currency).unwrap().parse().unwrap();
-                (if group.sign == Sign::Debit { -amount } else { amount }, currency)
-            }),
-        }
-    }
-
-    /// Whether it is a decision, which a repeat of its message has to get again.
-    pub(super) fn is_decision(&self) -> bool {
-        ![*b"91", *b"96"].contains(&self.code)
-    }
-
-    /// The same in another answer, except for the balance: that of a repeat is the one of its time.
-    pub(super) fn is_same_decision(&self, other: &Self) -> bool {
-        let of = |answer: &Self| (answer.code, answer.amount, answer.authorization_id.clone());
-        of(self) == of(other) && self.detail == other.detail
-    }
-
-    /// Compares it with the model's reply to its message.
-    pub(super) fn prove(&self, message: &AcquirerMessage, reply: &Reply, context: &str) {
-        let context = format!("{context}: {self:?} for {reply:?}");
-        let Reply::Network(reply) = reply else {
-            assert_eq!(self.code, *b"96", "{context}");
-            return;
-        };
-        let is_advice = message.mti().is_advice();
-        let asked = message.with_body(|message| message.get_number(4));
-        let names_id = |message: &Message<'_>| message.get(38).map(<[u8]>::to_vec);
-        let mut expected_amount = asked;
-        let mut expected_id = None;
-        let (is_good, balance) = match reply {
-            NetworkReply::Authorization(reply) => {
-                let is_approved = reply.response_code.is_approved();
-                let number = reply.response_code.number().to_string();
-                assert_eq!(self.detail.split(' ').next(), Some(number.as_str()), "{context}");
-                let is_partial = is_approved
-                    && !is_advice
-                    && reply.approved.0 > 0
-                    && reply.approved.0 < asked.unwrap() as i64;
-                if is_partial {
-                    expected_amount = Some(reply.approved.0 as u64);
-                    assert_eq!(self.code, *b"10", "{context}");
-                }
-                expected_id = reply.authorization_id.map(|id| id.0.to_vec());
-                let known =
-                    reply.transaction.map(|_| balance(reply.allowance_balance, reply.currency));
-                (is_approved || is_advice, known)
-            }
-            NetworkReply::Reversal(reply) => {
-                expected_id = message.with_body(names_id);
-                let known =
-                    reply.transaction.map(|_| balance(reply.allowance_balance, reply.currency));
-                (is_advice || reply.outcome == ReversalOutcome::Reversed, known)
-            }
-            NetworkReply::Posting(reply) => {
-                let known =
-                    reply.transaction.map(|_| balance(reply.allowance_balance, reply.currency));
-                (reply.outcome == PostingOutcome::Posted, known)
-            }
-            NetworkReply::Balance(reply) => {
-                let is_approved = reply.response_code.is_approved();
-                let known = is_approved.then(|| balance(reply.allowance_balance, reply.currency));
-                (is_approved, known)
-            }
-            NetworkReply::Conflict => (false, None),
-            NetworkReply::FormatError(_) => (false, None),
-            NetworkReply::Transfer(_) => panic!("{context}"),
-        };
-        assert_eq!([*b"00", *b"10"].contains(&self.code), is_good, "{context}");
-        assert_eq!(self.balance, balance, "{context}");
-        assert_eq!(self.amount, expected_amount, "{context}");
-        assert_eq!(self.authorization_id, expected_id, "{context}");
-    }
-}
-
-fn balance(amount: Minor, currency: CurrencyCode) -> (i64, u16) {
-    (amount.0, currency.0)
 }

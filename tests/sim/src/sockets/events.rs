@@ -1,7 +1,29 @@
 //! The events at simulated sockets, and how often each happens in a world. Drawn from its seed.
+//!
+//! INVARIANT: a happening has all draws of its own in its seed, so that it stays what it is where others are left out.
+
+use std::time::Duration;
 
 use super::wire::WireEnd;
+use crate::happening::Part;
 use crate::rng::Rng;
+
+/// One happening of a world of sockets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SocketHappening {
+    /// Its time since the beginning, which it keeps where others are left out.
+    pub(super) at: Duration,
+    pub(super) action: SocketAction,
+    /// The seed of its draws.
+    pub(super) seed: u64,
+}
+
+/// A part of the engine moves, or something happens at the sockets.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SocketAction {
+    Step(Part),
+    Befall(SocketEvent),
+}
 
 /// An event at the sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +38,10 @@ pub(super) enum SocketEvent {
     Run,
     /// An acquirer sends a message again that was answered.
     Repeat,
+    /// An acquirer sends a new key.
+    ChangeKey,
+    /// An acquirer waits for an answer no longer, and takes its message back or sends it again.
+    GiveUp,
     /// An acquirer ends a connection, or is gone.
     End(WireEnd),
     /// An acquirer sends half a frame and no more.
@@ -50,6 +76,8 @@ impl SocketRates {
         let mut rarely = |most: u64| if rng.chance(40) { 0 } else { rng.below(most) };
         events.extend([
             (SocketEvent::Repeat, rarely(60)),
+            (SocketEvent::ChangeKey, rarely(60)),
+            (SocketEvent::GiveUp, rarely(60)),
             (SocketEvent::End(WireEnd::Finished), rarely(30)),
             (SocketEvent::End(WireEnd::Reset), rarely(30)),
             (SocketEvent::HalfFrame, rarely(16)),

@@ -41,20 +41,15 @@ pub(super) struct Gate {
 
 impl Submit for Gate {
     fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
-        let Some(port) = envelopes.first().map(|envelope| Arc::clone(&envelope.port)) else {
-            return Ok(());
-        };
-        let (mut renamed, passages) =
-            (Vec::new(), envelopes.iter().map(|envelope| self.note(envelope)));
-        let passages: Vec<_> = passages.collect();
+        let passages: Vec<_> = envelopes.iter().map(|envelope| self.note(envelope)).collect();
         let first = self.book.lock().next_tag;
-        let tags = envelopes.iter().map(|envelope| envelope.tag).collect();
-        let book = Arc::clone(&self.book);
-        let port: Arc<dyn ReplyPort> = Arc::new(GatePort { first, tags, inner: port, book });
-        for (tag, envelope) in (first..).zip(envelopes) {
-            renamed.push(Envelope { tag, port: Arc::clone(&port), ..envelope });
-        }
-        let taken = self.engine.submit(renamed);
+        let ways_back = envelopes.iter().map(|envelope| (envelope.tag, Arc::clone(&envelope.port)));
+        let (ways_back, book) = (ways_back.collect(), Arc::clone(&self.book));
+        let port: Arc<dyn ReplyPort> = Arc::new(GatePort { first, ways_back, book });
+        let renamed = (first..).zip(envelopes);
+        let renamed =
+            renamed.map(|(tag, envelope)| Envelope { tag, port: Arc::clone(&port), ..envelope });
+        let taken = self.engine.submit(renamed.collect());
         let mut book = self.book.lock();
         if taken.is_err() {
             book.refused.extend(passages);
@@ -78,29 +73,44 @@ impl Gate {
 /// Takes the answers to one batch on to its connection, by the tags of the connection.
 struct GatePort {
     first: u64,
-    tags: Vec<u64>,
-    inner: Arc<dyn ReplyPort>,
+    /// The tag and port of each command. A new key has a port of its own.
+    ways_back: Vec<(u64, Arc<dyn ReplyPort>)>,
     book: Arc<Mutex<GateBook>>,
 }
 
 impl GatePort {
-    fn note(&self, tag: u64, reply: &Reply) -> u64 {
+    fn way_back(&self, tag: u64) -> &(u64, Arc<dyn ReplyPort>) {
+        &self.ways_back[(tag - self.first) as usize]
+    }
+
+    fn note(&self, tag: u64, reply: &Reply) {
         self.book.lock().replies.push_back((tag, reply.clone()));
-        self.tags[(tag - self.first) as usize]
     }
 }
 
 impl ReplyPort for GatePort {
     fn deliver(&self, tag: u64, reply: Reply) {
-        self.inner.deliver(self.note(tag, &reply), reply);
+        self.note(tag, &reply);
+        let (tag, port) = self.way_back(tag);
+        port.deliver(*tag, reply);
     }
 
     fn flush(&self) {
-        self.inner.flush();
+        self.ways_back.iter().for_each(|(_, port)| port.flush());
     }
 
     fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
-        let note = |(tag, reply)| (self.note(tag, &reply), reply);
-        self.inner.deliver_all(&mut replies.drain(..).map(note).collect());
+        let mut replies = replies.drain(..).peekable();
+        // Those of one port come together, as they do without a gate.
+        while let Some((tag, _)) = replies.peek() {
+            let (_, port) = self.way_back(*tag);
+            let mut together = Vec::new();
+            let is_same = |(tag, _): &(u64, Reply)| Arc::ptr_eq(&self.way_back(*tag).1, port);
+            while let Some((tag, reply)) = replies.next_if(is_same) {
+                self.note(tag, &reply);
+                together.push((self.way_back(tag).0, reply));
+            }
+            port.deliver_all(&mut together);
+        }
     }
 }

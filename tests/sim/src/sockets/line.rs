@@ -12,10 +12,13 @@ use cardswitch_acquiring::limits;
 use cardswitch_acquiring::peer_board::{DoorNumber, PeerBoard};
 use cardswitch_acquiring::session::{ConnectionBounds, DoorParts};
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_iso8583::{Frame, Framing, next_frame};
 
-use super::acquirer::{AcquirerMessage, AnswerContent, Treatment};
+use super::acquirer::{AcquirerMessage, Treatment};
+use super::answer::AnswerContent;
+use super::header::Header;
+use super::site::{Coding, Site};
 use super::wire::{Alarm, Wire, WireEnd};
+use super::zone_book::{KeyUse, Span};
 use crate::marks::Mark;
 use crate::rng::Rng;
 
@@ -24,6 +27,58 @@ const ANSWER_BYTES_MAX: usize = 512;
 
 /// How the steps of a connection ended.
 pub(super) type LineEnd = io::Result<()>;
+
+/// A message on its way, with the generations of the keys that it was sent under.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    pub(super) coding: Coding,
+    pub(super) pin: Option<usize>,
+    pub(super) at: Duration,
+    /// Whether the engine was asked.
+    pub(super) has_passed: bool,
+}
+
+impl Sending {
+    /// Whether the door may have taken its code, some time until `to`.
+    pub(super) fn may_be_right(&self, site: &Site, to: Duration) -> bool {
+        match self.coding {
+            Coding::Needless => true,
+            Coding::Wrong | Coding::Missing => false,
+            Coding::Key(generation) => {
+                let history = site.book.as_ref().and_then(|book| book.history(KeyUse::Mac));
+                history.unwrap().may_count(generation, Span { from: self.at, to })
+            }
+        }
+    }
+
+    /// Whether an answer with this fault, under a key of `maker`, may be to it.
+    fn may_be_refused(&self, fault: &str, site: &Site, (maker, to): (Coding, Duration)) -> bool {
+        let Some(history) = site.book.as_ref().and_then(|book| book.history(KeyUse::Mac)) else {
+            return false;
+        };
+        let span = Span { from: self.at, to };
+        let Coding::Key(maker) = maker else { return false };
+        let is_refused = match self.coding {
+            Coding::Missing => fault == "mac_missing",
+            Coding::Wrong => fault == "mac_wrong",
+            Coding::Key(generation) => {
+                fault == "mac_wrong" && history.may_not_count(generation, span)
+            }
+            Coding::Needless => false,
+        };
+        is_refused && history.may_be_newest(maker, span)
+    }
+}
+
+/// An answer, as it is compared.
+pub(super) struct Verdict<'a> {
+    pub(super) answer: &'a AnswerContent,
+    /// The key of its code.
+    pub(super) maker: Coding,
+    pub(super) now: Duration,
+    /// The wall clock that `now` is by. Units: microseconds since 1970.
+    pub(super) wall: i64,
+}
 
 pub(super) struct SocketLine {
     pub(super) number: u64,
@@ -45,11 +100,12 @@ pub(super) struct SocketLine {
     /// The number of requests with the engine.
     pub(super) with_engine: usize,
     /// The answers that are owed, by the number of their message: for each time that it was sent whole.
-    pub(super) owed: BTreeMap<u64, u64>,
+    pub(super) owed: BTreeMap<u64, Vec<Sending>>,
     /// The replies of the engine to them, in order; none for those that it did not take.
     replies: BTreeMap<u64, VecDeque<Option<Reply>>>,
     /// The bytes of answers that are not whole.
     inbox: Vec<u8>,
+    header: Header,
 }
 
 impl SocketLine {
@@ -57,7 +113,7 @@ impl SocketLine {
         (number, acquirer): (u64, usize),
         shared: Arc<DoorParts>,
         (board, door): (&PeerBoard, DoorNumber),
-        (now, seed): (Duration, u64),
+        (now, seed, header): (Duration, u64, Header),
     ) -> Self {
         let ip = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1 + acquirer as u8));
         let peer = SocketAddr::new(ip, 40_000 + number as u16);
@@ -81,6 +137,7 @@ impl SocketLine {
             owed: BTreeMap::new(),
             replies: BTreeMap::new(),
             inbox: Vec::new(),
+            header,
         }
     }
 
@@ -89,14 +146,14 @@ impl SocketLine {
         !self.is_spoilt && !self.is_draining && !self.wire.has_ended()
     }
 
-    pub(super) fn send(&mut self, message: &AcquirerMessage, is_repeat: bool) {
+    pub(super) fn send(&mut self, frame: &[u8], message: &AcquirerMessage, sending: Sending) {
         if self.wire.has_ended() {
             return;
         }
-        self.wire.send(&message.frame(is_repeat));
+        self.wire.send(frame);
         self.empty_frames = 0;
         if message.treatment != Treatment::Ignored {
-            *self.owed.entry(message.number).or_default() += 1;
+            self.owed.entry(message.number).or_default().push(sending);
         }
     }
 
@@ -104,7 +161,8 @@ impl SocketLine {
     pub(super) fn send_empty_frames(&mut self) {
         if self.is_in_step() && self.empty_frames + 2 <= limits::EMPTY_FRAMES_MAX {
             self.empty_frames += 2;
-            self.wire.send(&[0; 4]);
+            let empty = self.header.frame_raw(&[]);
+            self.wire.send(&empty.repeat(2));
         }
     }
 
@@ -112,7 +170,7 @@ impl SocketLine {
     pub(super) fn send_junk(&mut self) {
         if self.is_in_step() {
             self.empty_frames = 0;
-            self.wire.send(b"\0\x04junk");
+            self.wire.send(&self.header.frame_raw(b"junk"));
         }
     }
 
@@ -177,18 +235,15 @@ impl SocketLine {
         assert!(self.steps.kept_bytes() <= most, "{} bytes", self.steps.kept_bytes());
     }
 
-    /// Reads so many bytes. Returns the bodies that are whole then.
+    /// Reads so many bytes. Returns the answers that are whole then.
     pub(super) fn read(&mut self, count: usize) -> Vec<Vec<u8>> {
         self.inbox.extend(self.wire.read(count));
-        let (mut bodies, mut start) = (Vec::new(), 0);
-        while let Frame::Complete { body, consumed, .. } =
-            next_frame(&self.inbox[start..], &Framing::default())
-        {
-            bodies.push(self.inbox[start..][body].to_vec());
-            start += consumed;
-        }
-        self.inbox.drain(..start);
-        bodies
+        std::iter::from_fn(|| self.header.take_answer(&mut self.inbox)).collect()
+    }
+
+    /// Whether anything may be answered to what the acquirer has sent.
+    pub(super) const fn is_spoilt(&self) -> bool {
+        self.is_spoilt
     }
 
     /// Notes the engine's reply to a request of this connection.
@@ -200,28 +255,94 @@ impl SocketLine {
     pub(super) fn take_answer(
         &mut self,
         message: &AcquirerMessage,
-        answer: &AnswerContent,
-        context: &str,
-    ) {
-        let number = message.number;
-        assert_eq!(Some(answer.mti), message.mti().response(), "{context}: {answer:?}");
-        let owed = self.owed.get_mut(&number);
-        let owed = owed.unwrap_or_else(|| panic!("{context}: {answer:?} is one too many"));
-        *owed -= 1;
-        if *owed == 0 {
-            self.owed.remove(&number);
+        verdict: &Verdict<'_>,
+        (site, context): (&Site, &str),
+    ) -> Sending {
+        let (number, answer) = (message.number, verdict.answer);
+        answer.prove_echo(message, context);
+        let fault = answer.fault().filter(|fault| fault.starts_with("mac_"));
+        let sending = self.take_sending(number, fault, verdict, site);
+        let sending =
+            sending.unwrap_or_else(|| panic!("{context}: {answer:?} is one too many, or falsely"));
+        if fault.is_some() {
+            return sending;
         }
         match &message.treatment {
             Treatment::Answered(code) => assert_eq!(answer.code, *code, "{context}: {answer:?}"),
             Treatment::Ignored => panic!("{context}: {answer:?} to what is never answered"),
-            Treatment::Decided(..) => {
-                let reply = self.replies.get_mut(&number).and_then(VecDeque::pop_front);
-                match reply.unwrap_or_else(|| panic!("{context}: {answer:?} of no decision")) {
-                    Some(reply) => answer.prove(message, &reply, context),
-                    None => assert_eq!(answer.code, *b"91", "{context}: {answer:?}"),
-                }
+            Treatment::Exchanged(of, generation) => {
+                let span = Span { from: sending.at, to: verdict.now };
+                let wall_from = verdict.wall - (verdict.now - sending.at).as_micros() as i64;
+                let book = site.book.as_ref().unwrap();
+                let history = book.history(*of).unwrap();
+                let may_be_refused = history.may_be_refused(*generation, span, wall_from);
+                self.take_exchange(number, answer, may_be_refused, context);
             }
+            Treatment::Decided(..) => match self.next_reply(number, answer, context) {
+                Some(reply) => answer.prove(message, &reply, context),
+                None => assert_eq!(answer.code, *b"91", "{context}: {answer:?}"),
+            },
         }
+        sending
+    }
+
+    fn next_reply(&mut self, number: u64, answer: &AnswerContent, context: &str) -> Option<Reply> {
+        let reply = self.replies.get_mut(&number).and_then(VecDeque::pop_front);
+        reply.unwrap_or_else(|| panic!("{context}: {answer:?} of no decision"))
+    }
+
+    /// Compares the answer to a new key, which the door refuses for its time without asking the engine.
+    fn take_exchange(
+        &mut self,
+        number: u64,
+        answer: &AnswerContent,
+        may_be_refused: bool,
+        context: &str,
+    ) {
+        let replies = self.replies.entry(number).or_default();
+        let is_refused = answer.fault() == Some("key_replayed");
+        let is_of_engine = match replies.front() {
+            Some(Some(Reply::Rejected(_))) => is_refused,
+            Some(_) => !is_refused,
+            None => false,
+        };
+        if !is_of_engine {
+            assert!(is_refused && may_be_refused, "{context}: {answer:?}");
+            return;
+        }
+        let expected = match self.next_reply(number, answer, context) {
+            Some(Reply::Done(_)) => *b"00",
+            Some(Reply::Rejected(_)) => *b"63",
+            Some(_) => *b"96",
+            None => *b"91",
+        };
+        assert_eq!(answer.code, expected, "{context}: {answer:?}");
+    }
+
+    /// The sending of a message that an answer may be to, which is owed no more.
+    fn take_sending(
+        &mut self,
+        number: u64,
+        fault: Option<&str>,
+        verdict: &Verdict<'_>,
+        site: &Site,
+    ) -> Option<Sending> {
+        let (maker, now) = (verdict.maker, verdict.now);
+        // Where the engine was asked, a sending is the one that it was asked for.
+        let is_replied = self.replies.get(&number).is_some_and(|replies| !replies.is_empty());
+        let owed = self.owed.get_mut(&number)?;
+        let is_right = |sending: &Sending| match fault {
+            Some(fault) => sending.may_be_refused(fault, site, (maker, now)),
+            None => sending.coding == maker && sending.may_be_right(site, now),
+        };
+        let asked = is_replied && fault.is_none();
+        let fits = |sending: &Sending| sending.has_passed == asked && is_right(sending);
+        let place = owed.iter().position(fits).or_else(|| owed.iter().position(is_right))?;
+        let sending = owed.remove(place);
+        if owed.is_empty() {
+            self.owed.remove(&number);
+        }
+        Some(sending)
     }
 
     /// Whether it goes on only as long as the acquirer has more to come.
@@ -233,7 +354,8 @@ impl SocketLine {
     pub(super) fn prove_answered(&self, messages: &[AcquirerMessage], context: &str) {
         if let Some(number) = self.owed.keys().next() {
             let message = &messages[*number as usize - 1];
-            panic!("{context}: {} {number} is not answered on a live connection", message.mti());
+            let mti = String::from_utf8_lossy(&message.content.mti);
+            panic!("{context}: {mti} {number} is not answered on a live connection");
         }
         assert!(self.replies.values().all(VecDeque::is_empty), "{context}: an answer is lost");
     }

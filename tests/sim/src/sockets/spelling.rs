@@ -1,0 +1,254 @@
+//! The acquirers' own way to spell messages and to read answers, beside the product's codec: two that read one
+//! standard check each other.
+
+use std::collections::BTreeMap;
+
+use super::ebcdic;
+
+/// A message's type and elements, each in plain text; bytes where the standard has bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    pub(super) mti: [u8; 4],
+    pub(super) elements: BTreeMap<u8, Vec<u8>>,
+}
+
+impl Content {
+    pub(super) fn new(mti: &str) -> Self {
+        Self { mti: mti.as_bytes().try_into().unwrap(), elements: BTreeMap::new() }
+    }
+
+    pub(super) fn with(mut self, element: u8, content: impl Into<Vec<u8>>) -> Self {
+        self.elements.insert(element, content.into());
+        self
+    }
+
+    pub(super) fn text(&self, element: u8) -> Option<&str> {
+        std::str::from_utf8(self.elements.get(&element)?).ok()
+    }
+
+    pub(super) fn number(&self, element: u8) -> Option<u64> {
+        self.text(element)?.parse().ok()
+    }
+}
+
+/// How an acquirer spells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spelling {
+    Ascii,
+    AsciiHex,
+    Ebcdic,
+    /// Two digits a byte.
+    Packed,
+}
+
+/// The content of an element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Digits,
+    Text,
+    Bytes,
+}
+
+/// The extent of an element. Units: characters, or bytes.
+#[derive(Clone, Copy)]
+enum Extent {
+    Fixed(usize),
+    /// Behind so many digits of length.
+    Counted(usize),
+}
+
+/// The elements that acquirers send or are answered with. Source: ISO 8583:1987, table of data elements.
+const fn form_of(element: u8) -> Option<(Kind, Extent)> {
+    Some(match element {
+        2 | 32 => (Kind::Digits, Extent::Counted(2)),
+        3 | 11 => (Kind::Digits, Extent::Fixed(6)),
+        4 => (Kind::Digits, Extent::Fixed(12)),
+        7 => (Kind::Digits, Extent::Fixed(10)),
+        37 => (Kind::Text, Extent::Fixed(12)),
+        38 => (Kind::Text, Extent::Fixed(6)),
+        39 => (Kind::Text, Extent::Fixed(2)),
+        41 => (Kind::Text, Extent::Fixed(8)),
+        44 => (Kind::Text, Extent::Counted(2)),
+        48 | 54 => (Kind::Text, Extent::Counted(3)),
+        52 | 64 | 128 => (Kind::Bytes, Extent::Fixed(8)),
+        70 => (Kind::Digits, Extent::Fixed(3)),
+        90 => (Kind::Digits, Extent::Fixed(42)),
+        _ => return None,
+    })
+}
+
+impl Spelling {
+    /// The name of the product's dialect for it.
+    pub(super) const fn dialect(self) -> &'static str {
+        match self {
+            Self::Ascii => "default",
+            Self::AsciiHex => "ascii-hex",
+            Self::Ebcdic => "ebcdic",
+            Self::Packed => "bcd",
+        }
+    }
+
+    /// The bytes of a message on the wire, without header.
+    pub(super) fn write(self, content: &Content) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.write_digits(&content.mti, &mut bytes);
+        let mut bits = 0_u128;
+        content.elements.keys().for_each(|element| bits |= 1 << (128 - u32::from(*element)));
+        let is_long = content.elements.keys().any(|element| *element > 64);
+        bits |= u128::from(is_long) << 127;
+        let bitmap = bits.to_be_bytes();
+        self.write_bytes_or_hex(&bitmap[..if is_long { 16 } else { 8 }], &mut bytes);
+        for (element, value) in &content.elements {
+            let (kind, extent) = form_of(*element).unwrap();
+            if let Extent::Counted(digits) = extent {
+                self.write_digits(format!("{:0digits$}", value.len()).as_bytes(), &mut bytes);
+            }
+            match kind {
+                Kind::Digits => self.write_digits(value, &mut bytes),
+                Kind::Text => bytes.extend(self.text_of(value)),
+                Kind::Bytes => self.write_bytes_or_hex(value, &mut bytes),
+            }
+        }
+        bytes
+    }
+
+    fn text_of(self, ascii: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Ebcdic => ascii.iter().map(|byte| ebcdic::of_ascii(*byte)).collect(),
+            _ => ascii.to_vec(),
+        }
+    }
+
+    fn write_digits(self, digits: &[u8], bytes: &mut Vec<u8>) {
+        if self != Self::Packed {
+            bytes.extend(self.text_of(digits));
+            return;
+        }
+        let mut digits = digits.to_vec();
+        if digits.len() % 2 == 1 {
+            digits.insert(0, b'0');
+        }
+        bytes.extend(digits.chunks(2).map(|pair| (pair[0] - b'0') << 4 | (pair[1] - b'0')));
+    }
+
+    fn write_bytes_or_hex(self, value: &[u8], bytes: &mut Vec<u8>) {
+        match self {
+            Self::AsciiHex => {
+                value.iter().for_each(|byte| bytes.extend(format!("{byte:02X}").as_bytes()));
+            }
+            _ => bytes.extend(value),
+        }
+    }
+
+    /// The bytes that a code of eight bytes takes at the end of a message.
+    pub(super) const fn code_len(self) -> usize {
+        if matches!(self, Self::AsciiHex) { 16 } else { 8 }
+    }
+
+    /// Puts a code at the end of a message, in place of zeros.
+    pub(super) fn put_code(self, code: [u8; 8], bytes: &mut Vec<u8>) {
+        bytes.truncate(bytes.len() - self.code_len());
+        self.write_bytes_or_hex(&code, bytes);
+    }
+
+    /// Reads a message; none where these bytes are no message of elements that are known here.
+    pub(super) fn read(self, bytes: &[u8]) -> Option<Content> {
+        let mut rest = bytes;
+        let mti = self.take_digits(4, &mut rest)?.try_into().ok()?;
+        let mut bitmap = self.take_bytes(8, &mut rest)?;
+        if bitmap[0] & 0x80 != 0 {
+            bitmap.extend(self.take_bytes(8, &mut rest)?);
+        }
+        let mut elements = BTreeMap::new();
+        for element in 2..=8 * bitmap.len() as u8 {
+            let bit = usize::from(element - 1);
+            if bitmap[bit / 8] & (0x80 >> (bit % 8)) == 0 {
+                continue;
+            }
+            let (kind, extent) = form_of(element)?;
+            let len = match extent {
+                Extent::Fixed(len) => len,
+                Extent::Counted(digits) => {
+                    let digits = self.take_digits(digits, &mut rest)?;
+                    std::str::from_utf8(&digits).ok()?.parse().ok()?
+                }
+            };
+            let value = match kind {
+                Kind::Digits => self.take_digits(len, &mut rest)?,
+                Kind::Text => self.plain_of(take(len, &mut rest)?),
+                Kind::Bytes => self.take_bytes(len, &mut rest)?,
+            };
+            elements.insert(element, value);
+        }
+        rest.is_empty().then_some(Content { mti, elements })
+    }
+
+    fn plain_of(self, text: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Ebcdic => text.iter().map(|byte| ebcdic::to_ascii(*byte)).collect(),
+            _ => text.to_vec(),
+        }
+    }
+
+    fn take_digits(self, count: usize, rest: &mut &[u8]) -> Option<Vec<u8>> {
+        if self != Self::Packed {
+            return Some(self.plain_of(take(count, rest)?));
+        }
+        let packed = take(count.div_ceil(2), rest)?;
+        let digits: Vec<_> =
+            packed.iter().flat_map(|byte| [b'0' + (byte >> 4), b'0' + (byte & 15)]).collect();
+        Some(digits[digits.len() - count..].to_vec())
+    }
+
+    fn take_bytes(self, count: usize, rest: &mut &[u8]) -> Option<Vec<u8>> {
+        if self != Self::AsciiHex {
+            return Some(take(count, rest)?.to_vec());
+        }
+        let digits = std::str::from_utf8(take(2 * count, rest)?).ok()?;
+        (0..count).map(|at| u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok()).collect()
+    }
+}
+
+fn take<'a>(count: usize, rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(count)?;
+    *rest = left;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes that the shipped dialects' golden files have.
+    #[test]
+    fn messages_have_the_bytes_of_the_golden_files() {
+        let sign_on = Content::new("0810").with(7, "0102030405").with(11, "000001");
+        let sign_on = sign_on.with(39, "00").with(70, "001");
+        let sign_on = sign_on.with(128, [0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, 0x88]);
+        let packed = "081082200000020000000400000000000001010203040500000130300001ffeeddccbbaa9988";
+        let ebcdic = "f0f8f1f082200000020000000400000000000001f0f1f0f2f0f3f0f4f0f5f0f0f0f0f0f1f0f0\
+                      f0f0f1ffeeddccbbaa9988";
+        let hex = "303831303832323030303030303230303030303030343030303030303030303030303031303130\
+                   3230333034303530303030303130303030314646454544444343424241413939\
+                   3838";
+        let rows =
+            [(Spelling::Packed, packed), (Spelling::Ebcdic, ebcdic), (Spelling::AsciiHex, hex)];
+        for (spelling, golden) in rows {
+            let bytes = spelling.write(&sign_on);
+            let shown: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(shown, golden, "{spelling:?}");
+            assert_eq!(spelling.read(&bytes).as_ref(), Some(&sign_on));
+            assert_eq!(spelling.read(&bytes[..bytes.len() - 1]), None);
+        }
+    }
+
+    #[test]
+    fn numbers_of_an_odd_length_are_filled_in_front() {
+        let message = Content::new("0100").with(32, "12345").with(44, "a reason_9");
+        for spelling in [Spelling::Ascii, Spelling::AsciiHex, Spelling::Ebcdic, Spelling::Packed] {
+            assert_eq!(spelling.read(&spelling.write(&message)).as_ref(), Some(&message));
+        }
+        let packed = Spelling::Packed.write(&message);
+        assert_eq!(packed[10..14], [0x05, 0x01, 0x23, 0x45]);
+    }
+}
