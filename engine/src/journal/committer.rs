@@ -215,11 +215,18 @@ impl<R: Release> CommitDesk<R> {
         self.requests.send(request).is_ok()
     }
 
+    /// Whether nothing is under way that could have been committed on this thread.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let released = self.in_place.as_ref().map(|way| way.released.load(Ordering::Acquire));
+        released == Some(self.handed_over)
+    }
+
     /// As `pass_on`, but commits on this thread if the request is small and nothing is under way.
     pub fn commit_or_pass_on(&mut self, request: CommitRequest<R>) -> bool {
         if let Some(in_place) = &self.in_place
             && request.payload.len() <= in_place.bytes_max
-            && in_place.released.load(Ordering::Acquire) == self.handed_over
+            && self.is_at_rest()
             // Its thread may be at the journal's upkeep.
             && let Some(mut committer) = in_place.committer.try_lock()
             && committer.journal.trail().is_none_or(|trail| trail.has_room())

@@ -81,8 +81,13 @@ impl ShardSeat {
     /// Takes the next step of a shard at rest. Returns whether there was one to take.
     fn step_in_place(&self) -> bool {
         let Some(place) = self.place.try_lock() else { return false };
-        let mut turn = CallersTurn { seat: self, place: Some(place), must_ring: true };
+        let mut turn = CallersTurn { seat: self, place: Some(place), must_ring: false };
         let Some(place) = &mut turn.place else { return false };
+        // While a commit is under way, the shard's thread decides beside it, and callers go on.
+        if !place.shard.as_ref().is_some_and(|shard| shard.is_at_rest()) {
+            return false;
+        }
+        turn.must_ring = true;
         let Some(outcome) = place.step() else { return false };
         let wakes_at = place.shard.as_ref().map_or(Timestamp::MAX, |shard| shard.wakes_at());
         // After any other outcome its thread looks for itself.

@@ -215,6 +215,11 @@ impl Shard {
         (due != Timestamp::MAX).then(wait)
     }
 
+    /// Whether nothing is under way behind the shard.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.wiring.committer.is_at_rest()
+    }
+
     /// The bell that wakes the shard's thread.
     pub(super) fn bell(&self) -> Arc<Doorbell> {
         Arc::clone(self.wiring.inbox.bell())
