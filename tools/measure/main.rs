@@ -39,7 +39,7 @@ use clap::{Parser, Subcommand};
 /// Lets a switch deliver to the loopback.
 pub(crate) const LOCAL_WEBHOOKS: [&str; 1] = ["--allow-local-webhooks"];
 
-/// What the account of a new switch has: more than a run can spend. Units: minor units.
+/// The balance of a new switch's account: more than a run can spend. Units: minor units.
 pub(crate) const OPENING_BALANCE: &str = "90000000000";
 
 /// Measures whole switches

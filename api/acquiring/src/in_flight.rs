@@ -160,7 +160,7 @@ struct ReplyQueue {
 
 impl ConnectionPort {
     /// Changes the empty `replies` for the answers that have come, and tells when the first of them
-    /// did; none where there are none. Who takes is awake, so nobody is woken before `poll_any`.
+    /// did; none where there are none. The taker is awake, so nobody is woken before `poll_any`.
     pub(crate) fn take(&self, replies: &mut Vec<(u64, Reply)>) -> Option<Stopwatch> {
         debug_assert!(replies.is_empty(), "answers would be lost");
         let mut queue = self.queue.lock();
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(taken, answers(&[5, 6]));
         taken.clear();
         assert!(port.poll_any(&mut context).is_pending());
-        assert!(port.take(&mut taken).is_none(), "who looks is awake");
+        assert!(port.take(&mut taken).is_none(), "the taker is awake");
         port.deliver_all(&mut answers(&[7]));
         assert_eq!(woken.0.load(Ordering::SeqCst), 2);
     }

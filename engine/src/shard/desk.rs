@@ -4,8 +4,8 @@
 //! two wake-ups, which together take half as long as a commit. The shard moves by the same steps, over
 //! the same inbox, so the order of commands is that of the inbox on either thread.
 //!
-//! INVARIANT: one thread at a time has the shard. Whoever lets go of it rings for the shard's thread,
-//! if that wanted it meanwhile or slept for too long. A shard that breaks off is gone for everybody.
+//! INVARIANT: one thread at a time has the shard. A caller that lets go of it rings for the shard's
+//! thread, if that wanted it meanwhile or would sleep for too long. A shard that breaks off is gone for everybody.
 
 use std::fmt;
 use std::sync::Arc;

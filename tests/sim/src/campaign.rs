@@ -141,7 +141,7 @@ pub struct Explanation {
     pub failure: Failure,
     /// The happenings of an engine that it takes.
     pub happenings: Vec<Happening>,
-    /// What happens, in words.
+    /// The happenings, in words.
     story: Vec<String>,
     /// The number of all that there were.
     all: usize,

@@ -1,4 +1,4 @@
-//! What stands around a message on an acquirer's stream: its length or a delimiter, and a TPDU.
+//! The frame of a message on an acquirer's stream: its length or a delimiter, and a TPDU.
 
 use super::ebcdic;
 use crate::rng::Rng;

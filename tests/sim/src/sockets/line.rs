@@ -328,7 +328,7 @@ impl SocketLine {
         site: &Site,
     ) -> Option<Sending> {
         let (maker, now) = (verdict.maker, verdict.now);
-        // Where the engine was asked, a sending is the one that it was asked for.
+        // A sending that reached the engine is the one that it was asked for.
         let is_replied = self.replies.get(&number).is_some_and(|replies| !replies.is_empty());
         let owed = self.owed.get_mut(&number)?;
         let is_right = |sending: &Sending| match fault {

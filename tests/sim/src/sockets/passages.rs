@@ -126,7 +126,7 @@ impl SocketWorld {
             let read = site.read(&body, &context);
             let read =
                 read.and_then(|(content, maker)| Some((AnswerContent::of(&content)?, maker)));
-            // What is no frame may be one by chance.
+            // Anything may be answered to garbage.
             let Some((answer, maker)) = read else {
                 assert!(line.is_spoilt(), "{context}: an answer is no message: {body:x?}");
                 continue;
