@@ -80,9 +80,9 @@ struct SeatContent {
 impl ShardSeat {
     /// Takes the next step of a shard at rest. Returns whether there was one to take.
     fn step_in_place(&self) -> bool {
-        let Some(place) = self.place.try_lock() else { return false };
-        let mut turn = CallersTurn { seat: self, place: Some(place), must_ring: false };
-        let Some(place) = &mut turn.place else { return false };
+        // Dropped after the lock of the place, which is taken behind it.
+        let mut turn = CallersTurn { seat: self, must_ring: false };
+        let Some(mut place) = self.place.try_lock() else { return false };
         // While a commit is under way, the shard's thread decides beside it, and callers go on.
         if !place.shard.as_ref().is_some_and(|shard| shard.is_at_rest()) {
             return false;
@@ -120,13 +120,11 @@ impl SeatContent {
 /// The turn of a caller at the seat, also where it ends by a panic.
 struct CallersTurn<'a> {
     seat: &'a ShardSeat,
-    place: Option<MutexGuard<'a, SeatContent>>,
     must_ring: bool,
 }
 
 impl Drop for CallersTurn<'_> {
     fn drop(&mut self) {
-        drop(self.place.take());
         // Of the thread's wish and this look at it, one is always seen by the other side.
         std::sync::atomic::fence(Ordering::SeqCst);
         if self.must_ring || self.seat.is_wanted.load(Ordering::SeqCst) {
