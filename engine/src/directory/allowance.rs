@@ -100,10 +100,9 @@ fn update_allowance(
 /// Limits are amounts, or `Minor::UNLIMITED`; a window may be an instant.
 /// Errors: `OutOfBounds`, `StartsAfterEnd`.
 pub(super) fn check_terms(terms: &AllowanceTerms) -> Result<(), Rejection> {
-    let is_amount = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
-    let is_limit = |limit: Minor| limit == Minor::UNLIMITED || is_amount(limit);
+    let is_limit = |limit: Minor| limit == Minor::UNLIMITED || limit.is_amount();
     let limits = [terms.daily_limit, terms.transaction_limit];
-    if !is_amount(terms.amount) || !limits.into_iter().all(is_limit) {
+    if !terms.amount.is_amount() || !limits.into_iter().all(is_limit) {
         return Err(Rejection::OutOfBounds);
     }
     if terms.starts_at > terms.ends_at {

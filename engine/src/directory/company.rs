@@ -190,8 +190,7 @@ fn open_balance(
     (company, account): (CompanySlot, AccountSlot),
 ) -> Result<(), Rejection> {
     let NewAccount { opening_balance: amount, credit_limit, .. } = new.account;
-    let is_in_bounds = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
-    if !is_in_bounds(amount) || !is_in_bounds(credit_limit) {
+    if !amount.is_amount() || !credit_limit.is_amount() {
         return Err(Rejection::OutOfBounds);
     }
     if amount.is_zero() {
@@ -303,7 +302,7 @@ fn update(
         let mut account = known.clone();
         replace(&mut account.credit_limit, &changes.credit_limit);
         replace(&mut account.funding_source, &changes.funding_source);
-        if account.credit_limit < Minor::ZERO || account.credit_limit > Minor::AMOUNT_MAX {
+        if !account.credit_limit.is_amount() {
             return Err(Rejection::OutOfBounds);
         }
         if account != *known {

@@ -362,6 +362,6 @@ fn check_pending(requisition: &Requisition) -> Result<(), Rejection> {
 }
 
 fn check_amount(amount: Minor) -> Result<(), Rejection> {
-    let is_in_bounds = amount > Minor::ZERO && amount <= Minor::AMOUNT_MAX;
-    if is_in_bounds { Ok(()) } else { Err(Rejection::OutOfBounds) }
+    let is_asked = amount.is_positive() && amount.is_amount();
+    if is_asked { Ok(()) } else { Err(Rejection::OutOfBounds) }
 }

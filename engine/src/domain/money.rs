@@ -38,6 +38,12 @@ impl Minor {
         self.0 == 0
     }
 
+    /// Whether it is a single amount: from zero to `AMOUNT_MAX`.
+    #[must_use]
+    pub fn is_amount(self) -> bool {
+        self >= Self::ZERO && self <= Self::AMOUNT_MAX
+    }
+
     /// Whether the magnitude is within `BALANCE_MAX`.
     #[must_use]
     pub fn is_within_balance_bounds(self) -> bool {

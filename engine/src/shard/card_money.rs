@@ -69,8 +69,7 @@ impl<'a> CardMoney<'a> {
 
     /// Whether posting so much in either direction keeps every balance in bounds.
     pub(super) fn can_post(&self, amount: Minor) -> bool {
-        amount >= Minor::ZERO
-            && amount <= Minor::AMOUNT_MAX
+        amount.is_amount()
             && (self.balances.ledger - amount).is_within_balance_bounds()
             && (self.balances.ledger + amount).is_within_balance_bounds()
             && (self.usage.spent + amount).is_within_balance_bounds()

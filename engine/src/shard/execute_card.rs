@@ -132,10 +132,7 @@ pub(super) fn count_attempt(change: &mut ShardChange<'_>, slot: CardSlot) -> Vel
 }
 
 fn find_velocity(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -> VelocityFinding {
-    let is_over = |limit: u16, span: i64| {
-        let within = before.iter().filter(|attempt| **attempt > at.plus(-span)).count();
-        limit > 0 && within >= usize::from(limit)
-    };
+    let is_over = |limit, span| AttemptWindow::of(before, limit, span, at).is_over(at);
     VelocityFinding {
         over_minute: is_over(limits.per_minute, Timestamp::MINUTE),
         over_hour: is_over(limits.per_hour, Timestamp::HOUR),

@@ -172,8 +172,7 @@ fn amount_given_back(
     open_amount: Minor,
 ) -> Result<Minor, ReversalOutcome> {
     let checked = |kept: Minor| {
-        let is_amount = kept >= Minor::ZERO && kept <= Minor::AMOUNT_MAX;
-        if is_amount { Ok(kept) } else { Err(ReversalOutcome::AmountOutOfRange) }
+        if kept.is_amount() { Ok(kept) } else { Err(ReversalOutcome::AmountOutOfRange) }
     };
     let given_back = match amount {
         ReversalAmount::Full => open_amount,

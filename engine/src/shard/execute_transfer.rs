@@ -217,7 +217,7 @@ impl<'a> AccountMoney<'a> {
     fn can_move(&self, amount: Minor) -> bool {
         let AccountBalances { ledger, debits_in_transit, credits_in_transit, .. } = self.balances;
         amount.is_positive()
-            && amount <= Minor::AMOUNT_MAX
+            && amount.is_amount()
             && (ledger - amount).is_within_balance_bounds()
             && (ledger + amount).is_within_balance_bounds()
             && (debits_in_transit + amount).is_within_balance_bounds()

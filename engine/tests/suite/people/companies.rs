@@ -11,6 +11,7 @@ use cardswitch_engine::directory::member::{
 use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
 
 use super::use_link;
 use crate::desk::purchase;
@@ -32,6 +33,20 @@ fn a_company_that_is_not_approved_yet_buys_nothing() {
         let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
         office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), changes)));
         assert_eq!(code(&mut office, mark), expected, "{state:?}");
+    }
+}
+
+#[test]
+fn a_line_of_credit_is_an_amount() {
+    let mut office = Office::open();
+    let changed = |limit| CompanyChanges { credit_limit: Some(limit), ..Default::default() };
+    let beyond = Minor(Minor::AMOUNT_MAX.0 + 1);
+    for (limit, is_taken) in
+        [(Minor(-1), false), (Minor::ZERO, true), (Minor::AMOUNT_MAX, true), (beyond, false)]
+    {
+        let update = CompanyCommand::Update(company_id(0), changed(limit));
+        let expected = if is_taken { Ok(()) } else { Err(Rejection::OutOfBounds) };
+        assert_eq!(office.asks(AdminCommand::Company(update)), expected, "{limit:?}");
     }
 }
 
