@@ -18,16 +18,9 @@ use crate::shard::{AnswerPlace, LoadedTransaction, LoaderAnswer, PurchaseKey, Re
 use crate::steps::{StepOutcome, Steps};
 
 /// The cause of a failed read of the tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the tables cannot be read: {0}")]
 pub struct RecallError(pub String);
-
-impl fmt::Display for RecallError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the tables cannot be read: {}", self.0)
-    }
-}
-
-impl std::error::Error for RecallError {}
 
 /// The questions of the loader to a snapshot of the tables.
 pub trait Recall {

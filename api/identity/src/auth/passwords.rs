@@ -4,7 +4,6 @@
 //! number waits. INVARIANT: the time of an answer does not tell whether an account exists: without
 //! a hash, a hash of nobody's password is verified in its place.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use argon2::Argon2;
@@ -85,31 +84,20 @@ impl From<PasswordError> for ApiError {
 }
 
 /// A fault of a new password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordFault {
     /// Fewer than `PASSWORD_CHARS_MIN` characters.
+    #[error("A password has at least {PASSWORD_CHARS_MIN} characters.")]
     TooShort,
     /// More than `PASSWORD_CHARS_MAX` characters.
+    #[error("A password has at most {PASSWORD_CHARS_MAX} characters.")]
     TooLong,
     /// The password is the e-mail address.
+    #[error("The password must not be your e-mail address.")]
     IsEmail,
     /// The password is among those guessed first.
+    #[error("This password is among those guessed first.")]
     Common,
-}
-
-impl fmt::Display for PasswordFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooShort => {
-                write!(formatter, "A password has at least {PASSWORD_CHARS_MIN} characters.")
-            }
-            Self::TooLong => {
-                write!(formatter, "A password has at most {PASSWORD_CHARS_MAX} characters.")
-            }
-            Self::IsEmail => formatter.write_str("The password must not be your e-mail address."),
-            Self::Common => formatter.write_str("This password is among those guessed first."),
-        }
-    }
 }
 
 /// Hashes a password, or another secret that a person remembers, for keeping.

@@ -4,8 +4,6 @@
 //! INVARIANT: nobody is ever sent to an address that is not, letter by letter, on the app's list:
 //! as long as app or address are in doubt, the fault is shown as a page.
 
-use std::fmt;
-
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
@@ -61,29 +59,20 @@ pub enum RequestCheck {
 }
 
 /// A fault of a request that leads nowhere safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageFault {
     /// No app has this `client_id`.
+    #[error("No app is registered under this client_id.")]
     UnknownApp,
     /// The app's list is empty.
+    #[error("The app has no approved redirect URL.")]
     NoRedirectUrls,
     /// The address is not on the app's list.
+    #[error("The redirect_uri is not one of the app's approved redirect URLs.")]
     RedirectNotApproved,
     /// `client_id` or `redirect_uri` came twice.
+    #[error("A parameter came more than once.")]
     Repeated,
-}
-
-impl fmt::Display for PageFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::UnknownApp => "No app is registered under this client_id.",
-            Self::NoRedirectUrls => "The app has no approved redirect URL.",
-            Self::RedirectNotApproved => {
-                "The redirect_uri is not one of the app's approved redirect URLs."
-            }
-            Self::Repeated => "A parameter came more than once.",
-        })
-    }
 }
 
 /// Why a request is not granted though nothing is wrong with it.

@@ -5,8 +5,6 @@
 //! app's own scheme with a dot in it (RFC 8252, 7.1). An address is taken only as a browser would
 //! write it, so that it has one reading; a name in it never changes the comparison.
 
-use std::fmt;
-
 use url::{Host, Url};
 
 /// How many an app may have.
@@ -15,36 +13,28 @@ pub const REDIRECT_URLS_MAX: usize = 20;
 pub const REDIRECT_URL_BYTES_MAX: usize = 1_000;
 
 /// A fault of a redirect URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectUrlFault {
     /// Longer than `REDIRECT_URL_BYTES_MAX`.
+    #[error("must have at most {REDIRECT_URL_BYTES_MAX} characters")]
     TooLong,
     /// No address, or not written as a browser would.
+    #[error(
+        "must be a whole address as a browser shows it, such as `https://app.example.com/callback`"
+    )]
     Malformed,
     /// A scheme that others could listen to, or run.
+    #[error(
+        "must begin with `https://`, with `http://` and this machine, or with a scheme of the app's \
+         own that has a dot in it"
+    )]
     Scheme,
     /// It has a name or password before its host.
+    #[error("must have no name or password before its host")]
     Credentials,
     /// It has a part behind `#`.
+    #[error("must have no part behind `#`")]
     Fragment,
-}
-
-impl fmt::Display for RedirectUrlFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => {
-                write!(formatter, "must have at most {REDIRECT_URL_BYTES_MAX} characters")
-            }
-            Self::Malformed => formatter
-                .write_str("must be a whole address as a browser shows it, such as `https://app.example.com/callback`"),
-            Self::Scheme => formatter.write_str(
-                "must begin with `https://`, with `http://` and this machine, or with a scheme of \
-                 the app's own that has a dot in it",
-            ),
-            Self::Credentials => formatter.write_str("must have no name or password before its host"),
-            Self::Fragment => formatter.write_str("must have no part behind `#`"),
-        }
-    }
 }
 
 /// Judges a redirect URL.

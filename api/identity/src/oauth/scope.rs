@@ -10,24 +10,14 @@ use cardswitch_engine::directory::member::MemberRole;
 pub const NAMES: [&str; 4] = ["accountant", "admin", "scim", "iam"];
 
 /// Why scopes are not given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeFault {
-    /// There is no such scope.
+    /// There is no such scope. The word is not repeated: an answer's characters are few, and it may be anything.
+    #[error("there is no such scope")]
     Unknown(String),
     /// The app was not approved for it.
+    #[error("the app is not approved for the scope {0}")]
     NotApproved(&'static str),
-}
-
-impl std::fmt::Display for ScopeFault {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            // The word is not repeated: an answer's characters are few, and it may be anything.
-            Self::Unknown(_) => formatter.write_str("there is no such scope"),
-            Self::NotApproved(name) => {
-                write!(formatter, "the app is not approved for the scope {name}")
-            }
-        }
-    }
 }
 
 const fn flags(scope: AccessScope) -> [bool; 4] {

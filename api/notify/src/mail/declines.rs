@@ -54,27 +54,14 @@ pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
 }
 
 /// The reason why letters about declines cannot be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum FollowError {
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
     Mail(MailError),
+    #[error("the file of the last decline: {0}")]
     Cursor(io::Error),
-}
-
-impl std::fmt::Display for FollowError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(formatter),
-            Self::Mail(error) => error.fmt(formatter),
-            Self::Cursor(error) => write!(formatter, "the file of the last decline: {error}"),
-        }
-    }
-}
-
-impl From<StoreError> for FollowError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 /// The place among the transactions, and the cardholders notified so far.
