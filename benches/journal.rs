@@ -102,6 +102,7 @@ impl CommitterLine {
             record_count: count,
             payload,
             releases: vec![Note(self.tell.clone())],
+            is_awaited: false,
         };
         self.last_seq = request.last_seq;
         self.requests.send(request).expect("reach the committer");

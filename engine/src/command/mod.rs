@@ -36,6 +36,14 @@ pub enum Command {
     Tick,
 }
 
+impl Command {
+    /// Whether it is a change by a client or an operator, who may read it back.
+    #[must_use]
+    pub const fn is_change(&self) -> bool {
+        matches!(self, Self::Admin(_) | Self::Keyed(_) | Self::Noted(_))
+    }
+}
+
 /// A change with a note of its author.
 #[derive(Clone, Debug)]
 pub struct NotedCommand {

@@ -66,6 +66,8 @@ pub struct CommitRequest<R> {
     pub payload: Vec<u8>,
     /// The replies that leave with them, in order.
     pub releases: Vec<R>,
+    /// Whether somebody is going to read what these records change.
+    pub is_awaited: bool,
 }
 
 /// The committer's connections.
@@ -306,6 +308,13 @@ impl<R: Release> Committer<R> {
             return guard(|| journal.confirm());
         }
         let (journal, batches) = (&mut self.journal, &self.batches);
+        // Under load it would keep the follower from gathering; behind a trail it waits for the log.
+        if let ([request], [batch]) = (&self.gathered[..], &batches[..])
+            && request.is_awaited
+            && journal.trail().is_none()
+        {
+            self.feed.announce(batch);
+        }
         guard(|| journal.append(batches))?;
         assert_eq!(self.journal.tip(), self.tip, "all that was sealed is written");
         self.position.publish(self.tip.last_seq);

@@ -106,6 +106,7 @@ impl CommitterRun {
             record_count: count,
             payload,
             releases: vec![self.reply(last_seq)],
+            is_awaited: false,
         });
     }
 
@@ -271,8 +272,14 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         // The last but one is larger than a batch should be, and gets one of its own.
         let payload = vec![7; if seq == 19 { 300_000 } else { 50_000 }];
         let releases = vec![()];
-        let request =
-            CommitRequest { first_seq: seq, last_seq: seq, record_count: 1, payload, releases };
+        let request = CommitRequest {
+            first_seq: seq,
+            last_seq: seq,
+            record_count: 1,
+            payload,
+            releases,
+            is_awaited: false,
+        };
         requests.send(request).unwrap();
     }
     drop(requests);
@@ -358,6 +365,7 @@ fn a_hole_between_requests_stops_the_committer() {
             record_count,
             payload: vec![1],
             releases: vec![running.reply(9)],
+            is_awaited: false,
         });
         let health = Arc::clone(&running.health);
         let (heard, _) = running.stop();
@@ -375,6 +383,7 @@ fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
         record_count: 1,
         payload: vec![0; BATCH_BYTES_MAX],
         releases: vec![running.reply(1)],
+        is_awaited: false,
     });
     let health = Arc::clone(&running.health);
     let (heard, _) = running.stop();
@@ -420,8 +429,14 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
     for seq in 1..=3 {
         let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
         let (payload, releases) = (vec![1], vec![reply]);
-        let request =
-            CommitRequest { first_seq: seq, last_seq: seq, record_count: 1, payload, releases };
+        let request = CommitRequest {
+            first_seq: seq,
+            last_seq: seq,
+            record_count: 1,
+            payload,
+            releases,
+            is_awaited: false,
+        };
         requests.send(request).unwrap();
     }
     drop(requests);
@@ -513,6 +528,7 @@ fn payload_buffers_come_back() {
             record_count: 0,
             payload,
             releases: vec![],
+            is_awaited: false,
         };
         requests.send(request).unwrap();
     }

@@ -5,7 +5,11 @@
 //! close again, and the committer never waits for it. The feed also is the follower's bell, and
 //! knows how old the oldest durable record is that the follower has not dealt with.
 //!
+//! A batch that somebody waits to read is announced before it is written: the follower can get
+//! ready while the disk is at work.
+//!
 //! INVARIANT: the batches held are durable and follow each other without a gap, up to `newest`.
+//! An announced one may never become durable.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -38,6 +42,8 @@ pub enum FeedReply {
     Batches(Vec<SealedBatch>),
     /// The next batches are in the file only.
     InFile,
+    /// The batch that follows is being written: nobody may see it yet.
+    Announced(SealedBatch),
     /// Nothing follows yet.
     Nothing,
 }
@@ -47,6 +53,8 @@ struct State {
     batches: VecDeque<SealedBatch>,
     bytes: usize,
     newest: Option<BatchNumber>,
+    /// The batch that is being written, until the follower has taken it.
+    announced: Option<SealedBatch>,
     /// Buffers of batches that are dealt with.
     spent: Vec<Vec<u8>>,
     durable_since: DurableTimes,
@@ -70,11 +78,26 @@ impl BatchFeed {
         feed
     }
 
+    /// Shows a batch that is to be written now to a follower that has dealt with all before it.
+    pub(crate) fn announce(&self, batch: &SealedBatch) {
+        let mut state = self.state.lock();
+        if !state.batches.is_empty() {
+            return;
+        }
+        state.announced = Some(batch.clone());
+        let is_waiting = state.wake_bytes.is_some();
+        drop(state);
+        if is_waiting {
+            self.news.notify_one();
+        }
+    }
+
     /// Puts durable batches in, oldest first, and takes buffers out for new ones.
     pub(crate) fn offer(&self, batches: &mut Vec<SealedBatch>, spare_buffers: &mut Vec<Vec<u8>>) {
         let Some(last) = batches.last() else { return };
         let mut state = self.state.lock();
         state.newest = Some(last.header.number);
+        state.announced = None;
         state.durable_since.note(last.header.last_seq());
         state.bytes += batches.iter().map(|batch| batch.bytes.len()).sum::<usize>();
         state.batches.extend(batches.drain(..));
@@ -103,7 +126,11 @@ impl BatchFeed {
         match state.batches.front() {
             Some(next) if follows(next) => FeedReply::Batches(state.take(limit_bytes)),
             _ if state.newest > Some(position) => FeedReply::InFile,
-            _ => FeedReply::Nothing,
+            _ => state
+                .announced
+                .take()
+                .filter(follows)
+                .map_or(FeedReply::Nothing, FeedReply::Announced),
         }
     }
 
@@ -120,12 +147,15 @@ impl BatchFeed {
         is_close && state.bytes < bytes
     }
 
-    /// Waits until the batches held come to `bytes`, until `ring`, `stop` or the end of the time.
+    /// Waits until the batches held come to `bytes`, until `announce`, `ring`, `stop` or the end of the time.
     /// Returns whether the follower is to stop.
     pub fn wait(&self, bytes: usize, timeout: Option<Duration>) -> bool {
         let mut state = self.state.lock();
         state.wake_bytes = Some(bytes);
-        let waits = |state: &mut State| state.bytes < bytes && !state.is_stopping && !state.is_rung;
+        let waits = |state: &mut State| {
+            let is_called = state.is_rung || state.is_stopping || state.announced.is_some();
+            state.bytes < bytes && !is_called
+        };
         match timeout {
             Some(timeout) => {
                 self.news.wait_while_for(&mut state, waits, timeout);
@@ -281,6 +311,28 @@ mod tests {
             numbers(feed.take_after(BatchNumber(13), usize::MAX)),
             [14, 15, 16, 17, 18, 19, 20]
         );
+    }
+
+    #[test]
+    fn what_is_being_written_is_shown_to_a_follower_that_has_all_before_it() {
+        let (feed, mut tip) = (BatchFeed::after(BatchNumber(0), 0), ChainPosition::GENESIS);
+        let batches = sealed(&mut tip, 3, 100);
+        let offer = |place: usize| feed.offer(&mut vec![batches[place].clone()], &mut Vec::new());
+        feed.announce(&batches[0]);
+        assert!(feed.wait(usize::MAX, None) == feed.is_stopping(), "it wakes");
+        assert!(
+            matches!(feed.take_after(BatchNumber(0), 1), FeedReply::Announced(first) if first == batches[0])
+        );
+        assert!(matches!(feed.take_after(BatchNumber(0), 1), FeedReply::Nothing), "once");
+        offer(0);
+        feed.announce(&batches[1]);
+        assert_eq!(numbers(feed.take_after(BatchNumber(0), 400)), [1]);
+        assert!(matches!(feed.take_after(BatchNumber(1), 1), FeedReply::Nothing), "it was behind");
+        feed.announce(&batches[1]);
+        offer(1);
+        assert_eq!(numbers(feed.take_after(BatchNumber(1), 400)), [2], "durable by now");
+        feed.announce(&batches[2]);
+        assert!(matches!(feed.take_after(BatchNumber(1), 1), FeedReply::InFile));
     }
 
     #[test]

@@ -137,6 +137,8 @@ pub struct Shard {
     /// The records not yet handed over.
     payload: Vec<u8>,
     record_count: u32,
+    /// Whether a change is among them, which its client reads back.
+    is_awaited: bool,
     /// The instant when the batch at hand was taken.
     taken: Stopwatch,
 }
@@ -171,6 +173,7 @@ impl Shard {
             effects: Vec::new(),
             payload: Vec::new(),
             record_count: 0,
+            is_awaited: false,
             taken: Stopwatch::start(),
         }
     }
@@ -282,6 +285,7 @@ impl Shard {
             record_count,
             payload: std::mem::take(&mut self.payload),
             releases: vec![replies],
+            is_awaited: std::mem::take(&mut self.is_awaited),
         };
         // Further commands that wait already are executed while this one is written.
         let committer = &mut self.wiring.committer;
@@ -371,6 +375,7 @@ impl Shard {
 
     fn execute(&mut self, at: Timestamp, command: &TimedCommand) -> Reply {
         let moment = Moment { at, ids: &self.wiring.ids };
+        self.is_awaited |= command.command.is_change();
         let reply = execute(&self.state, &moment, &command.command, &mut self.effects);
         self.record(at);
         reply

@@ -76,14 +76,22 @@ pub enum CommitKind {
     Checkpoint,
 }
 
+/// A commit that is written, but not seen by anybody yet.
+pub struct PreparedCommit {
+    write_txn: WriteTransaction,
+    numbers: Numbers,
+    checkpoint: Checkpoint,
+    kind: CommitKind,
+    changes_access: bool,
+}
+
 /// The query tables of one data directory.
+/// INVARIANT: one caller commits, the projector where there is one.
 #[derive(Debug)]
 pub struct Store {
     database: Database,
     /// The file again, where the tables are in one.
     file: Option<SharedBackend>,
-    /// One commit at a time.
-    writing: Mutex<()>,
     numbers: Mutex<KnownNumbers>,
 }
 
@@ -151,7 +159,7 @@ impl Store {
     }
 
     fn over(database: Database) -> Self {
-        Self { database, file: None, writing: Mutex::new(()), numbers: Mutex::default() }
+        Self { database, file: None, numbers: Mutex::default() }
     }
 
     /// Opens the same tables again for a caller that reads all of them once, and never writes.
@@ -197,7 +205,7 @@ impl Store {
         }
     }
 
-    /// Writes a run of records that ends at `position` in the chain.
+    /// Writes a run of records that ends at `position` in the chain, and shows it.
     /// Cost: two syncs for a checkpoint, none otherwise.
     pub fn commit(
         &self,
@@ -205,7 +213,18 @@ impl Store {
         position: ChainPosition,
         kind: CommitKind,
     ) -> Result<Checkpoint, StoreError> {
-        let _writing = self.writing.lock();
+        self.show(self.prepare(projection, position, kind)?)
+    }
+
+    /// Writes a run of records that ends at `position` in the chain, but shows it to nobody. What is
+    /// dropped was never written.
+    /// Cost: the next call waits until this one's outcome is shown or dropped.
+    pub fn prepare(
+        &self,
+        projection: &Projection,
+        position: ChainPosition,
+        kind: CommitKind,
+    ) -> Result<PreparedCommit, StoreError> {
         let forgotten = match kind {
             CommitKind::Visible => None,
             CommitKind::Checkpoint => Some(self.read()?.first_messages()?),
@@ -231,17 +250,13 @@ impl Store {
         }
         numbers.commit += 1;
         write_number(&write_txn, META_COMMIT, numbers.commit)?;
-        self.finish(write_txn, numbers, kind)?;
-        Ok(checkpoint)
+        let changes_access = projection.changes_access();
+        Ok(PreparedCommit { write_txn, numbers, checkpoint, kind, changes_access })
     }
 
     /// Commits, with the numbers that belong to it at hand the moment it can be seen.
-    fn finish(
-        &self,
-        write_txn: WriteTransaction,
-        numbers: Numbers,
-        kind: CommitKind,
-    ) -> Result<(), StoreError> {
+    pub fn show(&self, prepared: PreparedCommit) -> Result<Checkpoint, StoreError> {
+        let PreparedCommit { write_txn, numbers, checkpoint, kind, .. } = prepared;
         let numbers = Arc::new(numbers);
         self.numbers.lock().coming = Some(Arc::clone(&numbers));
         let outcome = write_txn.commit();
@@ -252,7 +267,7 @@ impl Store {
         known.is_ahead = kind == CommitKind::Visible;
         drop(known);
         self.forget_view();
-        Ok(())
+        Ok(checkpoint)
     }
 
     /// Lets go of the view that readers share.

@@ -6,6 +6,9 @@
 //! took, or a few times that. Commits are made durable, as a checkpoint, by volume and by time. No
 //! authorization ever waits for it.
 //!
+//! A change that its client waits for is written into the tables while the journal writes it, and
+//! shown once it is durable.
+//!
 //! INVARIANT: a failure here stops this thread and shows in its health; it harms no authorization
 //! and no row, since the tables stay at their last commit.
 
@@ -20,7 +23,7 @@ use super::checkpoint::Checkpoint;
 use super::error::StoreError;
 use super::project::Projection;
 use super::watermark::{WaitPurpose, Watermark};
-use super::{CommitKind, Store};
+use super::{CommitKind, PreparedCommit, Store};
 use crate::clock::Stopwatch;
 use crate::codec::CodecError;
 use crate::command::record;
@@ -166,14 +169,18 @@ impl UnsavedRecords {
         self.since.map(|since| pacing.checkpoint_interval.saturating_sub(since.elapsed()))
     }
 
-    fn is_due(&self, pacing: &Pacing) -> bool {
-        self.records >= pacing.checkpoint_records
+    /// Whether a checkpoint is due with so many records more.
+    fn is_due(&self, pacing: &Pacing, more: u64) -> bool {
+        self.records + more >= pacing.checkpoint_records
             || self.time_left(pacing).is_some_and(|left| left.is_zero())
     }
 }
 
 /// The projector, as steps. It ends when it was asked to, or has failed.
 pub struct ProjectorSteps {
+    /// The next batch, if it is in the tables while the journal still writes it. Above the store: redb does
+    /// not close before it is dropped.
+    prepared: Option<PreparedRun>,
     store: Arc<Store>,
     reader: Arc<dyn JournalReader>,
     watermark: Arc<Watermark>,
@@ -208,6 +215,14 @@ impl CommitTiming {
     }
 }
 
+/// A run of records that is written into the tables, but not seen yet.
+struct PreparedRun {
+    commit: PreparedCommit,
+    records: u64,
+    /// The time of the writing.
+    took: Duration,
+}
+
 /// The end of a wait: so many bytes of batches, or a time.
 struct WaitEnd {
     bytes: usize,
@@ -226,6 +241,7 @@ impl ProjectorSteps {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             position: store.checkpoint()?.position(),
+            prepared: None,
             store,
             reader,
             watermark,
@@ -253,16 +269,27 @@ impl ProjectorSteps {
         // Asked before looking, so that what became durable before the end is seen.
         let is_stopping = self.feed.is_stopping();
         let position = self.position;
-        if !is_stopping && let Some(time) = self.time_to_gather() {
+        let may_gather = !is_stopping && self.prepared.is_none();
+        if may_gather && let Some(time) = self.time_to_gather() {
             self.end = WaitEnd { bytes: limits::PROJECTION_BYTES_MAX, time: Some(time) };
             return Ok(StepOutcome::Idle);
         }
         match self.feed.take_after(position.number, limits::PROJECTION_BYTES_MAX) {
+            FeedReply::Announced(batch) => {
+                // One that never became durable.
+                self.prepared = None;
+                let batch = std::iter::once(Batch::from(&batch));
+                self.prepared = Some(self.prepare(batch, CommitKind::Visible)?);
+            }
             FeedReply::Batches(batches) => {
-                self.project(batches.iter().map(Batch::from))?;
+                match self.take_prepared(&batches) {
+                    Some(prepared) => self.show(prepared)?,
+                    None => self.project(batches.iter().map(Batch::from))?,
+                }
                 self.feed.finish(batches, self.position.last_seq);
             }
             FeedReply::InFile => {
+                self.prepared = None;
                 let reader = Arc::clone(&self.reader);
                 let partition = self.options.partition;
                 let mut follower = JournalFollower::after(&*reader, partition, position);
@@ -272,9 +299,11 @@ impl ProjectorSteps {
                 self.feed.finish(Vec::new(), self.position.last_seq);
             }
             FeedReply::Nothing => {
-                let is_due = is_stopping || self.unsaved.is_due(&self.options.pacing);
+                let is_due = is_stopping || self.unsaved.is_due(&self.options.pacing, 0);
                 if self.unsaved.since.is_some() && is_due {
-                    self.commit(&Projection::default(), position, CommitKind::Checkpoint)?;
+                    self.prepared = None;
+                    let saved = self.prepare(std::iter::empty(), CommitKind::Checkpoint)?;
+                    self.show(saved)?;
                 } else if is_stopping {
                     return Ok(StepOutcome::Ended);
                 } else {
@@ -299,37 +328,58 @@ impl ProjectorSteps {
         (!left.is_zero()).then_some(left)
     }
 
+    /// Takes what is prepared, if it is all that became durable; else that is dropped.
+    fn take_prepared(&mut self, durable: &[SealedBatch]) -> Option<PreparedRun> {
+        let prepared = self.prepared.take()?;
+        let end = prepared.commit.checkpoint.position();
+        matches!(durable, [batch] if batch.position() == end).then_some(prepared)
+    }
+
     /// Makes the next batches visible.
     fn project<'a>(
         &mut self,
-        batches: impl ExactSizeIterator<Item = Batch<'a>> + Clone,
+        batches: impl Iterator<Item = Batch<'a>> + Clone,
     ) -> Result<(), ProjectionError> {
-        let Some(last) = batches.clone().last() else { return Ok(()) };
-        let begun = Stopwatch::start();
-        let projection = project_batches(batches, self.position.last_seq)?;
-        self.unsaved.add(projection.records());
-        let is_due = self.unsaved.is_due(&self.options.pacing);
-        let kind = if is_due { CommitKind::Checkpoint } else { CommitKind::Visible };
-        self.commit(&projection, last.position, kind)?;
-        self.timing = Some(CommitTiming { since: Stopwatch::start(), took: begun.elapsed() });
-        self.position = last.position;
-        Ok(())
+        let prepared = self.prepare(batches, CommitKind::Visible)?;
+        Ok(self.show(prepared)?)
     }
 
-    fn commit(
-        &mut self,
-        projection: &Projection,
-        position: ChainPosition,
+    /// Writes the next batches into the tables, seen by nobody yet; as a checkpoint, too, where one is due.
+    fn prepare<'a>(
+        &self,
+        batches: impl Iterator<Item = Batch<'a>> + Clone,
         kind: CommitKind,
-    ) -> Result<(), StoreError> {
-        let checkpoint = self.store.commit(projection, position, kind)?;
-        if projection.changes_access() {
+    ) -> Result<PreparedRun, ProjectionError> {
+        let begun = Stopwatch::start();
+        let end = batches.clone().last().map_or(self.position, |last| last.position);
+        let projection = project_batches(batches, self.position.last_seq)?;
+        let records = projection.records();
+        let is_due = self.unsaved.is_due(&self.options.pacing, records);
+        let kind = if is_due { CommitKind::Checkpoint } else { kind };
+        let commit = self.store.prepare(&projection, end, kind)?;
+        Ok(PreparedRun { commit, records, took: begun.elapsed() })
+    }
+
+    /// Makes what is prepared visible, now that it is durable in the journal.
+    fn show(&mut self, prepared: PreparedRun) -> Result<(), StoreError> {
+        let begun = Stopwatch::start();
+        let PreparedRun { commit, records, took } = prepared;
+        let (kind, changes_access) = (commit.kind, commit.changes_access);
+        let checkpoint = self.store.show(commit)?;
+        if changes_access {
             self.watermark.tell_access_change(checkpoint.applied_seq);
         }
         self.watermark.publish(checkpoint.applied_seq);
+        self.position = checkpoint.position();
+        if records > 0 {
+            let took = took + begun.elapsed();
+            self.timing = Some(CommitTiming { since: Stopwatch::start(), took });
+        }
         if kind == CommitKind::Checkpoint {
             self.unsaved = UnsavedRecords::default();
             (self.options.on_checkpoint)(checkpoint);
+        } else {
+            self.unsaved.add(records);
         }
         Ok(())
     }
@@ -344,6 +394,7 @@ impl Steps for ProjectorSteps {
             Ok(Err(error)) => Some(error.to_string()),
             Err(panic) => Some(last_words(&*panic)),
         };
+        self.prepared = None;
         *self.health.failure.lock() = failure;
         self.watermark.close();
         StepOutcome::Ended

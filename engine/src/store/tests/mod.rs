@@ -52,13 +52,18 @@ fn position_after(records: &[Record]) -> ChainPosition {
     }
 }
 
-fn gather(records: &[Record]) -> Projection {
-    let mut projection = Projection::default();
+/// The records as a batch has them.
+fn encode(records: &[Record]) -> Vec<u8> {
     let mut payload = Vec::new();
     for record in records {
         append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
     }
-    record_views(&payload).for_each(|view| projection.project(view.unwrap()).unwrap());
+    payload
+}
+
+fn gather(records: &[Record]) -> Projection {
+    let mut projection = Projection::default();
+    record_views(&encode(records)).for_each(|view| projection.project(view.unwrap()).unwrap());
     projection
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::world::journal;
 use super::*;
-use crate::command::record::append_record;
 use crate::inbox::{InboxSender, inbox};
+use crate::journal::chain::BatchBuilder;
 use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
 use crate::journal::testing::FaultPlan;
@@ -17,8 +17,9 @@ use crate::journal::testing::FaultyDisk;
 use crate::journal::{
     BatchFeed, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition,
     Journal, JournalHealth, JournalIdentity, JournalReader, LogJournal, LogRetention, Release,
-    TrimControl, spawn_committer,
+    SealedBatch, TrimControl, spawn_committer,
 };
+use crate::steps::{StepOutcome, Steps};
 use crate::store::{
     Pacing, Projector, ProjectorOptions, ProjectorSteps, WaitPurpose, Watermark, spawn_projector,
 };
@@ -74,10 +75,7 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
 impl Line {
     /// Commits records as one shard batch and waits for the reply.
     fn commit(&self, records: &[Record]) -> CommitOutcome {
-        let mut payload = Vec::new();
-        for record in records {
-            append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
-        }
+        let payload = encode(records);
         let (note, outcome) = channel();
         let request = CommitRequest {
             first_seq: records[0].seq.0,
@@ -85,6 +83,7 @@ impl Line {
             record_count: u32::try_from(records.len()).unwrap(),
             payload,
             releases: vec![Note(note)],
+            is_awaited: false,
         };
         self.requests.send(request).unwrap();
         outcome.recv().unwrap()
@@ -238,6 +237,86 @@ fn a_checkpoint_comes_by_itself_while_records_are_new() {
     assert_eq!(survivor.checkpoint().unwrap(), checkpoint);
     line.close();
     assert_eq!(follower.stop(), None, "nothing is new, so nothing is saved again");
+}
+
+/// A part of a story whose batches have ten records each.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    /// The batch with this place is being written.
+    Announced(usize),
+    /// So is one that never becomes durable, in the place of the first.
+    Other,
+    /// These batches are durable.
+    Durable(usize, usize),
+}
+
+/// A change is in the tables while the journal writes it, and nobody sees it before it is durable.
+#[test]
+fn what_is_announced_is_seen_once_it_is_durable() {
+    use Part::{Announced, Durable, Other};
+    let stories: [&[Part]; 7] = [
+        &[Announced(0), Durable(0, 1), Announced(1), Durable(1, 2)],
+        &[Announced(0), Durable(0, 2)],
+        &[Durable(0, 1), Announced(1)],
+        &[Announced(0)],
+        &[Other, Announced(0), Durable(0, 1)],
+        &[Other, Durable(0, 1), Announced(1), Durable(1, 2)],
+        &[Announced(1), Durable(0, 1), Durable(1, 2)],
+    ];
+    let records = journal(36, 20);
+    let first = seal(&records[..10], &ChainPosition::GENESIS);
+    let second = seal(&records[10..], &first.position());
+    let batches = [first, second];
+    let other = seal(&records[..5], &ChainPosition::GENESIS);
+    for (story, checkpoint_records) in stories.iter().flat_map(|story| [(story, 1), (story, 1_000)])
+    {
+        let disk = FaultyBackend::new();
+        let store = Arc::new(Store::open_with_backend(disk.clone(), DIRECTORY).unwrap());
+        let line = open_journal(&FaultyDisk::default(), Checkpoint::default());
+        let feed = Arc::new(BatchFeed::after(BatchNumber(0), 0));
+        let watermark = Arc::new(Watermark::new(RecordSeq(0)));
+        let pacing = Pacing { visible_interval: Duration::ZERO, checkpoint_records, ..QUICK };
+        let mut steps = ProjectorSteps::new(
+            Arc::clone(&store),
+            Arc::clone(&line.reader),
+            Arc::clone(&feed),
+            Arc::clone(&watermark),
+            ProjectorOptions { partition: 0, pacing, on_checkpoint: Box::new(drop) },
+        )
+        .unwrap();
+        let mut durable = 0;
+        for part in *story {
+            match *part {
+                Announced(place) => feed.announce(&batches[place]),
+                Other => feed.announce(&other),
+                Durable(from, to) => {
+                    feed.offer(&mut batches[from..to].to_vec(), &mut Vec::new());
+                    durable = to * 10;
+                }
+            }
+            while steps.step() == StepOutcome::Worked {}
+            assert_eq!(watermark.applied(), RecordSeq(durable as u64), "{story:?} {part:?}");
+            let seen = store.checkpoint().unwrap().applied_seq;
+            assert_eq!(seen, RecordSeq(durable as u64), "{story:?} {part:?}");
+        }
+        feed.stop();
+        while steps.step() != StepOutcome::Ended {}
+        assert_eq!(steps.health().failure(), None);
+        let survivor = Store::open_with_backend(disk.after_power_failure(), DIRECTORY).unwrap();
+        let expected = store_of(&records[..durable]);
+        for (found, expected) in
+            dump(&survivor).iter().zip(&dump(&expected)).filter(|(t, _)| t.0 != META.to_string())
+        {
+            assert_eq!(found, expected, "{story:?}");
+        }
+        line.close();
+    }
+}
+
+fn seal(records: &[Record], tip: &ChainPosition) -> SealedBatch {
+    let mut builder = BatchBuilder::start(Vec::new());
+    builder.push(u32::try_from(records.len()).unwrap(), &encode(records));
+    builder.seal(0, tip)
 }
 
 #[test]
