@@ -126,7 +126,7 @@ cardswitch_wire::settings! {
 }
 
 cardswitch_wire::settings! {
-    /// What makes a switch a node of a cluster. Without a journal elsewhere it is no node.
+    /// The setting that makes a switch a node of a cluster. Without a journal elsewhere it is no node.
     "cluster." ClusterSettings, ClusterFlags {
         /// Cluster to be a node of, such as etcd://10.0.0.1:2379,10.0.0.2:2379/prod [default: none]
         #[arg(value_name = "URL")]

@@ -38,7 +38,7 @@ def test_an_example_does_what_it_says(language, switch, tmp_path):
     }
     examples = tmp_path / "examples"
     shutil.copytree(EXAMPLES, examples, ignore=shutil.ignore_patterns("node_modules", "client*"))
-    # What is to be installed, `./test` has installed.
+    # `./test` has installed the packages.
     (examples / "javascript" / "node_modules").symlink_to(EXAMPLES / "javascript" / "node_modules")
     for line in commands(language):
         if line.startswith("pip install") or line.endswith(" ci"):
@@ -58,6 +58,6 @@ def test_an_example_does_what_it_says(language, switch, tmp_path):
         "approved: 100.00",
         f"refused: negative, see {url}/docs/errors#negative",
     ]
-    # What an error leads to is there, and the endpoint of the webhook is gone.
+    # The page of an error is there, and the endpoint of the webhook is gone.
     assert b'id="negative"' in switch.get("/docs/errors")
     assert json.loads(switch.get("/v1/webhook-endpoints"))["count"] == 0

@@ -39,7 +39,7 @@ class Postbox:
     def __init__(self):
         self.taken = []
         self.commands = []
-        # What it answers to the next recipients; then it is content.
+        # Its answers to the next recipients; then it is content.
         self.answers = []
         self.delay_s = 0
 

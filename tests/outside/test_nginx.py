@@ -1,6 +1,6 @@
 """nginx before the switch, with kept connections to it: no request fails for what another one did.
 
-Two thirds of the requests are refused before their bodies are read. Where the switch ends a connection
+Two thirds of the requests are refused before their bodies are read. If the switch ends a connection
 without a word, nginx meets that in the midst of somebody else's request and answers 502.
 """
 

@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tools" / "observability"
-# What Grafana puts in place of its variables.
+# The values that Grafana puts in place of its variables.
 VARIABLES = {"$__rate_interval": "5m", "$instance": ".*", "$job": "cardswitch"}
 SEVERITIES = {"page", "ticket"}
 

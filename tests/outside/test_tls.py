@@ -63,7 +63,7 @@ def test_http_is_served_over_tls_and_plain_requests_learn_so(tmp_path):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://{switch.http}/v1/company")
         assert refused.value.code == 400 and b"https://" in refused.value.read()
-        # Who watches the switch needs no certificate.
+        # A monitor of the switch needs no certificate.
         assert urllib.request.urlopen(f"http://{switch.metrics}/readyz").status == 200
 
 
@@ -108,7 +108,7 @@ def test_new_certificates_are_used_without_a_restart(tmp_path, is_asked):
         assert not is_trusted_by(old)
         assert kept.status("/healthz") == 200, "connections that are open stay"
 
-        # What cannot be used changes nothing.
+        # A certificate that cannot be used changes nothing.
         (tmp_path / "door.pem").write_text("no certificate")
         ask_to_read()
         for _ in range(3 if is_asked else 60):

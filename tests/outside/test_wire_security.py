@@ -185,7 +185,7 @@ def test_wrong_and_missing_codes_are_refused_and_answered_with_a_code(authentica
     raw, _ = iso8583.encode(dict(request), SPEC)
     line.send_raw(raw)
     assert insecure(line.receive()) == ("63", "1000 mac_missing")
-    # What cannot be read is answered with a code too.
+    # A message that cannot be read is answered with a code too.
     line.send_raw(raw.replace(b"000000000777", b"00000000077x"))
     answer = line.receive()
     assert (answer["39"], answer["44"]) == ("30", "1000 invalid_de4")

@@ -1,5 +1,5 @@
 // Forms that were refused, under axe-core: reading begins at what is said above them, and whatever is
-// wrong with a field is told of the field itself. What was typed stays.
+// wrong with a field is told of the field itself. The typed values stay.
 
 import assert from 'node:assert/strict';
 

@@ -1,4 +1,4 @@
-// What has access to a company, and how it is taken away; the audit log that says so.
+// The programs with access to a company, and the end of their access; the audit log that says so.
 
 import assert from 'node:assert/strict';
 

@@ -46,7 +46,7 @@ def profile(spec):
 
 
 SIGNED = {"28", "29", "30", "31", "97"}
-# What is neither digits nor a track.
+# Neither digits nor a track.
 TEXTS = {"34", "37", "38", "39", "40", "41", "42", "43", "44", "45", "46", "47", "48", "50", "54", "91", "92", "93",
          "94", "95", "98", "101", "102", "103", "104"}
 TEXTS |= {str(de) for de in [*range(56, 64), *range(105, 128)]}

@@ -379,7 +379,7 @@ impl Dispatcher {
 /// The places of the follower and the lanes. If the log has lost its newest part since they were
 /// written, as in a directory that was put back without the end of its journal, they are set back
 /// to where it is still the same. Messages then get other ids than before: numbers have other
-/// meanings. What the switch has decided since its start is none of the same, however old its instant:
+/// meanings. A decision since the start of the switch is none of these, however old its instant:
 /// timers that were due run at the instants at which they were.
 /// Errors: the stored state or the log cannot be read, or that cannot be written down.
 fn read_kept(

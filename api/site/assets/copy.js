@@ -12,7 +12,7 @@ for (const value of document.querySelectorAll('[data-copy]')) {
     try {
       await navigator.clipboard.writeText(value.dataset.copyText ?? value.textContent.trim());
       button.textContent = 'Copied';
-      // Where the page has a place to say it, those hear it who do not see it.
+      // The place for it, where the page has one, tells those who do not see the button.
       const said = document.getElementById('copied');
       if (said) said.textContent = `Copied ${value.dataset.copy}.`;
     } catch {

@@ -43,7 +43,7 @@ notices! {
     SESSION_ENDED "session-ended" "Session ended."
     SESSIONS_ENDED "sessions-ended" "All other sessions ended."
     APP_SAVED "app-saved" "App saved."
-    APP_WAITS "app-waits" "App saved. What the operator has approved stays in effect until the operator approves the changes."
+    APP_WAITS "app-waits" "App saved. The approved version stays in effect until the operator approves the changes."
     APP_DELETED "app-deleted" "App deleted. Its tokens no longer work."
     TOKEN_REVOKED "token-revoked" "Token revoked. It no longer works."
     DIMENSION_MADE "dimension-made" "Created."

@@ -27,7 +27,7 @@ use super::token::{Scope, access_scope};
 /// The most characters of an app's name and web site.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// What can be done with apps.
+/// The commands for apps.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum AppSubcommand {
     /// Register an app of a company; prints its client id and secret, this once

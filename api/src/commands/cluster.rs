@@ -16,7 +16,7 @@ use super::Failure;
 use crate::node_mark::{cluster_of, mark, node_of, require_not_of_another, unmark};
 use crate::node_peers::is_away;
 
-/// What can be done with a cluster.
+/// The commands for a cluster.
 #[derive(Debug, clap::Subcommand)]
 pub enum ClusterCommand {
     /// Make a cluster of a data directory that no switch has open: its first node

@@ -28,7 +28,7 @@ use crate::install::{by_operator, new_company};
 /// How many cards are looked at at a time.
 const CARDS_AT_A_TIME: usize = 1_000;
 
-/// What can be done with companies.
+/// The commands for companies.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum CompanyCommand {
     /// Add a company with an account of its own; prints its ids and an access token

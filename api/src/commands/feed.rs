@@ -71,7 +71,7 @@ struct HostileArgs {
     /// copied, cut, vanished, dribbled, noise, stranger) [default: drawn from the seed]
     #[arg(long, value_name = "RATES", requires = "hostile")]
     hostile_rates: Option<MishapRates>,
-    /// Where the books differ, run again without one mishap after the other, say which of them it
+    /// If the books differ, run again without one mishap after the other, say which of them it
     /// takes, and write the story of one such purchase as a scenario, for which --http is needed
     #[arg(long, requires = "hostile")]
     shrink: bool,

@@ -77,7 +77,7 @@ pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where the keys are changed.
+/// The place where the keys are changed.
 enum Keys<'a> {
     /// By the switch that runs on this directory.
     Running(&'a Path),

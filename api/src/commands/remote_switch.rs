@@ -20,7 +20,7 @@ const CARDS_AT_A_TIME: usize = 1_000;
 /// How many cards of the same name are listed.
 const LISTED_MAX: usize = 20;
 
-/// Where a switch is, and what opens it; without any of it the switch of `dev`.
+/// The address of a switch, and the key to it; without any of it the switch of `dev`.
 #[derive(Debug, clap::Args)]
 pub(super) struct SwitchArgs {
     /// ISO 8583 address of the switch [default: that of `dev`, else 127.0.0.1:8583]

@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::setting_args::SettingArgs;
 use crate::telemetry::log::start_log;
 
-/// What `serve` takes; each flag overrides the environment, which overrides the file.
+/// The flags of `serve`; each overrides the environment, which overrides the file.
 #[derive(Debug, clap::Args)]
 pub struct ServeArgs {
     /// Data directory, made by `cardswitch init`

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Failure;
 use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, parse_id};
 
-/// What can be done with access tokens.
+/// The commands for access tokens.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum TokenCommand {
     /// Add an access token of a company; prints it, this once

@@ -30,7 +30,7 @@ use super::administration::{DataArgs, Office, Outcome, carry_out, find_company, 
 /// How long a link to set a password opens something. Units: microseconds.
 const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
-/// What can be done with users.
+/// The commands for users.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 pub enum UserSubcommand {
     /// Add a user; prints a link to set a password, unless one is given

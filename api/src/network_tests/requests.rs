@@ -327,7 +327,7 @@ async fn unknown_fields_are_refused_and_spend_nothing() {
     assert_eq!(bench.get(&format!("cards/{}/transactions", card.id)).await["count"], 1);
 }
 
-/// What the document shows of a body is what the operation reads, no more and no less.
+/// The document shows of a body exactly the fields that the operation reads.
 #[tokio::test]
 async fn the_fields_of_the_document_are_those_that_are_read() {
     let bench = Bench::new().await;

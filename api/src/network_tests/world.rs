@@ -1,4 +1,4 @@
-//! What tests of the HTTP door ask: a switch of their own with one company, its cards, and a
+//! The world of the tests of the HTTP door: a switch of their own with one company, its cards, and a
 //! purchase with one of them.
 
 use axum::Router;

@@ -321,7 +321,7 @@ async fn one_password_is_verified_whoever_it_is() {
         ("grace", "wrong horse battery"),
         ("nobody", PASSWORD),
         ("new", PASSWORD),
-        // Whose members do not take part cannot log in.
+        // Members who do not take part cannot log in.
         ("anna", PASSWORD),
     ] {
         let (told, verified) =
@@ -345,7 +345,7 @@ async fn an_apps_users_do_not_use_up_its_address() {
     }
     let email = email_of("grace");
     assert_eq!(world.sign_in_from(from, &email, PASSWORD, &secret_of(APP)).await.status, 201);
-    // Who guesses the secret of an app has proven nothing.
+    // A guess at the secret of an app proves nothing.
     for number in 0..100 {
         let told = world.sign_in_from(from, &email, PASSWORD, "guessed").await;
         assert_eq!(told.error(), (401, "invalid_client"), "{number}");

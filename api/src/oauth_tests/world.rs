@@ -1,4 +1,4 @@
-//! What the tests of the token endpoints stand on: people of every role with passwords, and apps.
+//! The world of the tests of the token endpoints: people of every role with passwords, and apps.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
@@ -173,7 +173,7 @@ impl World {
         self.change(name, UserChanges { security_question, ..UserChanges::default() }).await;
     }
 
-    /// Who has made the newest change of the company.
+    /// The author of the company's newest change.
     pub(super) fn newest_actor(&self) -> Actor {
         let filter = AuditFilter::default();
         let page = Page::first(1);

@@ -28,7 +28,7 @@ cardswitch_wire::words! {
     RequisitionStatus: STATUSES.map(|(name, _)| name);
     /// Status that a request can set for a requisition.
     RequisitionVerdict: ["approved", "denied"];
-    /// What kind of file a receipt is.
+    /// The kind of a receipt's file.
     ReceiptMediaType: [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
     /// Whether a webhook endpoint gets events; `gone` if its receiver answered 410.
     WebhookEndpointState: STATES;

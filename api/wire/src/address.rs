@@ -54,7 +54,7 @@ impl AddressBody {
 pub struct ShippingAddressBody {
     /// Its id.
     pub id: Uuid,
-    /// Where it is found.
+    /// Its address in this API.
     pub url: String,
     /// Addressee.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -15,7 +15,7 @@ use crate::words;
 pub struct MemberReference {
     /// Its id.
     pub id: Uuid,
-    /// Where it is found.
+    /// Its address in this API.
     pub url: String,
     /// E-mail address.
     pub email: String,
@@ -44,7 +44,7 @@ impl MemberReference {
 pub struct DimensionReference {
     /// Its id.
     pub id: Uuid,
-    /// Where it is found.
+    /// Its address in this API.
     pub url: String,
     /// Its number in accounting.
     pub code: Option<String>,
@@ -84,7 +84,7 @@ pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "loc
 pub struct CardReference {
     /// Its id.
     pub id: Uuid,
-    /// Where it is found.
+    /// Its address in this API.
     pub url: String,
     /// Its state.
     #[schema(value_type = words::CardState)]
@@ -100,7 +100,7 @@ pub struct CardReference {
 pub struct SharedLinkReference {
     /// Its id.
     pub id: Uuid,
-    /// Where it is found.
+    /// Its address in this API.
     pub url: String,
     /// Address of the page that shows the card.
     pub link: String,

@@ -36,7 +36,7 @@ macro_rules! settings {
             $($( $(#[doc = $part_doc])+ pub $part: $part_settings, )+)?
         }
 
-        /// What flags and variables say of these settings.
+        /// The values that flags and variables give these settings.
         #[derive(Clone, Debug, Default, clap::Args)]
         pub struct $flags {
             $(

@@ -48,7 +48,7 @@ fn present_original(
     };
     let mut money = CardMoney::open(change, card, seq);
     let id = change.moment.ids.transaction_id(open.authorized_at, seq);
-    // What settled at once has nothing to present, and each presentment posts once, for ever.
+    // A purchase that settled at once has nothing to present, and each presentment posts once, for ever.
     let is_known = open.kind == TransactionKind::SingleMessagePurchase
         || open.progress.presented.contains(&command.number.number);
     if is_known {

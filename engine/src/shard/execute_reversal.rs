@@ -90,7 +90,7 @@ fn reverse(
     }
     let is_posted_at_once = open.kind == TransactionKind::SingleMessagePurchase
         || progress.flags.contains(TransactionFlags::FORCED);
-    // What refunds gave back already is not given back again.
+    // A reversal gives back only the rest that refunds left.
     let reversible = progress.posted - progress.refunded;
     if !is_posted_at_once || !reversible.is_positive() {
         return Err(ReversalOutcome::NothingHeld);

@@ -383,7 +383,7 @@ impl ShardState {
         // moves the end of an old hold, from a time asked for before to one asked for now.
         let unseen = self.transactions.iter().filter(|(_, open)| open.changed_seq > as_of);
         let unseen = unseen.map(|(seq, open)| (seq, &open.progress));
-        // What was loaded since it was patched may have been changed again.
+        // A row that was loaded since the patch may have changed again.
         let patched = patches.into_iter().flatten().map(|(seq, patch)| (*seq, &patch.progress));
         let patched = patched.filter(|(seq, _)| self.transactions.get(*seq).is_none());
         for (seq, progress) in unseen.chain(patched) {

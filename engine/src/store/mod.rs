@@ -216,9 +216,9 @@ impl Store {
         self.show(self.prepare(projection, position, kind)?)
     }
 
-    /// Writes a run of records that ends at `position` in the chain, but shows it to nobody. What is
-    /// dropped was never written.
-    /// Cost: the next call waits until this one's outcome is shown or dropped.
+    /// Writes a run of records that ends at `position` in the chain, but shows it to nobody: dropped, it
+    /// was never written.
+    /// Cost: the next call waits until this run is shown or dropped.
     pub fn prepare(
         &self,
         projection: &Projection,

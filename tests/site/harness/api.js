@@ -1,4 +1,4 @@
-// What programs ask of a switch, for tests that need things to be there before a page shows them.
+// The requests of programs to a switch, for tests that need objects before a page shows them.
 
 /** The API and the network's door of one switch, as its first administrator and its network see them. */
 export class Api {

@@ -1,4 +1,4 @@
-// What axe-core finds on a page: rules of WCAG 2.2 A and AA, and what its makers hold to be good
+// The findings of axe-core on a page: rules of WCAG 2.2 A and AA, and what its makers hold to be good
 // practice.
 
 import { readFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// What people do on the site, by the words they read.
+// The actions of people on the site, by the words they read.
 
 import assert from 'node:assert/strict';
 

@@ -1,4 +1,4 @@
-// What a test of the site runs on: an installation and a switch of its own, a browser that has
+// The stage of a test of the site: an installation and a switch of its own, a browser that has
 // never been there, and eyes on every page.
 
 import { mkdir } from 'node:fs/promises';

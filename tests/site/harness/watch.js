@@ -1,4 +1,4 @@
-// What must be true of every page that a test meets, whatever the test is about: no complaint on the
+// The rules for every page that a test meets, whatever the test is about: no complaint on the
 // console, nothing loaded in vain, the security headers, a page that assistive technology can read.
 
 const HEADERS = [

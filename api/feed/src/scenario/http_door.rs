@@ -51,7 +51,7 @@ fn body(asked: &StepRequest<'_>) -> Value {
     set("kind", kind(act).map(|kind| json!(kind)));
     set("amount", act.amount().map(decimal));
     set("currency", act.amount().map(|amount| json!(amount.currency.code())));
-    // What stays is told in the account's currency.
+    // The rest is told in the account's currency.
     let remaining = details.keep.map(|keep| details.billing.unwrap_or(keep));
     set("remaining", remaining.map(decimal));
     set("billing_amount", details.billing.filter(|_| remaining.is_none()).map(decimal));

@@ -134,7 +134,7 @@ fn ask(operation: Operation, fields: &mut Fields<'_>) {
 bodies! {
     /// An authorization: may this purchase be made?
     AuthorizationRequest "AuthorizationRequest" |fields| ask(Operation::Authorization, fields);
-    /// What was decided on the issuer's behalf, or the completion of a pending purchase.
+    /// A decision on the issuer's behalf, or the completion of a pending purchase.
     AdviceRequest "AdviceRequest" |fields| ask(Operation::Advice, fields);
     /// Gives back what a purchase holds.
     ReversalRequest "ReversalRequest" |fields| ask(Operation::Reversal, fields);

@@ -19,12 +19,12 @@ const EXAMPLE_TRANSACTION: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_000
 /// An event as receivers get it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct EventBody {
-    /// What happened.
+    /// The event.
     #[schema(value_type = EventName)]
     pub event: &'static str,
     /// To which transaction.
     pub transaction: EventObject,
-    /// Whose that is.
+    /// Its company.
     pub company: EventObject,
 }
 

@@ -55,7 +55,7 @@ const PACKED_FILES: [&[u8]; 22] = [
     font!("NotoSansMyanmar-Regular"),
     font!("DroidSansFallback"),
 ];
-/// Unpacked when the first document is drawn. What cannot be unpacked is empty, so no font.
+/// Unpacked when the first document is drawn. A font that cannot be unpacked is empty, so no font.
 static FILES: LazyLock<[Vec<u8>; PACKED_FILES.len()]> =
     LazyLock::new(|| PACKED_FILES.map(|packed| decompress_to_vec_zlib(packed).unwrap_or_default()));
 /// The glyph of letters that a font does not have.

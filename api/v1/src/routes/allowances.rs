@@ -144,7 +144,7 @@ fn parse_fields(
     amount: Presence,
 ) -> AllowanceChanges {
     let is_new = amount == Presence::Required;
-    let about = if is_new { "The budget." } else { "The budget. What is spent stays spent." };
+    let about = if is_new { "The budget." } else { "The budget. Money spent stays spent." };
     let amount = fields.given("amount", about, amount, budget(currency));
     let about = "Interval after which the budget resets; null for never.";
     let interval = fields.patch("interval", about, rule(part::<words::Interval>, interval));

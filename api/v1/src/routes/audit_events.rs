@@ -30,7 +30,7 @@ pub const ACTOR_KINDS: [&str; 5] = ["operator", "access_token", "user", "switch"
 /// Something that somebody changed.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditEventBody {
-    /// What was done.
+    /// The action.
     #[schema(example = "card.updated")]
     action: String,
     actor: ActorBody,
@@ -49,7 +49,7 @@ pub struct AuditEventBody {
 /// A value before and after a change.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ValueChangeBody {
-    /// What it is.
+    /// Its field, as requests name it.
     #[schema(example = "daily_limit")]
     field: String,
     /// Before: an amount, an instant, a word, an id; null where there was none.
@@ -104,13 +104,13 @@ pub struct ActorBody {
     member_id: Option<Uuid>,
 }
 
-/// What was changed.
+/// The changed object.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AuditedObject {
-    /// What it is.
+    /// Its kind.
     #[schema(example = "card")]
     kind: String,
-    /// Which one; null for what has no id.
+    /// Its id; null for an object without one.
     id: Option<Uuid>,
 }
 

@@ -74,7 +74,7 @@ struct IncrementBody {
     least_change: Vec<RemedyBody>,
     /// If only amounts failed: the largest amount that would have been approved.
     approvable_amount: Option<Amount>,
-    /// What was known then.
+    /// The facts of that time.
     facts: FactsBody,
 }
 
@@ -176,7 +176,7 @@ struct TermsBody {
     scope: Vec<u16>,
 }
 
-/// What was used before.
+/// The use before it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DecisionUsage)]
 struct RuleUsageBody {

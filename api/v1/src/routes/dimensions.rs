@@ -102,8 +102,7 @@ bodies! {
         let ids = (DimensionId(Uuid::nil()), CompanyId(Uuid::nil()));
         _ = parse_new(fields, ids, DimensionKind::Category);
     };
-    /// What is to change about a category, department, label or location; what is absent stays, null
-    /// clears.
+    /// Changes to a category, department, label or location: absent fields stay, null clears.
     DimensionUpdate "DimensionUpdate" |fields| _ = parse_changes(fields);
 }
 

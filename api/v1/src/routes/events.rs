@@ -57,7 +57,7 @@ const STREAM_EVENTS_MAX: usize = 100;
 /// An event in a page or a stream.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ListedEvent {
-    /// What happened.
+    /// The kind of event.
     #[schema(value_type = words::EventName)]
     event: &'static str,
     transaction: EventTransaction,

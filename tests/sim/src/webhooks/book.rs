@@ -1,4 +1,4 @@
-//! What receivers got, and the promises to them.
+//! The messages that receivers got, and the promises to them.
 //!
 //! Events of a transaction come in order. None is missing, from the record on that made an endpoint or turned it
 //! on. The same message has the same events, and the other way round. Nothing comes twice but after a crash, a
