@@ -312,6 +312,23 @@ impl Cluster {
         })
     }
 
+    /// Waits until the cluster knows every node: one that it does not know yet is no part of it.
+    pub fn wait_until_known(&self) {
+        wait_for(|| (self.records().len() == NODES).then_some(()));
+    }
+
+    /// The nodes that the cluster knows, if etcd answers.
+    #[must_use]
+    pub fn records(&self) -> Vec<Value> {
+        let status = self.status().unwrap_or_default();
+        status["nodes"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Has another node lead. The same one leads again where no other was ready: then it is asked again.
+    pub fn step_down(&self) {
+        wait_for(|| (self.command(&["cluster", "step-down"]).code == Some(0)).then_some(()));
+    }
+
     /// Waits until the cluster says that every running node has all that is in the chain.
     #[track_caller]
     pub fn wait_until_level(&self) {

@@ -45,9 +45,8 @@ fn bring_back(cluster: &mut Cluster, node: usize) {
     cluster.wait_for_doors(node);
     let name = format!("node-{node}");
     loop {
-        let status = cluster.status().expect("etcd answers");
-        let nodes = status["nodes"].as_array().expect("nodes");
-        let record = nodes.iter().find(|record| record["name"] == name.as_str());
+        let records = cluster.records();
+        let record = records.iter().find(|record| record["name"] == name.as_str());
         let seen_ms_ago = record.and_then(|record| record["seen_ms_ago"].as_u64());
         if seen_ms_ago.is_some_and(|ago| u128::from(ago) < since.elapsed().as_millis()) {
             return;
@@ -100,6 +99,7 @@ fn every_node_has_a_key_before_it_is_used_and_loses_it_with_all_others() {
     let ordinary = cluster.installation.cards.with_profile("ordinary");
     let ordinary: Vec<TestCard> = ordinary.into_iter().take(10).cloned().collect();
     let first = cluster.wait_for_leader();
+    cluster.wait_until_known();
     let (away, other) = ((first + 1) % 3, (first + 2) % 3);
 
     // An absent node makes a rotation fail at once: no key changes.
@@ -163,6 +163,7 @@ fn every_node_has_a_key_before_it_is_used_and_loses_it_with_all_others() {
 fn nobody_waits_for_a_node_that_left_and_it_has_every_key_when_it_joins_again() {
     let mut cluster = Cluster::of(Installation::init(60, 8_612));
     let leader = cluster.wait_for_leader();
+    cluster.wait_until_known();
     let (gone, other) = ((leader + 1) % 3, (leader + 2) % 3);
     cluster.take(gone).stop();
     let refused = rotate_at(&cluster, leader, &[]).expect_one_line_error();

@@ -61,8 +61,7 @@ fn nodes_take_part_by_certificates_and_as_users() {
     let leader = cluster.wait_for_leader();
     let purchase = Purchase::of(cluster.installation.cards.ordinary(), 5);
     cluster.node(leader).acquirer().ask(&purchase.request()).expect_approved();
-    cluster.command(&["cluster", "step-down"]).expect_done();
-    cluster.wait_for_other_leader(leader);
+    cluster.step_down();
 
     let other = Authority::new(&home, "other");
     let wrong = file("wrong");

@@ -141,9 +141,7 @@ fn load(
         // An acquirer still sends if its door was not the one that broke. It is cut off here; once more where a
         // door held the connection until the next one led.
         while acquirers.iter().any(|acquirer| !acquirer.is_finished()) {
-            let leads = cluster.wait_for_leader();
-            cluster.command(&["cluster", "step-down"]).expect_done();
-            cluster.wait_for_other_leader(leads);
+            cluster.step_down();
             thread::sleep(HELD_FOR);
         }
         acquirers.into_iter().flat_map(|one| one.join().expect("an acquirer ends")).collect()
@@ -188,7 +186,7 @@ pub(crate) fn strike(cluster: &mut Cluster, (blow, leader): (Blow, usize), rando
             cluster.wait_for_etcd();
         }
         Blow::StepDown => {
-            cluster.command(&["cluster", "step-down"]).expect_done();
+            cluster.step_down();
         }
     }
 }

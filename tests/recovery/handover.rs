@@ -48,7 +48,7 @@ fn a_new_leader_goes_on_with_webhooks_where_the_old_one_was() {
     buy(&cluster, first, EARLIER);
     receiver.wait_for_events(EARLIER);
     let earlier = told(&receiver);
-    cluster.command(&["cluster", "step-down"]).expect_done();
+    cluster.step_down();
     let second = cluster.wait_for_other_leader(first);
     buy(&cluster, second, 1);
     receiver.wait_for_events(EARLIER + 1);
@@ -68,6 +68,19 @@ fn a_new_leader_goes_on_with_webhooks_where_the_old_one_was() {
     });
     let times = told(&receiver);
     assert!(earlier.keys().all(|id| times[id] == 1), "told again: {times:?}");
+}
+
+#[test]
+fn a_leader_that_steps_down_before_nobody_leads_again() {
+    let mut cluster = Cluster::of(Installation::init(60, 85));
+    let leader = cluster.wait_for_leader();
+    for other in (0..3).filter(|node| *node != leader) {
+        cluster.take(other).kill9();
+    }
+    let alone = cluster.command(&["cluster", "step-down"]).expect_one_line_error();
+    assert!(alone.contains("no other node leads yet"), "{alone}");
+    assert_eq!(cluster.wait_for_leader(), leader);
+    buy(&cluster, leader, 1);
 }
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n receipt of lunch ";

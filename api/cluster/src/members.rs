@@ -103,18 +103,21 @@ impl ClusterView {
 
     /// Asks the node that leads to let another one lead, and waits until it does.
     /// Members of etcd that are silent meanwhile are asked again.
-    /// Errors: as for `read`; none where no other node led within the time.
+    /// Errors: as for `read`; none where no other node led within the time, or the same one leads again.
     pub fn step_down(
         address: &ClusterAddress,
         within: Duration,
     ) -> Result<Option<Self>, OpenWindowError> {
-        let (since, mut leads, mut is_asked) = (Stopwatch::start(), None, false);
+        let (since, mut before) = (Stopwatch::start(), None);
         loop {
             let is_last = since.elapsed() >= within;
-            match Self::ask_to_step_down(address, &mut leads, &mut is_asked) {
-                Ok(now) if leads.is_some_and(|before| now.tip.writer != before) => {
-                    return Ok(Some(now));
-                }
+            let looked = Self::read(address).and_then(|now| {
+                let before = before.get_or_insert_with(|| AskedLeader::of(&now));
+                before.ask(address, &now)?;
+                Ok((before.is_replaced_in(&now), now))
+            });
+            match looked {
+                Ok((Some(is_another), now)) => return Ok(is_another.then_some(now)),
                 Ok(_) if is_last => return Ok(None),
                 Err(OpenWindowError::Etcd(EtcdError::Unavailable(_))) if !is_last => {}
                 Err(error) => return Err(error),
@@ -124,26 +127,44 @@ impl ClusterView {
         }
     }
 
-    /// Looks which node leads; the leader of the first look is asked to let another one lead.
-    fn ask_to_step_down(
-        address: &ClusterAddress,
-        leads: &mut Option<WriterId>,
-        is_asked: &mut bool,
-    ) -> Result<Self, OpenWindowError> {
-        let now = Self::read(address)?;
-        let before = *leads.get_or_insert(now.tip.writer);
-        if !*is_asked && now.tip.writer == before {
-            let (mut window, _) = EtcdWindow::look_at(address)?;
-            window.client().put(Keys::of(address).step_down(), before.to_string().into_bytes())?;
-            *is_asked = true;
-        }
-        Ok(now)
-    }
-
     /// The node that leads, or led last.
     #[must_use]
     pub fn leader(&self) -> Option<&NodeRecord> {
         self.nodes.iter().find(|node| node.is_of(self.tip.writer))
+    }
+}
+
+/// A leader that is asked to let another node lead.
+struct AskedLeader {
+    writer: WriterId,
+    /// None where its record cannot be read.
+    name: Option<String>,
+    is_asked: bool,
+}
+
+impl AskedLeader {
+    fn of(view: &ClusterView) -> Self {
+        let name = view.leader().map(|node| node.name.clone());
+        Self { writer: view.tip.writer, name, is_asked: false }
+    }
+
+    /// Asks it, once.
+    fn ask(&mut self, address: &ClusterAddress, now: &ClusterView) -> Result<(), OpenWindowError> {
+        if !self.is_asked && now.tip.writer == self.writer {
+            let (mut window, _) = EtcdWindow::look_at(address)?;
+            let writer = self.writer.to_string();
+            window.client().put(Keys::of(address).step_down(), writer.into_bytes())?;
+            self.is_asked = true;
+        }
+        Ok(())
+    }
+
+    /// Whether another node leads; none while this leader does. A node begins again as another writer, and leads
+    /// again where no other node was there to.
+    fn is_replaced_in(&self, now: &ClusterView) -> Option<bool> {
+        let is_same =
+            self.name.is_some() && now.leader().map(|node| &node.name) == self.name.as_ref();
+        (now.tip.writer != self.writer).then_some(!is_same)
     }
 }
 
