@@ -1,4 +1,5 @@
 //! The rules of the house that no compiler holds.
 
+mod defects;
 mod documents;
 mod tidy;
