@@ -255,6 +255,18 @@ impl Release for () {
     fn release(self, _: CommitOutcome) {}
 }
 
+/// A request of one record.
+fn one_record<R>(seq: u64, payload: Vec<u8>, release: R) -> CommitRequest<R> {
+    CommitRequest {
+        first_seq: seq,
+        last_seq: seq,
+        record_count: 1,
+        payload,
+        releases: vec![release],
+        is_awaited: false,
+    }
+}
+
 #[test]
 fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
     let (requests, inbox) = inbox(QUEUE_LEN);
@@ -271,16 +283,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
     for seq in 1..=20 {
         // The last but one is larger than a batch should be, and gets one of its own.
         let payload = vec![7; if seq == 19 { 300_000 } else { 50_000 }];
-        let releases = vec![()];
-        let request = CommitRequest {
-            first_seq: seq,
-            last_seq: seq,
-            record_count: 1,
-            payload,
-            releases,
-            is_awaited: false,
-        };
-        requests.send(request).unwrap();
+        requests.send(one_record(seq, payload, ())).unwrap();
     }
     drop(requests);
     let journal = RecordingJournal { tip: ChainPosition::GENESIS, commits: Arc::clone(&commits) };
@@ -377,14 +380,7 @@ fn a_hole_between_requests_stops_the_committer() {
 #[test]
 fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
     let mut running = CommitterRun::start();
-    running.send_request(CommitRequest {
-        first_seq: 1,
-        last_seq: 1,
-        record_count: 1,
-        payload: vec![0; BATCH_BYTES_MAX],
-        releases: vec![running.reply(1)],
-        is_awaited: false,
-    });
+    running.send_request(one_record(1, vec![0; BATCH_BYTES_MAX], running.reply(1)));
     let health = Arc::clone(&running.health);
     let (heard, _) = running.stop();
     assert_eq!(heard[0].outcome, CommitOutcome::Failed);
@@ -428,16 +424,7 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
     };
     for seq in 1..=3 {
         let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
-        let (payload, releases) = (vec![1], vec![reply]);
-        let request = CommitRequest {
-            first_seq: seq,
-            last_seq: seq,
-            record_count: 1,
-            payload,
-            releases,
-            is_awaited: false,
-        };
-        requests.send(request).unwrap();
+        requests.send(one_record(seq, vec![1], reply)).unwrap();
     }
     drop(requests);
     spawn_committer(PanickingJournal, 0, wiring).unwrap().thread.join().unwrap();

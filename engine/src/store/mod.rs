@@ -77,7 +77,7 @@ pub enum CommitKind {
 }
 
 /// A commit that is written, but not seen by anybody yet.
-pub struct PreparedCommit {
+struct PreparedCommit {
     write_txn: WriteTransaction,
     numbers: Numbers,
     checkpoint: Checkpoint,
@@ -219,7 +219,7 @@ impl Store {
     /// Writes a run of records that ends at `position` in the chain, but shows it to nobody: dropped, it
     /// was never written.
     /// Cost: the next call waits until this run is shown or dropped.
-    pub fn prepare(
+    fn prepare(
         &self,
         projection: &Projection,
         position: ChainPosition,
@@ -255,7 +255,7 @@ impl Store {
     }
 
     /// Commits, with the numbers that belong to it at hand the moment it can be seen.
-    pub fn show(&self, prepared: PreparedCommit) -> Result<Checkpoint, StoreError> {
+    fn show(&self, prepared: PreparedCommit) -> Result<Checkpoint, StoreError> {
         let PreparedCommit { write_txn, numbers, checkpoint, kind, .. } = prepared;
         let numbers = Arc::new(numbers);
         self.numbers.lock().coming = Some(Arc::clone(&numbers));
@@ -277,7 +277,9 @@ impl Store {
     }
 
     fn newest_numbers(&self) -> Numbers {
-        (*self.numbers.lock().newest).clone()
+        let known = self.numbers.lock();
+        assert!(known.coming.is_none(), "one caller commits");
+        (*known.newest).clone()
     }
 
     /// Checks the sum of every page, also of those that nobody reads.
