@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::door_parts::DoorParts;
 use super::frame_buffer::{FrameBuffer, FrameItem};
 use super::limits;
 use super::peer_board::PeerLine;
-use super::session::{DoorParts, Session};
+use super::session::Session;
 use super::slow_bytes::SlowPart;
 
 /// About how long a message is. Units: bytes.

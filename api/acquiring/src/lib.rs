@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `connection` | a peer's connection: what is read, taken, answered and written at a step |
+//! | `door_parts` | the parts that all connections of a door share |
 //! | `session` | the conversation on it: messages to commands, answers to frames |
 //! | `submit` | the way into the engine |
 //! | `frame_buffer`, `in_flight` | a connection's bytes not yet read, its requests not yet answered |
@@ -31,6 +32,7 @@ mod buffers;
 pub mod connection;
 pub mod counters;
 pub mod de39;
+pub mod door_parts;
 pub mod fault_plan;
 mod fingerprint;
 pub mod frame_buffer;
@@ -43,7 +45,7 @@ pub mod marks;
 pub mod peer_board;
 pub mod presented_card;
 pub mod replaced_key;
-pub mod session;
+mod session;
 pub mod slow_bytes;
 pub mod submit;
 pub mod zone;

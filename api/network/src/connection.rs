@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use cardswitch_acquiring::connection::{Connection, PeerStream, Turn};
+use cardswitch_acquiring::door_parts::DoorParts;
 use cardswitch_acquiring::peer_board::PeerLine;
-use cardswitch_acquiring::session::DoorParts;
 use cardswitch_edge::door_stream::DoorStream;
 use cardswitch_edge::lingering::linger;
 use tokio::io::AsyncReadExt;

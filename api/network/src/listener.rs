@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use cardswitch_acquiring::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_acquiring::counters::Counters;
+use cardswitch_acquiring::door_parts::{ConnectionBounds, DoorParts};
 use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_acquiring::limits::{IDLE_LIMIT_DEFAULT, SLOW_BYTES_MAX_DEFAULT};
 use cardswitch_acquiring::peer_board::{DoorNumber, DoorPlate, PeerBoard, PeerLine};
-use cardswitch_acquiring::session::{ConnectionBounds, DoorParts};
 use cardswitch_acquiring::slow_bytes::SlowBytes;
 use cardswitch_acquiring::submit::Submit;
 use cardswitch_acquiring::zone::Zone;

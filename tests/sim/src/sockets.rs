@@ -37,8 +37,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_acquiring::door_parts::ConnectionBounds;
 use cardswitch_acquiring::peer_board::PeerBoard;
-use cardswitch_acquiring::session::ConnectionBounds;
 use cardswitch_acquiring::slow_bytes::SlowBytes;
 use cardswitch_engine::domain::network_key::DuplicateKey;
 use cardswitch_secrets::Secrets;

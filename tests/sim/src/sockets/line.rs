@@ -8,9 +8,9 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use cardswitch_acquiring::connection::{Connection, Turn};
+use cardswitch_acquiring::door_parts::{ConnectionBounds, DoorParts};
 use cardswitch_acquiring::limits;
 use cardswitch_acquiring::peer_board::{DoorNumber, PeerBoard};
-use cardswitch_acquiring::session::{ConnectionBounds, DoorParts};
 use cardswitch_engine::command::reply::Reply;
 
 use super::acquirer::{AcquirerMessage, Treatment};

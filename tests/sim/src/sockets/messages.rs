@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_acquiring::counters::Counters;
-use cardswitch_acquiring::session::DoorParts;
+use cardswitch_acquiring::door_parts::DoorParts;
 
 use super::acquirer::{AcquirerMessage, Maker, Treatment};
 use super::gate::Gate;
