@@ -41,6 +41,12 @@ impl RowAnswer {
         })
     }
 
+    /// The end of the reply to a message accepted at this time.
+    #[must_use]
+    pub const fn expires_at(&self, authorized_at: Timestamp) -> Timestamp {
+        authorized_at.plus(self.fingerprint.window.lifetime())
+    }
+
     /// The original reply. A change to the lifetimes of `DuplicateWindow` changes the end of
     /// replies already kept, so it needs a new version of the row.
     #[must_use]
@@ -59,7 +65,7 @@ impl RowAnswer {
         };
         RememberedAnswer {
             fingerprint: self.fingerprint,
-            expires_at: made.authorized_at.plus(self.fingerprint.window.lifetime()),
+            expires_at: self.expires_at(made.authorized_at),
             reply: NetworkReply::Authorization(reply),
         }
     }

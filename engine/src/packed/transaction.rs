@@ -28,7 +28,7 @@
 //!
 //! The slot and key fields are zero if the transaction has none.
 
-use super::answer::RowAnswer;
+use super::answer::{AnsweredTransaction, RowAnswer};
 use super::cursor::{Cursor, malformed};
 use super::facts::take_facts;
 use super::progress::{flags_of, held_of, hold_end_of, parse_progress, state_of};
@@ -285,6 +285,19 @@ impl<'a> TransactionView<'a> {
         })
     }
 
+    /// The parts of the record that the reply to its message shows. Errors: damaged bytes.
+    pub fn answered(&self) -> Result<AnsweredTransaction, CodecError> {
+        Ok(AnsweredTransaction {
+            seq: self.seq(),
+            id: self.transaction_id()?,
+            authorized_at: self.authorized_at(),
+            requested: self.requested(),
+            response_code: self.response_code()?,
+            sub_reason: self.sub_reason()?,
+            failed_rules: self.failed_rules(),
+        })
+    }
+
     /// Its progress. Errors: damaged bytes.
     pub fn to_progress(&self) -> Result<TransactionProgress, CodecError> {
         parse_progress(&self.bytes[self.progress_at()..])
@@ -293,8 +306,6 @@ impl<'a> TransactionView<'a> {
     /// The part that never changes. Errors: damaged bytes.
     pub fn to_record(&self) -> Result<TransactionRecord, CodecError> {
         let mut cursor = Cursor(&self.bytes[self.texts_at()..self.progress_at()]);
-        let response_code = response_code_of(self.response_number());
-        let sub_reason = SubReason::ALL.get(usize::from(self.bytes[82]));
         let record = TransactionRecord {
             seq: self.seq(),
             id: self.id(&mut cursor)?,
@@ -304,9 +315,9 @@ impl<'a> TransactionView<'a> {
             card: self.card(),
             member: self.member(),
             requested: self.requested(),
-            response_code: response_code.ok_or_else(|| malformed("unknown response code"))?,
-            sub_reason: *sub_reason.ok_or_else(|| malformed("unknown sub-reason"))?,
-            failed_rules: RuleSet::from_bits(u32::from_le_bytes(self.fixed(68))),
+            response_code: self.response_code()?,
+            sub_reason: self.sub_reason()?,
+            failed_rules: self.failed_rules(),
             // The order of the next fields is that of the bytes.
             refund_of: self
                 .optional(REFUND_OF, &mut cursor, |cursor| cursor.u64().map(TransactionSeq))?,
@@ -333,6 +344,19 @@ impl<'a> TransactionView<'a> {
         let high = time << 16 | u64::from(u16::from_le_bytes(self.fixed(80)));
         let low = u64::from_le_bytes(self.fixed(72));
         Ok(TransactionId(Uuid::from_u64_pair(high, low)))
+    }
+
+    fn response_code(&self) -> Result<ResponseCode, CodecError> {
+        response_code_of(self.response_number()).ok_or_else(|| malformed("unknown response code"))
+    }
+
+    fn sub_reason(&self) -> Result<SubReason, CodecError> {
+        let sub_reason = SubReason::ALL.get(usize::from(self.bytes[82]));
+        sub_reason.copied().ok_or_else(|| malformed("unknown sub-reason"))
+    }
+
+    fn failed_rules(&self) -> RuleSet {
+        RuleSet::from_bits(u32::from_le_bytes(self.fixed(68)))
     }
 
     fn merchant(&self, cursor: &mut Cursor<'_>) -> Result<Merchant, CodecError> {

@@ -5,11 +5,11 @@
 //! applied at or after its `expires_at`; the projection forgets by the same rule, so that live and
 //! recovered state agree.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::index::{Growth, HashIndex, Values, spread};
 use super::prefetch::GROUP_LEN;
-use super::transactions::{CacheLimits, Transactions, low_bits};
+use super::transactions::{CacheLimits, OpenTransaction, Transactions, low_bits};
 use crate::command::effect::{EarlyReversal, RememberedAnswer};
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
@@ -275,9 +275,9 @@ impl Messages {
         }
     }
 
-    /// Every answer of the list that has not ended by `at`.
-    pub(super) fn iter(&self, at: Timestamp) -> impl Iterator<Item = &RememberedAnswer> {
-        self.answers.iter().map(|entry| &entry.1).filter(move |answer| answer.expires_at > at)
+    /// Every answer of the list.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RememberedAnswer> {
+        self.answers.iter().map(|entry| &entry.1)
     }
 }
 
@@ -366,21 +366,51 @@ impl CandidateAnswers {
     }
 }
 
-/// The newest answer under each key, in the order of expiry and key.
-pub(super) fn sorted_answers(
-    answers: impl Iterator<Item = RememberedAnswer>,
-) -> Vec<RememberedAnswer> {
-    let mut by_key: BTreeMap<DuplicateKey, RememberedAnswer> = BTreeMap::new();
-    for answer in answers {
-        let known = by_key.get(&answer.fingerprint.key);
-        if known.is_none_or(|known| known.expires_at <= answer.expires_at) {
-            by_key.insert(answer.fingerprint.key, answer);
+/// An answer that may be asked for again, where it is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum KeptAnswer<'a> {
+    /// With the transaction that its message made.
+    Transaction(TransactionSeq, &'a OpenTransaction),
+    /// By itself.
+    Listed(&'a RememberedAnswer),
+}
+
+impl KeptAnswer<'_> {
+    /// Its end and its key; none if the transaction keeps no answer.
+    fn expiry(&self) -> Option<(Timestamp, DuplicateKey)> {
+        match self {
+            Self::Transaction(_, open) => {
+                Some((open.answer_expires_at()?, open.fingerprint()?.key))
+            }
+            Self::Listed(answer) => Some((answer.expires_at, answer.fingerprint.key)),
         }
     }
-    let mut answers: Vec<_> = by_key.into_values().collect();
-    answers.sort_by_key(|answer| (answer.expires_at, answer.fingerprint.key));
-    answers
+
+    /// The answer itself; none if the transaction keeps none.
+    pub(super) fn remembered(&self) -> Option<RememberedAnswer> {
+        match self {
+            Self::Transaction(seq, open) => open.remembered_answer(*seq),
+            Self::Listed(answer) => Some((*answer).clone()),
+        }
+    }
 }
+
+/// The newest answer under each key that ends after `at`, in the order of expiry and key. Of answers
+/// under one key that end together the last is the newest.
+pub(super) fn sorted_answers<'a>(
+    answers: impl Iterator<Item = KeptAnswer<'a>>,
+    at: Timestamp,
+) -> Vec<KeptAnswer<'a>> {
+    let with_expiry = answers.filter_map(|answer| Some((answer.expiry()?, answer)));
+    let mut sorted: Vec<_> = with_expiry.filter(|((expires_at, _), _)| *expires_at > at).collect();
+    sorted.sort_by_key(|(expiry, _)| *expiry);
+    let mut keys = HashSet::with_capacity(sorted.len());
+    let newest_first = sorted.into_iter().rev().filter(|((_, key), _)| keys.insert(*key));
+    let mut newest: Vec<_> = newest_first.map(|(_, answer)| answer).collect();
+    newest.reverse();
+    newest
+}
+
 /// Reversals whose purchase has not been seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EarlyReversals {

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::duplicates::sorted_answers;
+use super::duplicates::{KeptAnswer, sorted_answers};
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::codec;
@@ -101,10 +101,9 @@ impl ShardState {
             self.transactions.iter().filter(|found| !found.1.is_declined()).collect();
         open.sort_by_key(|(seq, _)| *seq);
         let with_transactions =
-            self.transactions.iter().filter_map(|(seq, open)| open.remembered_answer(seq));
-        let answers = with_transactions
-            .filter(|answer| answer.expires_at > self.last_at)
-            .chain(self.messages.iter(self.last_at).cloned());
+            self.transactions.iter().map(|(seq, open)| KeptAnswer::Transaction(seq, open));
+        let answers = with_transactions.chain(self.messages.iter().map(KeptAnswer::Listed));
+        let answers = sorted_answers(answers, self.last_at);
         let profiles = (0..self.cards.len()).filter_map(CardSlot::next_after);
         let mut parts = vec![
             part(
@@ -127,7 +126,7 @@ impl ShardState {
                     (seq, (card, member), account, kind, authorized_at, asked, &open.progress)
                 }),
             ),
-            part("remembered answers", sorted_answers(answers)),
+            part("remembered answers", answers.iter().filter_map(KeptAnswer::remembered)),
             part("early reversals", self.early_reversals.sorted()),
             part("single sign-on", &self.single_sign_on),
             part("idempotency keys", self.keyed_answers.sorted()),

@@ -130,6 +130,11 @@ impl OpenTransaction {
         self.answer.as_ref().map(|kept| &kept.fingerprint)
     }
 
+    /// The end of the answer to the message that made the transaction, where that is kept here.
+    pub(super) fn answer_expires_at(&self) -> Option<Timestamp> {
+        self.answer.as_ref().map(|kept| kept.expires_at(self.authorized_at))
+    }
+
     /// The answer to the message that made the transaction `seq`, where that is kept here.
     pub(super) fn remembered_answer(&self, seq: TransactionSeq) -> Option<RememberedAnswer> {
         let made = AnsweredTransaction {

@@ -15,9 +15,9 @@ use crate::domain::allowance::CardUsage;
 use crate::domain::ids::{AccountSlot, CardId};
 use crate::domain::money::Minor;
 use crate::domain::posting::{Book, Posting};
-use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::transaction::{TransactionProgress, TransactionState};
 use crate::limits;
-use crate::packed::{parse_line, parse_posting};
+use crate::packed::{TransactionView, parse_line, parse_posting};
 
 /// Transactions or lines that are compared in one pass over the rows that belong to them.
 const WINDOW_LEN: u64 = 1 << 20;
@@ -279,16 +279,19 @@ impl Audit {
             let mut moved = moved_in(snapshot, &window)?;
             rows.each(window.clone(), |row, view, newer| {
                 let unreadable = |source| unreadable("transaction_blocks", source);
-                let record = view.to_record().map_err(unreadable)?;
                 let progress = newer.map_or_else(|| view.to_progress(), Ok).map_err(unreadable)?;
+                if progress.state == TransactionState::Declined {
+                    // No state holds it: nobody else reads its texts.
+                    view.to_record().map_err(unreadable)?;
+                }
                 let moved = &mut moved[place_in(&window, row.number)];
                 if row.is_marked {
-                    let posting = implied_posting(&record);
+                    let posting = implied_posting(view);
                     post(&mut self.account(posting.account).books, &posting);
                     add_moved(moved, &posting);
                 }
                 self.transactions += 1;
-                self.add_transaction(&record, &progress, *moved);
+                self.add_transaction(view, &progress, *moved);
                 Ok(())
             })
         })
@@ -296,18 +299,18 @@ impl Audit {
 
     fn add_transaction(
         &mut self,
-        record: &TransactionRecord,
+        row: &TransactionView<'_>,
         progress: &TransactionProgress,
         (in_holds, outside): PostingSums,
     ) {
         let (held, posted) = (minor(progress.held.total()), minor(progress.posted));
-        let seq = record.seq.0;
-        let tally = self.account(record.account);
+        let seq = row.seq().0;
+        let tally = self.account(row.account());
         tally.open_holds += held;
         tally.posted += posted;
         tally.differences.compare(in_holds, held, || format!("transaction {seq}: held"));
         tally.differences.compare(outside, posted, || format!("transaction {seq}: posted"));
-        let card = record.card.and_then(|card| self.cards.get_mut(&card.0));
+        let card = row.card().and_then(|card| self.cards.get_mut(&card.0));
         let Some(card) = card else { return };
         card.open_holds += held;
         for part in progress.held.parts().iter().chain(progress.cleared.parts()) {

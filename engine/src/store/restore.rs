@@ -208,9 +208,9 @@ fn restore_answers(
             hand_on(AnswerPlace::Record(record), at, answer);
             next = next_answer(&mut stored)?;
         }
-        let record = row.to_record().map_err(unreadable)?;
-        let place = AnswerPlace::Transaction(record.seq);
-        hand_on(place, record.authorized_at, kept.answer(&record));
+        let answered = row.answered().map_err(unreadable)?;
+        let place = AnswerPlace::Transaction(answered.seq);
+        hand_on(place, answered.authorized_at, kept.answer(answered));
         Ok(())
     })?;
     while let Some((record, (at, answer))) = next.take() {
@@ -266,7 +266,7 @@ impl RenewedKeys {
         transactions.each(first..u64::MAX, |_, row, _| {
             let Some(kept) = row.answer() else { return Ok(()) };
             let (key, at) = (kept.fingerprint.key, row.authorized_at());
-            if at.plus(kept.fingerprint.window.lifetime()) <= applied_at {
+            if kept.expires_at(at) <= applied_at {
                 let newest = ended.entry(key).or_insert(at);
                 *newest = at.max(*newest);
             }

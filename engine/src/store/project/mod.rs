@@ -44,8 +44,8 @@ use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::transaction::{TransactionProgress, TransactionRecord};
-use crate::packed::append_line;
+use crate::domain::transaction::TransactionProgress;
+use crate::packed::{TransactionView, append_line};
 use cards::CardImages;
 use events::{EventChanges, TouchedTransactions};
 use organization::OrganizationChanges;
@@ -334,13 +334,13 @@ struct RecordParts {
 }
 
 /// The posting of a hold over all that was requested, which a mark on its row stands for.
-pub(in crate::store) fn implied_posting(record: &TransactionRecord) -> Posting {
+pub(in crate::store) fn implied_posting(row: &TransactionView<'_>) -> Posting {
     Posting {
-        account: record.account,
-        transaction: record.seq,
+        account: row.account(),
+        transaction: row.seq(),
         from: Book::Funds,
         to: Book::Holds,
-        amount: record.requested,
+        amount: row.requested(),
     }
 }
 
