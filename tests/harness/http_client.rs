@@ -4,10 +4,15 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::source::connect_from;
+
+/// The pause before a question is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A request, as far as a test wants to say it.
 #[derive(Debug, Clone, Copy)]
@@ -155,6 +160,18 @@ impl HttpClient {
     #[must_use]
     pub fn patch(&self, path: &str, body: &Value) -> HttpResponse {
         self.send_json("PATCH", path, body)
+    }
+
+    /// Asks again while no node of a cluster leads for certain, as that error has clients do.
+    #[track_caller]
+    pub fn when_led(&self, ask: impl Fn(&Self) -> HttpResponse) -> HttpResponse {
+        loop {
+            let answer = ask(self);
+            if answer.status != 503 || answer.json()["detail"]["code"] != "no_leader" {
+                return answer;
+            }
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Sends anything.

@@ -33,7 +33,7 @@ pub fn transactions_of_card(network_api: &HttpClient, card_id: &str) -> Vec<Netw
     loop {
         let offset = found.len();
         let path = format!("/network/v1/cards/{card_id}/transactions?limit=1000&offset={offset}");
-        let page = network_api.get(&path).expect(200);
+        let page = network_api.when_led(|client| client.get(&path)).expect(200);
         let results = page["results"].as_array().expect("a list has results");
         found.extend(results.iter().map(parse_transaction));
         let count = page["count"].as_u64().expect("a list has a count");
