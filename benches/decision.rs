@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 
-use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, SamplingPlan, print_ratio};
 use cardswitch_benches::program::{
     CardBook, Program, StandardPurchase, ample_balances, card_records, pan_hash,
 };
@@ -22,7 +22,7 @@ const BATCH_LEN: usize = 32;
 const BATCHES: usize = 128;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("decision", Pace::SHORT, |bench| {
+    bench.run("decision", SamplingPlan::SHORT, |bench| {
         for cards in CARD_COUNTS {
             compare(bench, cards);
         }

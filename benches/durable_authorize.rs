@@ -10,12 +10,12 @@
 use std::sync::Arc;
 
 use cardswitch_benches::caller::{
-    Caller, Companion, authorize, read_tables, wait_for_tables, watch_lag,
+    ClosedLoopCaller, Companion, authorize, read_tables, wait_for_tables, watch_lag,
 };
 use cardswitch_benches::installation::{
     CardHashes, Installation, stored_cards, stored_transactions,
 };
-use cardswitch_benches::meter::{Bench, LoopFigures, Pace};
+use cardswitch_benches::meter::{Bench, LoopFigures, SamplingPlan};
 use cardswitch_benches::program::{Program, Purchases};
 use cardswitch_benches::yardstick::DiskYardstick;
 use cardswitch_engine::engine::{Engine, Retention};
@@ -26,7 +26,7 @@ const WINDOWS: [usize; 4] = [1, 64, 1_024, 8_192];
 const ROUNDS: u64 = 16;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("durable_authorize", Pace::LONG.seconds(5), |bench| {
+    bench.run("durable_authorize", SamplingPlan::LONG.seconds(5), |bench| {
         for window in WINDOWS {
             let name = format!("{window}_in_flight/young");
             let yardstick = DiskYardstick::take(&name);
@@ -63,7 +63,7 @@ struct Load<'a> {
 impl Load<'_> {
     fn measure(&self, bench: &mut Bench, name: &str, window: usize, yardstick: &DiskYardstick) {
         let each_iteration = window as u64 * ROUNDS;
-        let mut caller = Caller::new(Arc::clone(self.engine), window);
+        let mut caller = ClosedLoopCaller::new(Arc::clone(self.engine), window);
         let mut purchases = Purchases::new(self.cards, 13 + window as u64);
         let monitor = watch_lag(self.engine);
         let readers = self.is_read.then(|| read_tables(self.engine.store()));

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use cardswitch_benches::caller::{Answers, Lane};
-use cardswitch_benches::meter::{Bench, Pace, print_ratio};
+use cardswitch_benches::caller::{Answers, BatchQueue};
+use cardswitch_benches::meter::{Bench, SamplingPlan, print_ratio};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::domain::public_id::IdMint;
@@ -29,7 +29,7 @@ const BATCH_LENS: [usize; 3] = [1, 64, 512];
 const LANES: usize = 3;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("hand_off", Pace::LONG.seconds(2), |bench| {
+    bench.run("hand_off", SamplingPlan::LONG.seconds(2), |bench| {
         for len in BATCH_LENS {
             let relay = Relay::start();
             let name = format!("yardstick_swapped/{len}");
@@ -104,16 +104,16 @@ const END: u64 = u64::MAX;
 
 /// Bare hand-offs of tags: the caller's batch comes back to it from the last of two threads.
 struct Relay {
-    first: Arc<Lane<u64>>,
-    last: Arc<Lane<u64>>,
+    first: Arc<BatchQueue<u64>>,
+    last: Arc<BatchQueue<u64>>,
 }
 
 impl Relay {
     fn start() -> Self {
-        let first = Arc::<Lane<u64>>::default();
+        let first = Arc::<BatchQueue<u64>>::default();
         let mut last = Arc::clone(&first);
         for _ in 1..LANES {
-            let (previous, next) = (last, Arc::<Lane<u64>>::default());
+            let (previous, next) = (last, Arc::<BatchQueue<u64>>::default());
             last = Arc::clone(&next);
             std::thread::spawn(move || {
                 let mut is_over = false;
@@ -138,11 +138,11 @@ impl Relay {
     }
 }
 
-fn receive<T>(lane: &Lane<T>, len: usize) -> usize {
+fn receive<T>(queue: &BatchQueue<T>, len: usize) -> usize {
     let mut received = 0;
     while received < len {
         let mut batch = Vec::new();
-        lane.take(&mut batch);
+        queue.take(&mut batch);
         received += batch.len();
     }
     received

@@ -8,14 +8,14 @@
 
 use bytes::Bytes;
 use cardswitch_benches::installation::{CardHashes, Installation, NETWORK_KEY, cards};
-use cardswitch_benches::meter::{Bench, Pace};
+use cardswitch_benches::meter::{Bench, SamplingPlan};
 use cardswitch_benches::program::Program;
 use cardswitch_benches::wire::{
-    BenchSwitch, OPEN_LOOP_RATE_PER_S, OPEN_LOOP_TIME, Shape, measure, open_loop, runtime,
+    BenchSwitch, LoopShape, OPEN_LOOP_RATE_PER_S, OPEN_LOOP_TIME, measure, open_loop, runtime,
 };
 use cardswitch_benches::yardstick::{DiskYardstick, start_hyper};
 use cardswitch_load::http::Http;
-use cardswitch_load::iso::Purchases;
+use cardswitch_load::iso::PurchaseSettings;
 
 const CARDS: u64 = 10_000;
 const WINDOWS: [u64; 3] = [1, 64, 1_024];
@@ -26,13 +26,13 @@ const OPEN_LOOP_CONNECTIONS: usize = 64;
 const ANSWER: &[u8] = br#"{"approved":true,"response_code":0,"approved_amount":123.45,"transaction_id":"0190a5a4-0000-7000-8000-000000000000","authorization_id":"123456","allowance_balance":99999999.99,"failed_rules":[]}"#;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("http_round_trip", Pace::LONG, |bench| {
+    bench.run("http_round_trip", SamplingPlan::LONG, |bench| {
         let runtime = runtime();
         let bare = runtime.block_on(start_hyper(Bytes::from_static(ANSWER)));
         let home = Installation::new(Program::of_one_company(CARDS), CardHashes::OfNumbers);
         let served = runtime.block_on(BenchSwitch::start(&home.data));
         for window in WINDOWS {
-            let shape = Shape { window, connections: window.min(CONNECTIONS_MAX) };
+            let shape = LoopShape { window, connections: window.min(CONNECTIONS_MAX) };
             let (bare_name, name) = (format!("yardstick_hyper/{shape}"), format!("switch/{shape}"));
             let answered = measure(bench, &bare_name, shape, (bare, client));
             let decided = measure(bench, &name, shape, (served.http(), client));
@@ -52,6 +52,6 @@ pub(crate) fn ask(bench: &mut Bench) {
 }
 
 fn client() -> Http {
-    let purchases = Purchases { amount_max: 20_099, ..Purchases::default() };
+    let purchases = PurchaseSettings { amount_max: 20_099, ..PurchaseSettings::default() };
     Http::new(&cards(CARDS), purchases, NETWORK_KEY).expect("make requests")
 }

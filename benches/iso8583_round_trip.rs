@@ -15,10 +15,11 @@ use std::thread::JoinHandle;
 
 use cardswitch_acquiring::submit::Submit;
 use cardswitch_benches::installation::{ACCESS_TOKEN, CardHashes, Installation, cards, secrets};
-use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, Pace};
+use cardswitch_benches::meter::{Bench, Latencies, LoopFigures, SamplingPlan};
 use cardswitch_benches::program::{Program, card_id};
 use cardswitch_benches::wire::{
-    BenchSwitch, Door, OPEN_LOOP_RATE_PER_S, OPEN_LOOP_TIME, Shape, measure, open_loop, runtime,
+    BenchSwitch, EnginelessDoor, LoopShape, OPEN_LOOP_RATE_PER_S, OPEN_LOOP_TIME, measure,
+    open_loop, runtime,
 };
 use cardswitch_benches::yardstick::DiskYardstick;
 use cardswitch_engine::command::Command;
@@ -30,7 +31,7 @@ use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::submission::{Envelope, SubmitError};
 use cardswitch_load::echo;
 use cardswitch_load::http::{Requests, render_request};
-use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::iso::{Iso, PurchaseSettings};
 use tokio::runtime::Runtime;
 
 const CARDS: u64 = 10_000;
@@ -40,12 +41,12 @@ const OPEN_LOOP_CONNECTIONS: usize = 2;
 const API_RATE_PER_S: u64 = 50;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("iso8583_round_trip", Pace::LONG, |bench| {
+    bench.run("iso8583_round_trip", SamplingPlan::LONG, |bench| {
         let runtime = runtime();
         let echo = echo::start(echo::send_back).expect("start an echo");
-        let door = runtime.block_on(Door::open(Arc::new(Approver), &secrets()));
+        let door = runtime.block_on(EnginelessDoor::open(Arc::new(Approver), &secrets()));
         for (window, connections) in SHAPES {
-            let shape = Shape { window, connections };
+            let shape = LoopShape { window, connections };
             let echoed = measure(bench, &format!("yardstick_echo/{shape}"), shape, (echo, client));
             let name = format!("door/{shape}");
             let answered = measure(bench, &name, shape, (door.address, client));
@@ -70,7 +71,7 @@ fn install() -> Installation {
 }
 
 fn client() -> Iso {
-    let purchases = Purchases { amount_max: 20_099, ..Purchases::default() };
+    let purchases = PurchaseSettings { amount_max: 20_099, ..PurchaseSettings::default() };
     Iso::new(&cards(CARDS), purchases).expect("make messages")
 }
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use cardswitch_benches::installation::temporary_directory;
-use cardswitch_benches::meter::{Bench, Pace, print_ratio};
+use cardswitch_benches::meter::{Bench, SamplingPlan, print_ratio};
 use cardswitch_engine::inbox::{InboxSender, inbox};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::journal::log::Expectation;
@@ -28,7 +28,7 @@ const RECORD_COUNTS: [u32; 5] = [1, 16, 127, 1_000, 8_100];
 const PARTITION: u16 = 0;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("journal", Pace::LONG.seconds(1), |bench| {
+    bench.run("journal", SamplingPlan::LONG.seconds(1), |bench| {
         for count in RECORD_COUNTS {
             compare(bench, count);
         }

@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::caller::Caller;
+use cardswitch_benches::caller::ClosedLoopCaller;
 use cardswitch_benches::installation::{CardHashes, Installation};
-use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, SamplingPlan, print_ratio};
 use cardswitch_benches::program::{BareShard, FollowUp, Program, Purchases, is_done};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::Authorize;
@@ -28,8 +28,8 @@ const DURABLE_LEN: u64 = WINDOW as u64 * 16;
 const LAG: usize = 4_096;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    let pace = Pace { samples: 20, ..Pace::SHORT.seconds(4) };
-    bench.run("life_cycle", pace, |bench| {
+    let plan = SamplingPlan { samples: 20, ..SamplingPlan::SHORT.seconds(4) };
+    bench.run("life_cycle", plan, |bench| {
         let authorized = measure_kind(bench, None);
         for kind in FollowUp::ALL {
             let measured = measure_kind(bench, Some(kind));
@@ -41,7 +41,7 @@ pub(crate) fn ask(bench: &mut Bench) {
             );
         }
     });
-    bench.run("life_cycle", Pace::LONG.seconds(5), |bench| {
+    bench.run("life_cycle", SamplingPlan::LONG.seconds(5), |bench| {
         let authorized = measure_durable(bench, "durable/authorizations", &[]);
         let mixed = measure_durable(bench, "durable/life_cycle", &MIX);
         let yardsticks = [("as many authorizations", &authorized)];
@@ -131,7 +131,7 @@ impl Life<'_> {
 
 fn measure_durable(bench: &mut Bench, name: &str, mix: &[(FollowUp, usize)]) -> Meter {
     let home = Installation::new(Program::of_one_company(CARDS), CardHashes::Simulated);
-    let mut caller = Caller::new(home.open(Retention::Recovery), WINDOW);
+    let mut caller = ClosedLoopCaller::new(home.open(Retention::Recovery), WINDOW);
     let purchases = Purchases::new(CARDS, 22);
     let mut life = Life { purchases, mix, count: 0, due: VecDeque::new() };
     bench.measure_timed(name, DURABLE_LEN, |iterations| {

@@ -8,13 +8,13 @@
 use std::path::Path;
 
 use cardswitch_benches::installation::{CardHashes, Installation, open, stored_cards};
-use cardswitch_benches::meter::{Bench, Pace, Process, resident_bytes};
+use cardswitch_benches::meter::{Bench, Process, SamplingPlan, resident_bytes};
 use cardswitch_benches::program::{BareShard, Program, company_id, new_card, pan_hash};
 use cardswitch_engine::domain::card::CardRecord;
 use cardswitch_engine::engine::Retention;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("memory", Pace::LONG, |_| {
+    bench.run("memory", SamplingPlan::LONG, |_| {
         let cards = stored_cards();
         let name = format!("cards_alone/{cards}");
         print(&name, cards, bytes_of(&["memory", "cards", &cards.to_string()]));

@@ -8,11 +8,11 @@
 use std::fs;
 use std::time::Instant;
 
-use cardswitch_benches::caller::{Caller, authorize, read_tables, wait_for_tables};
+use cardswitch_benches::caller::{ClosedLoopCaller, authorize, read_tables, wait_for_tables};
 use cardswitch_benches::installation::{
     CardHashes, Installation, open, stored_cards, stored_transactions, temporary_directory,
 };
-use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, SamplingPlan, print_ratio};
 use cardswitch_benches::program::{BareShard, Program, Purchases};
 use cardswitch_benches::yardstick::BareDatabase;
 use cardswitch_engine::command::record::append_record;
@@ -29,7 +29,7 @@ const VALUES_PER_COMMIT: usize = 4;
 const TABLES: &str = "store.redb";
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("projection", Pace::LONG, |bench| {
+    bench.run("projection", SamplingPlan::LONG, |bench| {
         let bytes = ahead() * record_bytes();
         println!("YARDSTICK: {} records of {} bytes", ahead(), record_bytes());
         let redb = commit_bare(bench, bytes);
@@ -51,7 +51,7 @@ fn ahead() -> u64 {
 fn let_tables_lag(home: &Installation, cards: u64) {
     let (tables, tables_before) = (home.data.join(TABLES), home.beside(TABLES));
     fs::copy(&tables, &tables_before).expect("copy the tables");
-    let mut caller = Caller::new(home.open(Retention::Forever), WINDOW);
+    let mut caller = ClosedLoopCaller::new(home.open(Retention::Forever), WINDOW);
     authorize(&mut caller, &mut Purchases::new(cards, 61), ahead(), &mut |_| {});
     // The file is closed, and written to for the last time, when nobody has the engine.
     drop(caller);

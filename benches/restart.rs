@@ -12,12 +12,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::caller::{Caller, authorize};
+use cardswitch_benches::caller::{ClosedLoopCaller, authorize};
 use cardswitch_benches::installation::{
     Installation, files_below, open, read_files, stored_cards, stored_transactions,
 };
 use cardswitch_benches::meter::{
-    Bench, Meter, Pace, Process, bytes_read, print_ratio, resident_bytes,
+    Bench, Meter, Process, SamplingPlan, bytes_read, print_ratio, resident_bytes,
 };
 use cardswitch_benches::program::Purchases;
 use cardswitch_engine::engine::Retention;
@@ -30,7 +30,7 @@ const FURTHER: u64 = 100_000_000;
 const TABLES: &str = "store.redb";
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("restart", Pace::LONG, |bench| {
+    bench.run("restart", SamplingPlan::LONG, |bench| {
         let home = Installation::stored();
         let (data, tables_before) = (&home.data, home.beside(TABLES));
         fs::copy(data.join(TABLES), &tables_before).expect("copy the tables");
@@ -57,7 +57,7 @@ pub(crate) fn carry_out(task: &[String]) {
 fn load(data: &Path) {
     let engine = Arc::new(open(data, Retention::Forever));
     let mut purchases = Purchases::new(stored_cards(), 51);
-    let mut caller = Caller::new(engine, WINDOW);
+    let mut caller = ClosedLoopCaller::new(engine, WINDOW);
     let replayed = stored_transactions().min(REPLAYED_MAX);
     authorize(&mut caller, &mut purchases, replayed, &mut |_| {});
     println!("{replayed}");

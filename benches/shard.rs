@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, SamplingPlan, print_ratio};
 use cardswitch_benches::program::{
     BareShard, Program, Purchases, Random, StandardPurchase, ample_balances, card_records,
 };
@@ -19,8 +19,8 @@ const CARD_COUNTS: [u64; 2] = [10_000, 1_000_000];
 const BATCH_LEN: u64 = 512;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    let pace = Pace { samples: 20, ..Pace::SHORT.seconds(4) };
-    bench.run("shard", pace, |bench| {
+    let plan = SamplingPlan { samples: 20, ..SamplingPlan::SHORT.seconds(4) };
+    bench.run("shard", plan, |bench| {
         for cards in CARD_COUNTS {
             compare(bench, cards);
         }

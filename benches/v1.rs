@@ -12,9 +12,9 @@ use bytes::Bytes;
 use cardswitch_benches::installation::{
     ACCESS_TOKEN, Installation, stored_cards, stored_transactions,
 };
-use cardswitch_benches::meter::{Bench, Pace};
+use cardswitch_benches::meter::{Bench, SamplingPlan};
 use cardswitch_benches::program::{Random, allowance_id, card_id};
-use cardswitch_benches::wire::{BenchSwitch, Shape, connect, exchange, measure, runtime};
+use cardswitch_benches::wire::{BenchSwitch, LoopShape, connect, exchange, measure, runtime};
 use cardswitch_benches::yardstick::start_hyper;
 use cardswitch_load::http::{Requests, render_request};
 use tokio::runtime::Runtime;
@@ -52,7 +52,7 @@ const KINDS: [Kind; 7] = [
 ];
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("v1", Pace::LONG.seconds(2), |bench| {
+    bench.run("v1", SamplingPlan::LONG.seconds(2), |bench| {
         let home = Installation::stored();
         println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
         let runtime = runtime();
@@ -73,7 +73,7 @@ fn compare(bench: &mut Bench, runtime: &Runtime, kind: &Kind, window: u64, switc
     let text = format!("\"{}\"", "x".repeat(length.saturating_sub(2)));
     let bare = runtime.block_on(start_hyper(Bytes::from(text)));
     let client = || Requests::new(Arc::clone(&requests));
-    let shape = Shape { window, connections: window };
+    let shape = LoopShape { window, connections: window };
     let answered = measure(bench, &format!("yardstick_hyper/{name}"), shape, (bare, client));
     let served = measure(bench, &name, shape, (switch, client));
     println!("YARDSTICK {name}: answers of {length} bytes");

@@ -11,7 +11,7 @@ use cardswitch_benches::installation::{
     CardHashes, Installation, authorize_many, directory_bytes, files_below, read_files,
     stored_transactions,
 };
-use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, SamplingPlan, print_ratio};
 use cardswitch_benches::program::{Program, Purchases};
 use cardswitch_engine::engine::Retention;
 use cardswitch_engine::verify::verify;
@@ -21,7 +21,7 @@ const CARDS: u64 = 10_000;
 const PURCHASES_MAX: u64 = 1_000_000;
 
 pub(crate) fn ask(bench: &mut Bench) {
-    bench.run("verify", Pace::LONG, |bench| {
+    bench.run("verify", SamplingPlan::LONG, |bench| {
         let purchases = stored_transactions().min(PURCHASES_MAX);
         let name = format!("{purchases}_purchases");
         let home = Installation::new(Program::of_one_company(CARDS), CardHashes::Simulated);

@@ -10,10 +10,10 @@ pub mod ground;
 pub mod report;
 pub mod switch;
 
-use cardswitch_load::Failure;
+use cardswitch_load::BoxError;
 
 /// A value, or the sentence that `main` prints.
-pub type Outcome<T> = Result<T, Failure>;
+pub type Outcome<T> = Result<T, BoxError>;
 
 /// Fails with a sentence.
 /// Errors: always.

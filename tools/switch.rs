@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use cardswitch_feed::Card;
 use cardswitch_load::clock::SECOND_NS;
-use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::iso::{Iso, PurchaseSettings};
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
 
@@ -14,7 +14,7 @@ use crate::Outcome;
 /// Puts authorizations through an ISO 8583 door.
 /// Errors: nobody is there.
 pub fn load_door(address: SocketAddr, cards: &[Card], load: &Load) -> Outcome<Tally> {
-    load.carry_out(&[address], Iso::new(cards, Purchases::default())?)
+    load.carry_out(&[address], Iso::new(cards, PurchaseSettings::default())?)
 }
 
 /// The time of processors that a process has used so far. Units: nanoseconds.

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
-use crate::commands::administration::{Office, Outcome, carry_out_by};
+use crate::commands::administration::{AdministrationOutcome, Office, carry_out_by};
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
 
 /// The socket's name.
@@ -36,7 +36,7 @@ const CONNECTIONS_MAX: usize = 8;
 /// The requests.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum ControlRequest {
     /// To make a backup.
     BackUp {
         /// The absolute path of the backup, as the switch sees it.
@@ -62,7 +62,7 @@ pub enum Request {
 /// The answers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ControlAnswer {
     /// The backup is made.
     BackedUp(CopyReport),
     /// How far re-sealing has come.
@@ -72,7 +72,7 @@ pub enum Answer {
     /// The master key is another one.
     MasterKeyReport(MasterKeyReport),
     /// The command was carried out, or failed half-way.
-    Administered(Outcome),
+    Administered(AdministrationOutcome),
     /// The request was refused or failed, with the reason.
     Failed(String),
 }
@@ -161,10 +161,10 @@ async fn converse(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
         timeout(REQUEST_TIMEOUT, reading.read_line(&mut line)).await??;
         match serde_json::from_str(&line) {
             Ok(request) => carry_out(request, desk).await,
-            Err(error) => Answer::Failed(format!("not a request: {error}")),
+            Err(error) => ControlAnswer::Failed(format!("not a request: {error}")),
         }
     } else {
-        Answer::Failed("only the user that the switch runs as may ask".to_owned())
+        ControlAnswer::Failed("only the user that the switch runs as may ask".to_owned())
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -177,53 +177,59 @@ fn is_allowed(stream: &UnixStream, data: &Path) -> io::Result<bool> {
     Ok(asking == 0 || asking == fs::metadata(data)?.uid())
 }
 
-async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
+async fn carry_out(request: ControlRequest, desk: &Arc<Desk>) -> ControlAnswer {
     let keys = &desk.pan_keys;
     match request {
-        Request::BackUp { to } => make_backup(to, desk).await,
-        Request::RotatePanKey => keys.rotate().await.map_or_else(failed, Answer::PanKeyProgress),
-        Request::PanKeyProgress => Answer::PanKeyProgress(keys.progress()),
-        Request::PanKeyReport => keys.report().await.map_or_else(failed, Answer::PanKeyReport),
-        Request::ForgetPanKeys => {
-            let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
-            keys.forget().await.map_or_else(failed, Answer::PanKeyReport)
+        ControlRequest::BackUp { to } => make_backup(to, desk).await,
+        ControlRequest::RotatePanKey => {
+            keys.rotate().await.map_or_else(failed, ControlAnswer::PanKeyProgress)
         }
-        Request::RotateMasterKey { place } => rotate_master_key(place, Arc::clone(desk)).await,
-        Request::Administer(command) => match serde_json::from_value(command) {
-            Ok(command) => Answer::Administered(carry_out_by(command, &desk.office).await),
+        ControlRequest::PanKeyProgress => ControlAnswer::PanKeyProgress(keys.progress()),
+        ControlRequest::PanKeyReport => {
+            keys.report().await.map_or_else(failed, ControlAnswer::PanKeyReport)
+        }
+        ControlRequest::ForgetPanKeys => {
+            let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
+            keys.forget().await.map_or_else(failed, ControlAnswer::PanKeyReport)
+        }
+        ControlRequest::RotateMasterKey { place } => {
+            rotate_master_key(place, Arc::clone(desk)).await
+        }
+        ControlRequest::Administer(command) => match serde_json::from_value(command) {
+            Ok(command) => ControlAnswer::Administered(carry_out_by(command, &desk.office).await),
             Err(error) => failed(format!("not a command: {error}")),
         },
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> Answer {
-    Answer::Failed(error.to_string())
+fn failed(error: impl std::fmt::Display) -> ControlAnswer {
+    ControlAnswer::Failed(error.to_string())
 }
 
-fn backup_under_way() -> Answer {
-    Answer::Failed("a backup is under way".to_owned())
+fn backup_under_way() -> ControlAnswer {
+    ControlAnswer::Failed("a backup is under way".to_owned())
 }
 
-async fn rotate_master_key(place: Option<PathBuf>, desk: Arc<Desk>) -> Answer {
+async fn rotate_master_key(place: Option<PathBuf>, desk: Arc<Desk>) -> ControlAnswer {
     if place.as_ref().is_some_and(|place| !place.is_absolute()) {
-        return Answer::Failed("the place of a master key is an absolute path".to_owned());
+        return ControlAnswer::Failed("the place of a master key is an absolute path".to_owned());
     }
     let rotate = move || desk.master_keys.rotate(place.as_deref());
     match tokio::task::spawn_blocking(rotate).await {
         Ok(Ok(report)) => {
             tracing::info!(id = report.master_key_id, "another master key opens the directory");
-            Answer::MasterKeyReport(report)
+            ControlAnswer::MasterKeyReport(report)
         }
         Ok(Err(error)) => failed(error),
-        Err(_) => Answer::Failed("the replacement of the master key broke off".to_owned()),
+        Err(_) => ControlAnswer::Failed("the replacement of the master key broke off".to_owned()),
     }
 }
 
-async fn make_backup(to: PathBuf, desk: &Desk) -> Answer {
+async fn make_backup(to: PathBuf, desk: &Desk) -> ControlAnswer {
     let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
     let (engine, secrets) = (Arc::clone(&desk.engine), Arc::clone(&desk.secrets));
     if !to.is_absolute() {
-        return Answer::Failed("the place of a backup is an absolute path".to_owned());
+        return ControlAnswer::Failed("the place of a backup is an absolute path".to_owned());
     }
     let made = tokio::task::spawn_blocking(move || back_up(&engine, &secrets, &to)).await;
     match made {
@@ -232,16 +238,16 @@ async fn make_backup(to: PathBuf, desk: &Desk) -> Answer {
             for name in &report.damaged_receipts {
                 tracing::error!(name, "a receipt is damaged; the backup is without it");
             }
-            Answer::BackedUp(report)
+            ControlAnswer::BackedUp(report)
         }
-        Ok(Err(error)) => Answer::Failed(error.to_string()),
-        Err(_) => Answer::Failed("the backup broke off".to_owned()),
+        Ok(Err(error)) => ControlAnswer::Failed(error.to_string()),
+        Err(_) => ControlAnswer::Failed("the backup broke off".to_owned()),
     }
 }
 
 /// Asks the switch that runs on a data directory.
 /// Errors: none answers there.
-pub async fn ask(data: &Path, request: &Request) -> io::Result<Answer> {
+pub async fn ask(data: &Path, request: &ControlRequest) -> io::Result<ControlAnswer> {
     let mut stream = UnixStream::connect(data.join(SOCKET)).await?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');

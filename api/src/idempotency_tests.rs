@@ -30,7 +30,7 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_identity::auth::{Call, check_access};
-use cardswitch_identity::idempotency::claim::Fate;
+use cardswitch_identity::idempotency::claim::ClaimFate;
 use cardswitch_identity::idempotency::sealed_answer::IDEMPOTENT_REPLAYED;
 use cardswitch_identity::idempotency::{Claim, once_per_key};
 use cardswitch_identity::state::AppState;
@@ -423,7 +423,7 @@ async fn a_claim_rides_beside_the_command_that_succeeds() {
     assert!(state.carry_out(member(8, "a@example.com")).await.is_err(), "the address is");
     state.carry_out(member(9, "c@example.com")).await.unwrap();
     state.carry_out(member(10, "d@example.com")).await.unwrap();
-    assert_eq!(claim.fate(), Fate::Made);
+    assert_eq!(claim.fate(), ClaimFate::Made);
     let row = state.switch.read(|snapshot| snapshot.keyed_answer(&[1; 32])).await.unwrap();
     let row = row.unwrap();
     let path = format!("/v1/members/{}", Uuid::from_u128(9));

@@ -56,7 +56,7 @@ const CARDS_PER_BATCH: usize = 256;
 
 /// The order for an installation.
 #[derive(Clone, Debug)]
-pub struct Installation {
+pub struct InstallationOrder {
     /// The data directory.
     pub data: PathBuf,
     /// The company.
@@ -177,7 +177,7 @@ impl From<MasterKeyError> for InstallError {
 /// cards made so far.
 /// Errors: see `InstallError`; an existing data directory is never touched.
 pub async fn install(
-    order: &Installation,
+    order: &InstallationOrder,
     random: &mut (dyn RandomSource + Send),
     made: &(dyn Fn(usize) + Sync),
 ) -> Result<Credentials, InstallError> {
@@ -216,7 +216,7 @@ pub async fn install(
 /// Makes the directory, and its master key where there is none. A key that cannot be read or made
 /// fails before the directory is made. A key made for nothing is removed.
 fn make_directory(
-    order: &Installation,
+    order: &InstallationOrder,
     (id, cell): ([u8; 16], Option<Cell>),
     drawn: MasterKey,
 ) -> Result<(DataDirectory, MasterKey), InstallError> {
@@ -239,7 +239,7 @@ fn make_directory(
 }
 
 /// The master key that is there already; none where it is to be made.
-fn find_master_key(order: &Installation) -> Result<Option<MasterKey>, MasterKeyError> {
+fn find_master_key(order: &InstallationOrder) -> Result<Option<MasterKey>, MasterKeyError> {
     match order.master_key.read(&order.data) {
         Err(MasterKeyError::Missing(_)) => Ok(None),
         read => read.map(Some),
@@ -253,7 +253,7 @@ fn is_inside(key: &Path, data: &Path) -> bool {
 }
 
 struct Installer<'a> {
-    order: &'a Installation,
+    order: &'a InstallationOrder,
     switch: Switch,
     secrets: Secrets,
     at: Timestamp,

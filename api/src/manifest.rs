@@ -27,7 +27,7 @@ use cardswitch_secrets::master_key::MasterKey;
 use cardswitch_secrets::master_key::data_key::{DataKeyError, WrappedKey};
 use cardswitch_secrets::plain_file::{FileDigest, OpenFolder, copy_described, open_plain};
 use cardswitch_secrets::private_file::{self, create_private};
-use cardswitch_secrets::summed_text::{Flaw, SummedText, render_summed};
+use cardswitch_secrets::summed_text::{SummedText, SummedTextFlaw, render_summed};
 
 /// The name of the file.
 pub const MANIFEST_FILE: &str = "manifest";
@@ -219,10 +219,10 @@ fn of_file(path: &Path, error: io::Error) -> ManifestError {
     }
 }
 
-fn flawed(flaw: Flaw, path: &Path) -> ManifestError {
+fn flawed(flaw: SummedTextFlaw, path: &Path) -> ManifestError {
     match flaw {
-        Flaw::Damaged(what) => ManifestError::Damaged(path.to_path_buf(), what),
-        Flaw::NewerFormat => ManifestError::NewerFormat(path.to_path_buf()),
+        SummedTextFlaw::Damaged(what) => ManifestError::Damaged(path.to_path_buf(), what),
+        SummedTextFlaw::NewerFormat => ManifestError::NewerFormat(path.to_path_buf()),
     }
 }
 

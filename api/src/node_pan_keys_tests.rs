@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::opening::{UnusedKey, settle_keys};
-use crate::pan_rotation::{Pace, PanRotation};
+use crate::pan_rotation::{PanRotation, ResealingPace};
 use crate::test_world::{TestSwitch, access_token, by_switch, company, token_id};
 
 /// A switch that leads with one card under generation 0, and the keys of a node that follows it closely.
@@ -48,7 +48,8 @@ impl World {
         let switch = leader.state.switch.clone();
         let at = leader.directory.path().join("data");
         let rotation =
-            PanRotation::new(switch, Arc::clone(&leader.state.secrets), &at, Pace::AtRest).unwrap();
+            PanRotation::new(switch, Arc::clone(&leader.state.secrets), &at, ResealingPace::AtRest)
+                .unwrap();
         let (data, secrets) = (tempfile::tempdir().unwrap(), Secrets::from_root([9; 32]));
         let store = Arc::clone(leader.state.switch.engine().store());
         let place = (data.path().to_path_buf(), secrets.clone());

@@ -20,7 +20,7 @@ use cardswitch_engine::store::Snapshot;
 use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::content::Content;
-use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
+use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptResult};
 use cardswitch_notify::webhooks::job::Job;
 use cardswitch_notify::webhooks::sender::{Addresses, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
@@ -146,7 +146,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     let shut_out = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(OTHER_COMPANY)));
     by_switch(&bench.state).carry_out(shut_out).await.unwrap();
     let untold = webhooks.resend(id, newest.id).await.unwrap().unwrap();
-    assert_eq!(untold.result, AttemptResult::Unanswered(Failure::NothingToTell));
+    assert_eq!(untold.result, AttemptResult::Unanswered(AttemptFailure::NothingToTell));
     assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
     assert!(gets.try_recv().is_err());
 }
@@ -237,7 +237,7 @@ async fn what_changes_while_a_host_is_looked_up_counts() {
     let moved = GivenChanges { address: Some(elsewhere), ..GivenChanges::default() };
     let named =
         GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
-    let again = Some(AttemptResult::Unanswered(Failure::NotSent));
+    let again = Some(AttemptResult::Unanswered(AttemptFailure::NotSent));
     let rows = [
         ("nothing", ConcurrentChange::Nothing, taken(), Some((1, 1))),
         ("another name", ConcurrentChange::Changed(named), taken(), Some((1, 1))),

@@ -20,7 +20,7 @@ use crate::program::{Purchases, is_approved};
 
 /// A closed loop: a request goes when an answer has come.
 #[derive(Debug)]
-pub struct Caller {
+pub struct ClosedLoopCaller {
     engine: Arc<Engine>,
     answers: Arc<Answers>,
     /// When the request in each place went.
@@ -29,7 +29,7 @@ pub struct Caller {
     taken: Vec<(u64, Reply)>,
 }
 
-impl Caller {
+impl ClosedLoopCaller {
     /// A caller with at most `window` requests unanswered.
     pub fn new(engine: Arc<Engine>, window: usize) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Caller {
 
 /// Sends `count` purchases, all of which must be approved; returns how long that took.
 pub fn authorize(
-    caller: &mut Caller,
+    caller: &mut ClosedLoopCaller,
     purchases: &mut Purchases,
     count: u64,
     latency: &mut dyn FnMut(Duration),
@@ -164,21 +164,21 @@ impl<T: Send + 'static> Companion<T> {
 
 /// A vector behind a mutex, gathered for one waiting thread; a taker leaves an empty one.
 #[derive(Debug)]
-pub struct Lane<T> {
+pub struct BatchQueue<T> {
     items: Mutex<Vec<T>>,
     news: Condvar,
 }
 
 /// Gathers answers on the committer's thread.
-pub type Answers = Lane<(u64, Reply)>;
+pub type Answers = BatchQueue<(u64, Reply)>;
 
-impl<T> Default for Lane<T> {
+impl<T> Default for BatchQueue<T> {
     fn default() -> Self {
         Self { items: Mutex::default(), news: Condvar::new() }
     }
 }
 
-impl<T> Lane<T> {
+impl<T> BatchQueue<T> {
     /// Adds items, and leaves an empty vector.
     pub fn put(&self, items: &mut Vec<T>) {
         self.items.lock().unwrap_or_else(PoisonError::into_inner).append(items);

@@ -29,7 +29,7 @@ pub use stored_directory::{
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::caller::{Caller, wait_for_tables};
+use crate::caller::{ClosedLoopCaller, wait_for_tables};
 use crate::program::{EXPIRES_ON, Program, card_id, company_id, founding, pan_hash};
 
 /// The access token of `/v1`.
@@ -107,7 +107,7 @@ fn install(parent: &Path, program: Program, hashes: CardHashes, further: Vec<Com
     let further = access().chain(further).collect::<Vec<_>>();
     let count = program.companies() + program.cards + further.len() as u64;
     let mut commands = cards.chain(further);
-    let mut caller = Caller::new(Arc::clone(&engine), FOUNDING_WINDOW);
+    let mut caller = ClosedLoopCaller::new(Arc::clone(&engine), FOUNDING_WINDOW);
     caller.run(count, || commands.next().expect("found the program"), &mut |reply, _| {
         assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
     });

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::engine::{Engine, Retention};
 
 use super::{CardHashes, install, open};
-use crate::caller::{Caller, authorize, wait_for_tables};
+use crate::caller::{ClosedLoopCaller, authorize, wait_for_tables};
 use crate::program::{Program, Purchases};
 
 const CARDS: u64 = 1_000_000;
@@ -90,7 +90,7 @@ fn fill(parent: &Path, cards: u64, transactions: u64) -> PathBuf {
 
 /// Authorizes so many purchases, and waits until the tables show them.
 pub fn authorize_many(engine: &Arc<Engine>, purchases: &mut Purchases, count: u64) {
-    let mut caller = Caller::new(Arc::clone(engine), WINDOW);
+    let mut caller = ClosedLoopCaller::new(Arc::clone(engine), WINDOW);
     let mut left = count;
     while left > 0 {
         let step = left.min(FILL_STEP);

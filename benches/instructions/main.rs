@@ -14,7 +14,9 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{append_record, record_views};
 use cardswitch_engine::journal::{BatchNumber, ChainPosition};
 use cardswitch_engine::store::{CommitKind, Projection, Store};
-use cardswitch_iso8583::{Answer, Dialect, Echo, MessageBuilder, Mti, RepeatedFields, decode};
+use cardswitch_iso8583::{
+    AnswerMessage, Dialect, Echo, MessageBuilder, Mti, RepeatedFields, decode,
+};
 use cardswitch_program::{
     BareShard, Program, Purchases, Random, StandardPurchase, ample_balances, card_records,
     founding, pan_hash,
@@ -157,7 +159,7 @@ fn translate(dialect: &str, count: u64) -> u64 {
             None => decode(frame),
         };
         let echo = Echo::of(&message.expect(SHIPPED));
-        let approved = Answer::to(&echo).expect(SHIPPED);
+        let approved = AnswerMessage::to(&echo).expect(SHIPPED);
         let approved = approved.set(38, b"A1B2C3").set(39, b"00").set(44, b"0");
         let approved = approved.set(54, b"0002840C000000012345");
         match &dialect.translation {

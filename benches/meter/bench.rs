@@ -14,7 +14,7 @@ use super::{Meter, shown};
 
 /// How long and how often is measured, unless the command line says otherwise.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct SamplingPlan {
     /// Before the first sample.
     pub warm_up: Duration,
     /// All samples together.
@@ -25,7 +25,7 @@ pub struct Pace {
     pub is_flat: bool,
 }
 
-impl Pace {
+impl SamplingPlan {
     /// For what takes nanoseconds: many short samples.
     pub const SHORT: Self = Self {
         warm_up: Duration::from_millis(500),
@@ -53,7 +53,7 @@ pub struct Bench {
     /// The only file to run, where the environment or a filter names one.
     only: Option<String>,
     name: &'static str,
-    pace: Pace,
+    plan: SamplingPlan,
     is_begun: bool,
 }
 
@@ -72,17 +72,22 @@ impl Bench {
             criterion: Criterion::default().configure_from_args(),
             only: std::env::var("CARDSWITCH_BENCH").ok().or(bench),
             name: "",
-            pace: Pace::SHORT,
+            plan: SamplingPlan::SHORT,
             is_begun: false,
         })
     }
 
     /// Runs a bench file: its questions between two controls.
-    pub fn run(&mut self, name: &'static str, pace: Pace, questions: impl FnOnce(&mut Self)) {
+    pub fn run(
+        &mut self,
+        name: &'static str,
+        plan: SamplingPlan,
+        questions: impl FnOnce(&mut Self),
+    ) {
         if self.only.as_ref().is_some_and(|only| only != name) {
             return;
         }
-        (self.name, self.pace, self.is_begun) = (name, pace, false);
+        (self.name, self.plan, self.is_begun) = (name, plan, false);
         questions(self);
         if self.is_begun {
             print_control("after");
@@ -124,9 +129,9 @@ impl Bench {
         self.begin();
         let mut group = self.criterion.benchmark_group(self.name);
         group.throughput(Throughput::Elements(elements));
-        group.sample_size(self.pace.samples).warm_up_time(self.pace.warm_up);
-        group.measurement_time(self.pace.measurement);
-        if self.pace.is_flat {
+        group.sample_size(self.plan.samples).warm_up_time(self.plan.warm_up);
+        group.measurement_time(self.plan.measurement);
+        if self.plan.is_flat {
             group.sampling_mode(SamplingMode::Flat);
         }
         group.bench_function(name, |bencher| {
@@ -138,7 +143,7 @@ impl Bench {
         });
         group.finish();
         // The earlier samples were the warm-up.
-        meter.keep_last(self.pace.samples);
+        meter.keep_last(self.plan.samples);
         meter
     }
 

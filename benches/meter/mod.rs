@@ -9,7 +9,7 @@ mod process;
 
 use std::time::Duration;
 
-pub use bench::{Bench, Pace};
+pub use bench::{Bench, SamplingPlan};
 pub use cardswitch_load::latencies::Latencies;
 pub use control::print_control;
 pub use memory::{bytes_read, number_in, resident_bytes};

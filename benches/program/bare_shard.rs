@@ -7,9 +7,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::shard::{
-    CacheLimits, LoaderAnswer, Moment, ShardState, execute, look_ahead,
-};
+use cardswitch_engine::shard::{CacheLimits, LoadedRows, Moment, ShardState, execute, look_ahead};
 
 use super::{Program, START, founding, is_done, pan_hash};
 
@@ -78,7 +76,7 @@ impl BareShard {
             if let Some(wanted) = wanted {
                 assert!(wanted.transactions.is_empty(), "a new purchase names no old one");
                 let purchases = wanted.purchases.into_iter().map(|key| (key, None)).collect();
-                self.state.admit(LoaderAnswer { purchases, ..LoaderAnswer::default() });
+                self.state.admit(LoadedRows { purchases, ..LoadedRows::default() });
             }
             replied(&self.take_and_encode(command, &mut *encode));
             if is_alike {

@@ -12,7 +12,7 @@ use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
 use cardswitch_load::wire::Wire;
-pub use switch::{BenchSwitch, Door, runtime};
+pub use switch::{BenchSwitch, EnginelessDoor, runtime};
 
 use crate::meter::{Bench, LoopFigures};
 
@@ -29,14 +29,14 @@ const EXPECTED: [&str; 5] = ["00", "0", "echo", "200", "201"];
 
 /// A closed loop: so many requests in flight, over so many connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct LoopShape {
     /// Requests in flight on all connections together.
     pub window: u64,
     /// Connections of one thread.
     pub connections: u64,
 }
 
-impl std::fmt::Display for Shape {
+impl std::fmt::Display for LoopShape {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}_in_flight_over_{}", self.window, self.connections)
     }
@@ -70,7 +70,7 @@ pub fn exchange<W: Wire>(client: &mut Client<W>, count: u64, in_flight_max: u64)
 pub fn measure<W: Wire>(
     bench: &mut Bench,
     name: &str,
-    shape: Shape,
+    shape: LoopShape,
     (address, wire): (SocketAddr, impl FnOnce() -> W),
 ) -> LoopFigures {
     let mut measured = LoopFigures::default();

@@ -55,14 +55,14 @@ impl BenchSwitch {
 
 /// A running ISO 8583 door with something else than an engine behind it.
 #[derive(Debug)]
-pub struct Door {
+pub struct EnginelessDoor {
     /// The address at which it listens.
     pub address: SocketAddr,
     stop: watch::Sender<bool>,
     running: JoinHandle<()>,
 }
 
-impl Door {
+impl EnginelessDoor {
     /// Opens it.
     pub async fn open(behind: Arc<dyn Submit>, secrets: &Arc<Secrets>) -> Self {
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));

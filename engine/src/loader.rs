@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::inbox::Doorbell;
-use crate::shard::{AnswerPlace, LoadedTransaction, LoaderAnswer, PurchaseKey, RecallRequest};
+use crate::shard::{AnswerPlace, LoadedRows, LoadedTransaction, PurchaseKey, RecallRequest};
 use crate::steps::{StepOutcome, Steps};
 
 /// The cause of a failed read of the tables.
@@ -64,16 +64,16 @@ pub enum LoaderQuestion {
 
 /// The answer of the tables to a question.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum LoaderAnswer {
     /// The answer to `Command` and `Transactions`.
-    Loaded(LoaderAnswer),
+    Loaded(LoadedRows),
     /// The answer to `Holds`.
     Holds(HoldEnds),
 }
 
-impl Answer {
+impl LoaderAnswer {
     /// The answer to `Command` or `Transactions`.
-    pub(crate) fn into_loaded(self) -> LoaderAnswer {
+    pub(crate) fn into_loaded(self) -> LoadedRows {
         match self {
             Self::Loaded(loaded) => loaded,
             Self::Holds(_) => unreachable!("answers come in the order of the questions"),
@@ -95,14 +95,14 @@ pub struct LoaderEnds {
     /// The sender of questions.
     pub questions: Sender<LoaderQuestion>,
     /// The receiver of answers, in the order of the questions.
-    pub answers: Receiver<Result<Answer, RecallError>>,
+    pub answers: Receiver<Result<LoaderAnswer, RecallError>>,
 }
 
 /// The loader, as steps. It ends when the shard's end is dropped.
 pub struct Loader {
     source: Arc<dyn RecallSource>,
     questions: Receiver<LoaderQuestion>,
-    answers: Sender<Result<Answer, RecallError>>,
+    answers: Sender<Result<LoaderAnswer, RecallError>>,
     shard: Arc<Doorbell>,
     /// A question received by `wait`.
     next: Option<LoaderQuestion>,
@@ -151,23 +151,26 @@ impl fmt::Debug for Loader {
 
 /// Answers one question from a snapshot taken now.
 /// Errors: the tables cannot be read.
-pub fn answer(source: &dyn RecallSource, question: &LoaderQuestion) -> Result<Answer, RecallError> {
+pub fn answer(
+    source: &dyn RecallSource,
+    question: &LoaderQuestion,
+) -> Result<LoaderAnswer, RecallError> {
     let snapshot = source.snapshot()?;
     match question {
-        LoaderQuestion::Command(wanted) => load(&*snapshot, wanted).map(Answer::Loaded),
+        LoaderQuestion::Command(wanted) => load(&*snapshot, wanted).map(LoaderAnswer::Loaded),
         LoaderQuestion::Transactions(sequences) => {
             let wanted =
                 RecallRequest { transactions: sequences.clone(), ..RecallRequest::default() };
-            load(&*snapshot, &wanted).map(Answer::Loaded)
+            load(&*snapshot, &wanted).map(LoaderAnswer::Loaded)
         }
         LoaderQuestion::Holds(after, until) => {
-            snapshot.holds_due(*after, *until).map(Answer::Holds)
+            snapshot.holds_due(*after, *until).map(LoaderAnswer::Holds)
         }
     }
 }
 
-fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoaderAnswer, RecallError> {
-    let mut loaded = LoaderAnswer::default();
+fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, RecallError> {
+    let mut loaded = LoadedRows::default();
     for seq in &wanted.transactions {
         loaded.transactions.extend(tables.transaction(*seq)?);
     }

@@ -1,5 +1,6 @@
 //! Rules that hold in all rooms, held by a test, not by memory: which crate may know which, one name for each
-//! type of a crate, names that are nouns, no drawers, no file of tests that nothing builds.
+//! type of a crate and for each public type of all, names that are nouns, no drawers, no file of tests that
+//! nothing builds.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -125,11 +126,26 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The types that a file declares outside of functions and of its module of tests.
-fn types_of(path: &Path) -> Vec<String> {
+/// The types that a file declares outside of functions and of its module of tests, in lines with this start.
+fn types_of(path: &Path, start: &str) -> Vec<String> {
     let text = fs::read_to_string(path).expect("a source");
     let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    product.lines().filter_map(type_in).map(str::to_owned).collect()
+    let lines = product.lines().filter(|line| line.starts_with(start));
+    lines.filter_map(type_in).map(str::to_owned).collect()
+}
+
+/// The names of several types in the sources of these folders, with the files that declare them in lines
+/// with this start.
+fn shared_names(folders: &[PathBuf], start: &str) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut files_of: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for path in folders.iter().flat_map(|folder| sources(folder)) {
+        for name in types_of(&path, start) {
+            files_of.entry(name).or_default().push(path.clone());
+        }
+    }
+    assert!(!files_of.is_empty(), "no types in {folders:?}");
+    files_of.retain(|_, files| files.len() > 1);
+    files_of
 }
 
 /// The type that a line declares.
@@ -200,16 +216,17 @@ fn crates_know_only_those_below_them() {
 #[test]
 fn a_type_name_stands_once_in_a_crate() {
     for folder in crates() {
-        let mut files_of: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-        for path in sources(&folder.join("src")) {
-            for name in types_of(&path) {
-                files_of.entry(name).or_default().push(path.clone());
-            }
-        }
-        assert!(!files_of.is_empty(), "{}", folder.display());
-        let shared: Vec<_> = files_of.iter().filter(|(_, files)| files.len() > 1).collect();
+        let shared = shared_names(&[folder.join("src")], "");
         assert!(shared.is_empty(), "names of several types: {shared:#?}");
     }
+}
+
+#[test]
+fn a_public_type_name_stands_in_one_crate() {
+    let mut folders: Vec<_> = crates().iter().map(|folder| folder.join("src")).collect();
+    folders.extend(["benches", "tools"].map(|name| repository().join(name)));
+    let shared = shared_names(&folders, "pub ");
+    assert!(shared.is_empty(), "public names of several types: {shared:#?}");
 }
 
 #[test]

@@ -184,11 +184,10 @@ mod tests {
         assert!(!files.is_empty());
         for path in files {
             for mut switch in [Inside::model(START), Inside::shard(START)] {
-                let mut outcomes = Vec::new();
+                let mut reports = Vec::new();
                 let scenario = Scenario::read(&path).unwrap();
-                let played =
-                    scenario.play(&mut switch, &mut |outcome| outcomes.push(outcome.clone()));
-                assert!(played.is_ok(), "{played:?}: {:?}", outcomes.last());
+                let played = scenario.play(&mut switch, &mut |report| reports.push(report.clone()));
+                assert!(played.is_ok(), "{played:?}: {:?}", reports.last());
             }
         }
     }

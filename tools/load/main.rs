@@ -14,7 +14,7 @@ use cardswitch_benches::yardstick::BareDatabase;
 use cardswitch_feed::Card;
 use cardswitch_load::cards::{Choice, read_cards};
 use cardswitch_load::http::Http;
-use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::iso::{Iso, PurchaseSettings};
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
@@ -112,11 +112,11 @@ fn carry_out(
     addresses: &[SocketAddr],
     (cards, key): (&[Card], &str),
 ) -> Outcome<Tally> {
-    let purchases = Purchases {
+    let purchases = PurchaseSettings {
         amount_min: arguments.amount_min,
         amount_max: arguments.amount_max,
         seed: arguments.seed,
-        ..Purchases::default()
+        ..PurchaseSettings::default()
     };
     let load = Load {
         rate,

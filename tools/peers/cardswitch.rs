@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_benches::caller::{Caller, wait_for_tables};
+use cardswitch_benches::caller::{ClosedLoopCaller, wait_for_tables};
 use cardswitch_benches::installation::{CardHashes, Installation, open};
 use cardswitch_benches::program::{self, CardDraw, is_approved};
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
@@ -12,7 +12,7 @@ use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::engine::{Engine, Retention};
 use cardswitch_feed::Card;
 use cardswitch_harness::Switch;
-use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::iso::{Iso, PurchaseSettings};
 use cardswitch_load::load::Load as IsoLoad;
 use cardswitch_tools::Outcome;
 use cardswitch_tools::ground::{Ground, Plan};
@@ -44,7 +44,7 @@ impl EmbeddedEngine {
     /// Keeps `window` purchases in flight for so long.
     pub(crate) fn measure(&mut self, load: Load) -> PeerFigures {
         let PeerFigures { mut latencies, mut tally, .. } = PeerFigures::default();
-        let mut caller = Caller::new(Arc::clone(&self.engine), load.window);
+        let mut caller = ClosedLoopCaller::new(Arc::clone(&self.engine), load.window);
         let next = || self.purchases.next_command();
         let elapsed = caller.run_for(load.duration, next, &mut |reply, latency| {
             tally.note(is_approved(&reply), approved_minor(&reply));
@@ -94,8 +94,11 @@ impl Iso8583Switch {
 
     /// Keeps `window` purchases in flight for so long, and waits for the last answer.
     pub(crate) fn measure(&self, load: Load) -> Outcome<PeerFigures> {
-        let purchases =
-            Purchases { amount_min: AMOUNT, amount_max: AMOUNT, ..Purchases::default() };
+        let purchases = PurchaseSettings {
+            amount_min: AMOUNT,
+            amount_max: AMOUNT,
+            ..PurchaseSettings::default()
+        };
         let wire = Iso::new(&self.drawn, purchases)?;
         let pace = IsoLoad {
             connections: 1,

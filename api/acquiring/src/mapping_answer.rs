@@ -17,7 +17,9 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
-use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError, RepeatedFields};
+use cardswitch_iso8583::{
+    AdditionalAmount, AnswerMessage, Dialect, Echo, EncodeError, RepeatedFields,
+};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -141,9 +143,9 @@ impl AnswerElements {
         &self,
         request: &Echo,
         further: &[(u8, &[u8])],
-        write: impl FnOnce(&Answer<'_>) -> Result<(), EncodeError>,
+        write: impl FnOnce(&AnswerMessage<'_>) -> Result<(), EncodeError>,
     ) -> Result<(), EncodeError> {
-        let Some(answer) = Answer::to(request) else { return Ok(()) };
+        let Some(answer) = AnswerMessage::to(request) else { return Ok(()) };
         // The name of an earlier authorization identifies a message; in a request for a new one, an
         // echo in a decline would look like an approval.
         let names_earlier = request.mti().class() == 4 || request.mti().is_advice();

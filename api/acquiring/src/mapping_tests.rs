@@ -1,7 +1,8 @@
 //! Each message type and processing code, each required element, each way to name an original.
 
 use cardswitch_engine::domain::credential::{
-    Comparison, CredentialPresence, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedValue,
+    CredentialComparison, CredentialPresence, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
+    PresentedValue,
 };
 use cardswitch_engine::domain::network_key::{AuthorizationId, DuplicateWindow, Fingerprint};
 use cardswitch_iso8583::{
@@ -261,8 +262,8 @@ fn credentials_are_handed_on_only_where_present_and_by_advices_never() {
     assert!(!is_shown(no_block, secrets.pin_verifier(&pan(), b"1234")));
 }
 
-fn comparison() -> Comparison {
-    Comparison::open(None, Timestamp(0)).unwrap()
+fn comparison() -> CredentialComparison {
+    CredentialComparison::open(None, Timestamp(0)).unwrap()
 }
 
 /// Whether just this credential is shown.

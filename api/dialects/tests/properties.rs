@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use cardswitch_dialects::{SHIPPED, find};
 use cardswitch_iso8583::{
-    Answer, DecodeError, Dialect, Echo, EncodeError, Message, MessageBuilder, Mti, RepeatedFields,
-    Translation, decode,
+    AnswerMessage, DecodeError, Dialect, Echo, EncodeError, Message, MessageBuilder, Mti,
+    RepeatedFields, Translation, decode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn shown(decoded: &Result<Message<'_>, DecodeError<'_>>) -> String {
 
 fn answer(request: &Message<'_>, translation: &Translation, repeated: &RepeatedFields) {
     let echo = Echo::of(request);
-    let Some(answer) = Answer::to(&echo) else { return };
+    let Some(answer) = AnswerMessage::to(&echo) else { return };
     let answer = answer.set(38, b"A1B2C3").set(39, b"00").set(44, b"0");
     let (mut plain, mut by_way, mut at_once) = (Vec::new(), Vec::new(), Vec::new());
     answer.encode(&mut plain).unwrap();

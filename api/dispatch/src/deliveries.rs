@@ -78,12 +78,12 @@ pub enum AttemptResult {
     /// The receiver answered with this status.
     Answered(u16),
     /// There was no answer, and why.
-    Unanswered(Failure),
+    Unanswered(AttemptFailure),
 }
 
 /// Why there was no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Failure {
+pub enum AttemptFailure {
     /// The host's name leads nowhere.
     NoSuchHost,
     /// It leads where webhooks may not go.

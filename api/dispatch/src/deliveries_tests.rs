@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend};
+use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyBackend};
 use redb::backends::FileBackend;
 
 use super::*;
@@ -21,7 +21,7 @@ fn attempt(place: u64) -> Attempt {
         tries: 1,
         at: Timestamp(7),
         duration_ms: 12,
-        result: AttemptResult::Unanswered(Failure::TooSlow),
+        result: AttemptResult::Unanswered(AttemptFailure::TooSlow),
         again_at: Some(Timestamp(8)),
         is_last: false,
         events: vec![EventNumber(3), EventNumber(5)],
@@ -183,7 +183,7 @@ fn a_file_that_a_crash_left_unfinished_is_made_anew() {
     let mut unfinished = 0;
     for nth in 1.. {
         let file = FaultyBackend::new();
-        file.plan(FaultPlan { fail_write: Some(nth), ..FaultPlan::default() });
+        file.plan(DiskFaultPlan { fail_write: Some(nth), ..DiskFaultPlan::default() });
         let is_made = open(&file).is_ok();
         let torn = (0..20).map(|seed| file.after_torn_power_failure(seed));
         for left in torn.chain([file.after_kill(), file.after_power_failure()]) {

@@ -9,7 +9,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use uuid::Uuid;
 
 use crate::endpoint_queue::QueuePlace;
-use crate::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
+use crate::lane::{Lane, MESSAGE_EVENTS_MAX, QueuedEvent};
 
 /// How many events of all companies are read at a time for a lane, so that a lane with much to read
 /// holds up no other. The next read goes on from there.
@@ -47,7 +47,7 @@ impl Desk {
         snapshot: &Snapshot,
         after: EventNumber,
         followed: EventNumber,
-    ) -> Result<(Vec<Entry>, EventNumber), StoreError> {
+    ) -> Result<(Vec<QueuedEvent>, EventNumber), StoreError> {
         let (events, upto) = if self.endpoint.app.is_none() {
             let company = self.endpoint.company;
             let page =
@@ -118,13 +118,13 @@ impl Desk {
 #[derive(Debug, Default)]
 pub(crate) struct MissedEvents {
     /// The events.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<QueuedEvent>,
     /// The event after which the lane reads once more, where they are too many.
     pub(crate) again_after: Option<EventNumber>,
 }
 
-const fn entry_of(event: &Event) -> Entry {
-    Entry { number: event.number, transaction: event.transaction }
+const fn entry_of(event: &Event) -> QueuedEvent {
+    QueuedEvent { number: event.number, transaction: event.transaction }
 }
 
 /// The instant at which the thing with this id was made; long ago where the id does not say.

@@ -34,7 +34,7 @@ use crate::deliveries::{
 };
 use crate::desk::Desk;
 use crate::endpoint_queue::{EndpointQueue, Line, QueuePlace};
-use crate::lane::{Entry, Health};
+use crate::lane::{EndpointHealth, QueuedEvent};
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
@@ -66,7 +66,7 @@ pub type ReplyTo<T> = Box<dyn FnOnce(T) + Send>;
 pub type IdDraw = Box<dyn Fn(Timestamp) -> Option<Uuid> + Send>;
 
 /// The orders to the dispatcher.
-pub enum Order {
+pub enum DispatcherOrder {
     /// Endpoints or rights have changed.
     Reload(Option<ReplyTo<()>>),
     /// Everything after this event is delivered again.
@@ -78,12 +78,12 @@ pub enum Order {
     /// The attempts are requested.
     Attempts(WebhookEndpointId, ReplyTo<Vec<Attempt>>),
     /// How endpoints do.
-    Health(Vec<WebhookEndpointId>, ReplyTo<Vec<Option<Health>>>),
+    Health(Vec<WebhookEndpointId>, ReplyTo<Vec<Option<EndpointHealth>>>),
 }
 
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum DispatcherProgress {
     /// There is nothing to do before something comes in, or time passes.
     Idle,
     /// There is more to do.
@@ -141,7 +141,7 @@ pub struct Dispatcher {
     is_stale: bool,
     reloads: Vec<ReplyTo<()>>,
     /// Orders that wait until that is seen.
-    postponed: VecDeque<Order>,
+    postponed: VecDeque<DispatcherOrder>,
     read_at: Duration,
     sending: usize,
     sending_failing: usize,
@@ -155,7 +155,7 @@ pub struct Dispatcher {
     failed: u64,
 }
 
-cardswitch_engine::opaque!(Dispatcher, Tools, Order);
+cardswitch_engine::opaque!(Dispatcher, Tools, DispatcherOrder);
 
 impl Dispatcher {
     /// Reads the stored state. The switch decides since the record of the instant `decides_after`.
@@ -197,10 +197,10 @@ impl Dispatcher {
     }
 
     /// Does the work that is due, a bounded part of it.
-    pub fn step(&mut self, now: StepContext<'_>) -> Progress {
+    pub fn step(&mut self, now: StepContext<'_>) -> DispatcherProgress {
         if (self.is_stale || now.uptime >= self.reload_at) && now.uptime >= self.reload_from {
             self.catch_up_with_changes(now);
-            return Progress::Reloaded;
+            return DispatcherProgress::Reloaded;
         }
         let mut has_more = false;
         if now.uptime >= self.read_at {
@@ -215,7 +215,7 @@ impl Dispatcher {
         self.start_due(now);
         // INVARIANT: orders wait only for endpoints to be read again, and that is to come.
         debug_assert!(self.is_stale || self.postponed.is_empty());
-        if has_more { Progress::More } else { Progress::Idle }
+        if has_more { DispatcherProgress::More } else { DispatcherProgress::Idle }
     }
 
     /// The next request to send, if there is one. The driver says how it has ended (`end`).
@@ -256,7 +256,7 @@ impl Dispatcher {
         let mut touched = BTreeSet::new();
         for event in &events {
             self.followed = EventPlace { number: event.number, at: Some(event.at) };
-            let entry = Entry { number: event.number, transaction: event.transaction };
+            let entry = QueuedEvent { number: event.number, transaction: event.transaction };
             for id in self.by_company.get(&event.company).into_iter().flatten() {
                 if let Some(desk) = self.desks.get_mut(id) {
                     desk.lane.offer(entry);
@@ -311,9 +311,9 @@ impl Dispatcher {
     }
 
     /// Carries out an order. If endpoints have changed, it waits until they are read.
-    pub fn obey(&mut self, order: Order, now: StepContext<'_>) {
+    pub fn obey(&mut self, order: DispatcherOrder, now: StepContext<'_>) {
         match order {
-            Order::Reload(reply) => {
+            DispatcherOrder::Reload(reply) => {
                 self.is_stale = true;
                 self.reloads.extend(reply);
             }
@@ -334,20 +334,22 @@ impl Dispatcher {
         }
     }
 
-    fn carry_out(&mut self, order: Order, now: StepContext<'_>) {
+    fn carry_out(&mut self, order: DispatcherOrder, now: StepContext<'_>) {
         match order {
-            Order::Reload(reply) => self.reloads.extend(reply),
-            Order::Recover(id, after, reply) => {
+            DispatcherOrder::Reload(reply) => self.reloads.extend(reply),
+            DispatcherOrder::Recover(id, after, reply) => {
                 let followed = self.followed.number;
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
                 let is_there = desk.map(|desk| desk.lane.recover(after, followed)).is_some();
                 self.refresh(id, now.time);
                 reply(is_there);
             }
-            Order::Example(id, reply) => self.send_example(id, reply, now.time),
-            Order::Resend(id, attempt, reply) => self.resend(id, attempt, reply, now.time),
-            Order::Attempts(id, reply) => reply(self.attempts(id)),
-            Order::Health(ids, reply) => {
+            DispatcherOrder::Example(id, reply) => self.send_example(id, reply, now.time),
+            DispatcherOrder::Resend(id, attempt, reply) => {
+                self.resend(id, attempt, reply, now.time)
+            }
+            DispatcherOrder::Attempts(id, reply) => reply(self.attempts(id)),
+            DispatcherOrder::Health(ids, reply) => {
                 let health = |id| self.desks.get(id).map(|desk| desk.lane.health());
                 reply(ids.iter().map(health).collect());
             }

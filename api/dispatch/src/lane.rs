@@ -41,7 +41,7 @@ const FORWARD_US: i64 = 60_000_000;
 
 /// An event that is to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct QueuedEvent {
     /// Its number in the log.
     pub number: EventNumber,
     /// Its transaction.
@@ -50,11 +50,11 @@ pub struct Entry {
 
 /// A message: the events sent as one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message {
+pub struct WebhookMessage {
     /// The same on every try.
     pub id: Uuid,
     /// Its events, those of a transaction in the order of the log.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<QueuedEvent>,
     /// How often it was tried.
     pub tries: u8,
     /// How many retries of the schedule are used up.
@@ -76,7 +76,7 @@ pub enum Position {
 
 /// How a try ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AttemptOutcome {
     /// The receiver took it.
     Delivered,
     /// It did not.
@@ -102,11 +102,11 @@ pub enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     position: Position,
-    fresh: VecDeque<Entry>,
-    held: Vec<Entry>,
-    waiting: Vec<Message>,
+    fresh: VecDeque<QueuedEvent>,
+    held: Vec<QueuedEvent>,
+    waiting: Vec<WebhookMessage>,
     /// The message that is being sent, and whether the lane was set back meanwhile.
-    sending: Option<(Message, bool)>,
+    sending: Option<(WebhookMessage, bool)>,
     failures: u32,
     given_up: u32,
     failing_since: Option<Timestamp>,
@@ -117,7 +117,7 @@ pub struct Lane {
 
 /// The health of a lane, as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Health {
+pub struct EndpointHealth {
     /// How many messages wait to be tried again.
     pub waiting: usize,
     /// The instant of the first of their tries.
@@ -152,7 +152,7 @@ impl Lane {
     }
 
     /// Hands over an event that the follower has read. A lane without room falls behind.
-    pub fn offer(&mut self, entry: Entry) {
+    pub fn offer(&mut self, entry: QueuedEvent) {
         let Position::Abreast(after) = self.position else { return };
         if self.is_off || entry.number <= after {
             return;
@@ -175,7 +175,7 @@ impl Lane {
     }
 
     /// Takes up the events read of the log up to `upto`; the follower has read up to `followed`.
-    pub fn take_up(&mut self, entries: Vec<Entry>, upto: EventNumber, followed: EventNumber) {
+    pub fn take_up(&mut self, entries: Vec<QueuedEvent>, upto: EventNumber, followed: EventNumber) {
         self.fresh.extend(entries);
         self.position =
             if upto >= followed { Position::Abreast(upto) } else { Position::Behind(upto) };
@@ -211,8 +211,8 @@ impl Lane {
     pub fn start(
         &mut self,
         now: Timestamp,
-        name: impl FnOnce(&[Entry]) -> Uuid,
-    ) -> Option<Message> {
+        name: impl FnOnce(&[QueuedEvent]) -> Uuid,
+    ) -> Option<WebhookMessage> {
         if self.is_off || self.sending.is_some() {
             return None;
         }
@@ -221,13 +221,17 @@ impl Lane {
         Some(message)
     }
 
-    fn take_due(&mut self, now: Timestamp) -> Option<Message> {
+    fn take_due(&mut self, now: Timestamp) -> Option<WebhookMessage> {
         let due = self.waiting.iter().enumerate().filter(|(_, message)| message.due <= now);
         let (place, _) = due.min_by_key(|(_, message)| message.due)?;
         Some(self.waiting.remove(place))
     }
 
-    fn compose(&mut self, now: Timestamp, name: impl FnOnce(&[Entry]) -> Uuid) -> Option<Message> {
+    fn compose(
+        &mut self,
+        now: Timestamp,
+        name: impl FnOnce(&[QueuedEvent]) -> Uuid,
+    ) -> Option<WebhookMessage> {
         if self.is_stalled() {
             return None;
         }
@@ -246,7 +250,7 @@ impl Lane {
             return None;
         }
         let id = name(&entries);
-        Some(Message { id, entries, tries: 0, retries: 0, due: now, brought_from: None })
+        Some(WebhookMessage { id, entries, tries: 0, retries: 0, due: now, brought_from: None })
     }
 
     fn waiting_transactions(&self) -> HashSet<TransactionSeq> {
@@ -255,20 +259,20 @@ impl Lane {
     }
 
     /// Notes how the message that was being sent has fared.
-    pub fn settle(&mut self, outcome: Outcome, now: Timestamp) -> Fate {
+    pub fn settle(&mut self, outcome: AttemptOutcome, now: Timestamp) -> Fate {
         let Some((mut message, is_void)) = self.sending.take() else { return Fate::Dropped };
         message.tries = message.tries.saturating_add(1);
         match outcome {
-            Outcome::Untold => {
+            AttemptOutcome::Untold => {
                 self.release();
                 Fate::Dropped
             }
-            Outcome::Delivered => {
+            AttemptOutcome::Delivered => {
                 self.note_delivery(now);
                 self.release();
                 Fate::Delivered
             }
-            Outcome::Failed => {
+            AttemptOutcome::Failed => {
                 self.failures = self.failures.saturating_add(1);
                 self.failing_since.get_or_insert(now);
                 if is_void || self.is_off { Fate::Dropped } else { self.wait(message, now) }
@@ -277,7 +281,7 @@ impl Lane {
     }
 
     /// Has a message wait for its next try.
-    fn wait(&mut self, mut message: Message, now: Timestamp) -> Fate {
+    fn wait(&mut self, mut message: WebhookMessage, now: Timestamp) -> Fate {
         let due = match message.brought_from.take() {
             // A try that the schedule does not know uses up none of it.
             Some(due) => Some(due.max(now)),
@@ -345,7 +349,7 @@ impl Lane {
 
     /// Takes up events that the log was read past, of transactions of which nothing was delivered
     /// yet.
-    pub fn take_missed(&mut self, entries: Vec<Entry>) {
+    pub fn take_missed(&mut self, entries: Vec<QueuedEvent>) {
         if !self.is_off {
             self.fresh.extend(entries);
         }
@@ -421,8 +425,8 @@ impl Lane {
 
     /// How it does.
     #[must_use]
-    pub fn health(&self) -> Health {
-        Health {
+    pub fn health(&self) -> EndpointHealth {
+        EndpointHealth {
             waiting: self.waiting.len(),
             next_try_at: self.waiting.iter().map(|message| message.due).min(),
             failing_since: self.failing_since,
@@ -444,7 +448,7 @@ impl Lane {
         self.on_their_way().map(|entry| entry.number).min()
     }
 
-    fn on_their_way(&self) -> impl Iterator<Item = &Entry> {
+    fn on_their_way(&self) -> impl Iterator<Item = &QueuedEvent> {
         let messages = self.waiting.iter().chain(self.sending.iter().map(|(message, _)| message));
         let told = messages.flat_map(|message| &message.entries);
         told.chain(&self.fresh).chain(&self.held)

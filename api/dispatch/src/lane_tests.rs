@@ -6,8 +6,8 @@ use super::*;
 
 const T0: Timestamp = Timestamp(1_000_000_000);
 
-fn entry(number: u64, transaction: u64) -> Entry {
-    Entry { number: EventNumber(number), transaction: TransactionSeq(transaction) }
+fn entry(number: u64, transaction: u64) -> QueuedEvent {
+    QueuedEvent { number: EventNumber(number), transaction: TransactionSeq(transaction) }
 }
 
 fn abreast() -> Lane {
@@ -16,7 +16,7 @@ fn abreast() -> Lane {
     lane
 }
 
-fn name(entries: &[Entry]) -> Uuid {
+fn name(entries: &[QueuedEvent]) -> Uuid {
     Uuid::from_u128(u128::from(entries[0].number.0))
 }
 
@@ -24,7 +24,7 @@ fn after(at: Timestamp, seconds: i64) -> Timestamp {
     Timestamp(at.0 + seconds * 1_000_000)
 }
 
-fn numbers(message: &Message) -> Vec<u64> {
+fn numbers(message: &WebhookMessage) -> Vec<u64> {
     message.entries.iter().map(|entry| entry.number.0).collect()
 }
 
@@ -38,9 +38,9 @@ fn what_comes_while_a_message_is_sent_goes_out_as_one() {
         lane.offer(entry(number, number));
     }
     assert_eq!(lane.start(T0, name), None, "one message at a time");
-    assert_eq!(lane.settle(Outcome::Delivered, T0), Fate::Delivered);
+    assert_eq!(lane.settle(AttemptOutcome::Delivered, T0), Fate::Delivered);
     assert_eq!(lane.start(T0, name).unwrap().entries.len(), MESSAGE_EVENTS_MAX);
-    assert_eq!(lane.settle(Outcome::Delivered, T0), Fate::Delivered);
+    assert_eq!(lane.settle(AttemptOutcome::Delivered, T0), Fate::Delivered);
     assert_eq!(numbers(&lane.start(T0, name).unwrap()).last(), Some(&150));
 }
 
@@ -53,7 +53,7 @@ fn a_message_is_tried_by_the_schedule_under_one_id_and_then_given_up() {
         let message = lane.start(now, name).unwrap();
         assert_eq!(message.tries + 1, tries);
         ids.push(message.id);
-        match lane.settle(Outcome::Failed, now) {
+        match lane.settle(AttemptOutcome::Failed, now) {
             Fate::Again(at) => {
                 assert_eq!(lane.start(Timestamp(at.0 - 1), name), None, "not before it is due");
                 now = at;
@@ -69,7 +69,7 @@ fn a_message_is_tried_by_the_schedule_under_one_id_and_then_given_up() {
     // The messages that follow are tried again from the beginning.
     lane.offer(entry(2, 1));
     assert_eq!(numbers(&lane.start(now, name).unwrap()), [2]);
-    lane.settle(Outcome::Delivered, now);
+    lane.settle(AttemptOutcome::Delivered, now);
     assert_eq!(lane.health().failing_since, None);
 }
 
@@ -78,15 +78,17 @@ fn later_events_of_a_transaction_wait_and_those_of_others_do_not() {
     let mut lane = abreast();
     lane.offer(entry(1, 1));
     lane.start(T0, name).unwrap();
-    let Fate::Again(due) = lane.settle(Outcome::Failed, T0) else { panic!("it is tried again") };
+    let Fate::Again(due) = lane.settle(AttemptOutcome::Failed, T0) else {
+        panic!("it is tried again")
+    };
     for (number, transaction) in [(2, 2), (3, 1), (4, 3), (5, 1)] {
         lane.offer(entry(number, transaction));
     }
     assert_eq!(numbers(&lane.start(T0, name).unwrap()), [2, 4]);
-    lane.settle(Outcome::Delivered, T0);
+    lane.settle(AttemptOutcome::Delivered, T0);
     assert_eq!(lane.start(T0, name), None, "what is held is not sent");
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [1]);
-    lane.settle(Outcome::Delivered, due);
+    lane.settle(AttemptOutcome::Delivered, due);
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [3, 5]);
 }
 
@@ -94,26 +96,27 @@ fn later_events_of_a_transaction_wait_and_those_of_others_do_not() {
 fn a_receiver_that_is_down_is_asked_sparingly_and_gets_everything_when_it_is_back() {
     let mut lane = abreast();
     // The draws differ, so that the messages are due one after the other.
-    let name =
-        |entries: &[Entry]| Uuid::from_bytes([u8::try_from(entries[0].number.0).unwrap() * 20; 16]);
+    let name = |entries: &[QueuedEvent]| {
+        Uuid::from_bytes([u8::try_from(entries[0].number.0).unwrap() * 20; 16])
+    };
     for number in 1..=5 {
         lane.offer(entry(number, number));
         if lane.start(T0, name).is_some() {
-            lane.settle(Outcome::Failed, T0);
+            lane.settle(AttemptOutcome::Failed, T0);
         }
     }
     assert_eq!(lane.health().waiting, 3, "after three failures nothing new is tried");
     let due = lane.due().unwrap();
     assert!(due > T0);
     lane.start(due, name).unwrap();
-    lane.settle(Outcome::Delivered, due);
+    lane.settle(AttemptOutcome::Delivered, due);
     // The other waiting messages are tried at once, before new ones.
     let second = lane.start(due, name).unwrap();
     assert_eq!(second.tries, 1);
-    lane.settle(Outcome::Delivered, due);
+    lane.settle(AttemptOutcome::Delivered, due);
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [3]);
     // A message that fails now has used up nothing of its schedule.
-    let (_, before) = (lane.settle(Outcome::Failed, due), lane.waiting[0].clone());
+    let (_, before) = (lane.settle(AttemptOutcome::Failed, due), lane.waiting[0].clone());
     assert_eq!((before.retries, before.tries), (1, 2));
     assert_eq!(numbers(&lane.start(due, name).unwrap()), [4, 5]);
 }
@@ -129,7 +132,7 @@ fn a_lane_without_room_reads_the_log_by_itself() {
     let mut told = Vec::new();
     while let Some(message) = lane.start(T0, name) {
         told.extend(numbers(&message));
-        lane.settle(Outcome::Delivered, T0);
+        lane.settle(AttemptOutcome::Delivered, T0);
         if let Some(after) = lane.wants() {
             let read: Vec<_> = (after.0 + 1..=300).map(|number| entry(number, number)).collect();
             lane.take_up(read, EventNumber(300), EventNumber(300));
@@ -148,7 +151,10 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
     for number in 1..=3 {
         lane.offer(entry(number, number));
         lane.start(T0, name).unwrap();
-        lane.settle(if number == 2 { Outcome::Failed } else { Outcome::Delivered }, T0);
+        lane.settle(
+            if number == 2 { AttemptOutcome::Failed } else { AttemptOutcome::Delivered },
+            T0,
+        );
     }
     lane.recover(EventNumber(3), EventNumber(3));
     assert_eq!(lane.wants(), Some(EventNumber(1)), "number 2 was never told");
@@ -161,7 +167,7 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
     lane.take_up(vec![entry(1, 1)], EventNumber(1), EventNumber(1));
     lane.start(T0, name).unwrap();
     lane.recover(EventNumber(0), EventNumber(3));
-    assert_eq!(lane.settle(Outcome::Failed, T0), Fate::Dropped);
+    assert_eq!(lane.settle(AttemptOutcome::Failed, T0), Fate::Dropped);
     assert_eq!((lane.health().waiting, lane.wants()), (0, Some(EventNumber(0))));
 }
 
@@ -185,12 +191,15 @@ fn what_cannot_be_told_any_more_is_neither_delivered_nor_a_failure() {
     let mut lane = abreast();
     lane.offer(entry(1, 1));
     lane.start(T0, name).unwrap();
-    assert_eq!(lane.settle(Outcome::Failed, T0), Fate::Again(lane.health().next_try_at.unwrap()));
+    assert_eq!(
+        lane.settle(AttemptOutcome::Failed, T0),
+        Fate::Again(lane.health().next_try_at.unwrap())
+    );
     let before = lane.health();
     lane.offer(entry(2, 1));
     assert_eq!(lane.start(after(T0, 1), name), None, "it is behind the first one");
     lane.start(after(T0, 60), name).unwrap();
-    assert_eq!(lane.settle(Outcome::Untold, after(T0, 60)), Fate::Dropped);
+    assert_eq!(lane.settle(AttemptOutcome::Untold, after(T0, 60)), Fate::Dropped);
     let now = lane.health();
     assert_eq!((now.delivered_at, now.given_up, now.waiting), (None, 0, 0));
     assert_eq!(now.failing_since, before.failing_since);
@@ -236,7 +245,7 @@ fn what_was_being_sent_when_the_process_ended_is_sent_again() {
     lane.offer(entry(2, 1));
     let again = lane.start(T0, name).unwrap();
     assert_eq!((again.id, again.entries, again.tries), (sent.id, sent.entries, sent.tries));
-    lane.settle(Outcome::Delivered, T0);
+    lane.settle(AttemptOutcome::Delivered, T0);
     assert_eq!(numbers(&lane.start(T0, name).unwrap()), [2]);
 }
 
@@ -253,7 +262,7 @@ fn everything_arrives_in_order_however_the_receiver_fails() {
             random % bound
         };
         let transactions: Vec<u64> = (0..400).map(|_| draw(40)).collect();
-        let read = |after: u64, upto: u64| -> Vec<Entry> {
+        let read = |after: u64, upto: u64| -> Vec<QueuedEvent> {
             (after + 1..=upto)
                 .map(|number| entry(number, transactions[usize::try_from(number - 1).unwrap()]))
                 .collect()
@@ -277,7 +286,8 @@ fn everything_arrives_in_order_however_the_receiver_fails() {
                     continue;
                 }
                 let is_taken = draw(10) >= fails_of_ten;
-                let outcome = if is_taken { Outcome::Delivered } else { Outcome::Failed };
+                let outcome =
+                    if is_taken { AttemptOutcome::Delivered } else { AttemptOutcome::Failed };
                 let is_given_up = lane.settle(outcome, now) == Fate::GivenUp;
                 for entry in sending.entries.iter().filter(|_| is_taken || is_given_up) {
                     told.entry(entry.transaction.0).or_default().push(entry.number.0);

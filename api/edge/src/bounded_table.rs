@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub const BLOCKING: u64 = 1 << 32;
 
 /// One entry of a table.
-pub trait Entry {
+pub trait TableEntry {
     /// The clock it goes by.
     type Time: Copy + Ord;
 
@@ -32,14 +32,14 @@ pub struct NoRoom;
 /// See the head of this file.
 /// Cost: O(log n) for each call, and for each entry that is forgotten.
 #[derive(Clone, Debug)]
-pub struct BoundedTable<K, V: Entry> {
+pub struct BoundedTable<K, V: TableEntry> {
     len_max: usize,
     rows: HashMap<K, V>,
     by_weight: BTreeSet<(u64, K)>,
     by_end: BTreeSet<(V::Time, K)>,
 }
 
-impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
+impl<K: Copy + Ord + Hash, V: TableEntry> BoundedTable<K, V> {
     /// An empty one with room for `len_max` entries.
     pub fn new(len_max: usize) -> Self {
         let (by_weight, by_end) = (BTreeSet::new(), BTreeSet::new());
@@ -151,7 +151,7 @@ pub fn share(used: u32, most: u32) -> u64 {
     u64::from(used) * BLOCKING / u64::from(most.max(1))
 }
 
-impl Entry for Window {
+impl TableEntry for Window {
     type Time = Instant;
 
     fn ends_at(&self) -> Option<Instant> {

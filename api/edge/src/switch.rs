@@ -222,14 +222,14 @@ impl Switch {
 
     /// A view of the tables as they are when something is first looked for in it.
     #[must_use]
-    pub const fn view(&self) -> View<'_> {
-        View { switch: self, snapshot: OnceCell::new() }
+    pub const fn view(&self) -> LazySnapshot<'_> {
+        LazySnapshot { switch: self, snapshot: OnceCell::new() }
     }
 
     /// The currency of the account that pays for a card; none where no such card is there.
     pub fn currency_of_card(
         &self,
-        view: &View<'_>,
+        view: &LazySnapshot<'_>,
         card: PanHash,
     ) -> Result<Option<CurrencyCode>, StoreError> {
         if let Some(currency) = self.facts.currency(card) {
@@ -248,12 +248,12 @@ impl Switch {
 /// network look for nothing that is not known.
 /// INVARIANT: never held across a wait: while it lives, the file grows.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct LazySnapshot<'a> {
     switch: &'a Switch,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
 
-impl View<'_> {
+impl LazySnapshot<'_> {
     /// The view itself.
     /// Errors: the tables cannot be read.
     pub fn snapshot(&self) -> Result<&Snapshot, StoreError> {

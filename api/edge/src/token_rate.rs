@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use parking_lot::Mutex;
 
-use crate::bounded_table::{BoundedTable, Entry, share};
+use crate::bounded_table::{BoundedTable, TableEntry, share};
 
 /// How many seconds' worth may come at once.
 const BURST: Duration = Duration::from_secs(2);
@@ -46,7 +46,7 @@ struct TokenUsage {
     used: u64,
 }
 
-impl Entry for TokenUsage {
+impl TableEntry for TokenUsage {
     type Time = Instant;
 
     fn ends_at(&self) -> Option<Instant> {

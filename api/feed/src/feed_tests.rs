@@ -93,7 +93,7 @@ fn silence_after_a_duplicate_sets_nothing_off() {
     let (silent, _) = virtual_run(Faults { ignores_duplicates: true, ..Faults::default() }, 11);
     assert_eq!(silent.counts.unanswered, answered.counts.duplicates, "seed 11");
     let unanswered = answered.counts.unanswered;
-    assert_eq!(Counts { unanswered, ..silent.counts }, answered.counts, "seed 11");
+    assert_eq!(TrafficCounts { unanswered, ..silent.counts }, answered.counts, "seed 11");
 }
 
 #[test]

@@ -63,10 +63,10 @@ pub use merchants::{has_merchant_of, merchant_category};
 pub use message::Identity;
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
-    Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, code_name,
-    ms,
+    Comparison, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, TrafficCounts,
+    code_name, ms,
 };
-pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome, Story};
+pub use scenario::{DoorProtocol, Mismatch, Scenario, ScenarioOptions, StepReport, Story};
 pub use send::{MessageExchange, SendRequest, send};
 pub use transactions::manual_clock;
 

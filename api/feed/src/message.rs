@@ -6,7 +6,7 @@ use cardswitch_iso8583::private_use::PrivateUseWriter;
 use cardswitch_iso8583::replacement_amounts::replacement_amounts;
 use cardswitch_iso8583::{
     AdditionalAmount, MerchantLocation, Message, MessageBuilder, Mti, OriginalData, Pin,
-    PresentmentNumber, additional_amounts, decode, encode_pin_block,
+    PresentmentSequence, additional_amounts, decode, encode_pin_block,
 };
 use chrono::{DateTime, Utc};
 
@@ -94,7 +94,7 @@ pub(super) struct LaterMessage {
     /// Units: minor units of the account's currency.
     pub(super) held_minor: u64,
     /// The number of a presentment among several. Source: ISO DE48 tag 11.
-    pub(super) number: Option<PresentmentNumber>,
+    pub(super) number: Option<PresentmentSequence>,
     /// The amounts that stay after a partial reversal, in both currencies.
     pub(super) keep_amount_minor: u64,
     pub(super) keep_held_minor: u64,

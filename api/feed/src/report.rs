@@ -27,7 +27,7 @@ const DIFFERENCES_SHOWN_MAX: usize = 20;
 
 /// Running counts. Repeats and duplicates count as such only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TrafficCounts {
     /// Purchases that were sent: 0100, 0120 and 0200, each once.
     pub authorizations: u64,
     /// Purchases that were approved, in part or in full.
@@ -77,7 +77,7 @@ pub struct ProgressSnapshot {
     /// Messages that wait for their answers.
     pub in_flight: usize,
     /// Counts so far.
-    pub counts: Counts,
+    pub counts: TrafficCounts,
     /// Median latency so far. Units: microseconds.
     pub p50_us: u64,
     /// 99th percentile so far. Units: microseconds.
@@ -116,7 +116,7 @@ impl Progress {
 
 /// Counts and latencies of a run, as they come in.
 pub(super) struct Tally {
-    pub(super) counts: Counts,
+    pub(super) counts: TrafficCounts,
     pub(super) recent: VecDeque<RecentPurchase>,
     latency_us: Histogram<u64>,
 }
@@ -126,7 +126,7 @@ impl Tally {
     pub(super) fn new() -> Self {
         let latency_us = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3)
             .expect("1 to 60,000,000 at three digits is a valid range");
-        Self { counts: Counts::default(), recent: VecDeque::new(), latency_us }
+        Self { counts: TrafficCounts::default(), recent: VecDeque::new(), latency_us }
     }
 
     /// Enters the time an answer took since its message was due.
@@ -230,7 +230,7 @@ pub struct FeedReport {
     /// The duration of that by the clock on the wall.
     pub elapsed: Duration,
     /// Counts.
-    pub counts: Counts,
+    pub counts: TrafficCounts,
     /// Latency.
     pub latency: Latency,
     /// The way the books were compared.

@@ -56,7 +56,7 @@ pub struct Scenario {
 
 /// The door that the messages go through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Door {
+pub enum DoorProtocol {
     /// ISO 8583 messages.
     Iso8583,
     /// JSON under `/network/v1`.
@@ -73,7 +73,7 @@ pub struct ScenarioOptions {
     /// The access token of an administrator.
     pub access_token: String,
     /// The door that the messages go through.
-    pub door: Door,
+    pub door: DoorProtocol,
     /// The longest wait for an answer.
     pub answer_timeout: Duration,
 }
@@ -94,13 +94,13 @@ impl ScenarioOptions {
     #[must_use]
     pub const fn new(line: Line, http: HttpSource, access_token: String) -> Self {
         let answer_timeout = ANSWER_TIMEOUT;
-        Self { line, http, access_token, door: Door::Iso8583, answer_timeout }
+        Self { line, http, access_token, door: DoorProtocol::Iso8583, answer_timeout }
     }
 }
 
-/// The outcome of a step.
+/// The report of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepOutcome {
+pub struct StepReport {
     /// Its line in the file, counted from one.
     pub line: usize,
     /// The step, in words.
@@ -122,7 +122,7 @@ pub struct Mismatch {
     pub found: String,
 }
 
-impl StepOutcome {
+impl StepReport {
     /// Tells whether all was found as expected.
     #[must_use]
     pub const fn is_as_expected(&self) -> bool {
@@ -165,7 +165,7 @@ impl Scenario {
     pub fn run(
         &self,
         options: &ScenarioOptions,
-        tell: &mut dyn FnMut(&StepOutcome),
+        tell: &mut dyn FnMut(&StepReport),
     ) -> Result<(), FeedError> {
         self.play(&mut SwitchApi::open(options)?, tell)
     }
@@ -177,7 +177,7 @@ impl Scenario {
     pub fn play(
         &self,
         switch: &mut dyn PlayedSwitch,
-        tell: &mut dyn FnMut(&StepOutcome),
+        tell: &mut dyn FnMut(&StepReport),
     ) -> Result<(), FeedError> {
         let mut stage = Stage::set_up(&self.script, switch)?;
         let carried_out = self.carry_out(&mut stage, tell);
@@ -187,17 +187,17 @@ impl Scenario {
     fn carry_out(
         &self,
         stage: &mut Stage<'_>,
-        tell: &mut dyn FnMut(&StepOutcome),
+        tell: &mut dyn FnMut(&StepReport),
     ) -> Result<(), FeedError> {
         for place in 0..self.script.steps.len() {
-            let outcome = stage.carry_out(place)?;
-            tell(&outcome);
-            if !outcome.is_as_expected() {
+            let report = stage.carry_out(place)?;
+            tell(&report);
+            if !report.is_as_expected() {
                 return Err(FeedError::Scenario {
                     message: format!(
                         "{}, line {}: went otherwise than expected",
                         self.path.display(),
-                        outcome.line
+                        report.line
                     ),
                 });
             }

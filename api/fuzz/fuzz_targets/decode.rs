@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 
 use cardswitch_dialects::{SHIPPED, find};
 use cardswitch_iso8583::{
-    Answer, Dialect, Echo, Frame, MessageBuilder, RepeatedFields, decode, describe, next_frame,
+    AnswerMessage, Dialect, Echo, Frame, MessageBuilder, RepeatedFields, decode, describe,
+    next_frame,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -71,7 +72,7 @@ fn exercise(frame: &[u8]) {
         let copied = copy.get(de).expect("the copy has each element");
         assert!(copied.eq_ignore_ascii_case(content), "DE {de}");
     }
-    if let Some(answer) = Answer::to(&Echo::of(&message)) {
+    if let Some(answer) = AnswerMessage::to(&Echo::of(&message)) {
         let mut out = Vec::new();
         answer.set(39, b"30").encode(&mut out).expect("an answer can be written");
         assert!(decode(&out).is_ok());

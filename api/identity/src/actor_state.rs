@@ -19,7 +19,7 @@ use cardswitch_notify::mail::news::tell;
 use cardswitch_notify::webhooks::is_concerned;
 
 use crate::idempotency::Claim;
-use crate::idempotency::claim::Fate;
+use crate::idempotency::claim::ClaimFate;
 use crate::state::AppState;
 
 /// The state of the handlers with the actor of the changes that are made by it, and the claim of their
@@ -89,7 +89,7 @@ impl ActorState {
     /// also holds the actor, and the claim of a request with an idempotency key.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
-        let claim = self.claim.as_ref().filter(|claim| claim.fate() != Fate::Made);
+        let claim = self.claim.as_ref().filter(|claim| claim.fate() != ClaimFate::Made);
         let note = self.note.clone();
         let concerns_webhooks = is_concerned(&command);
         let command = match claim {

@@ -47,7 +47,7 @@ use tracing::Instrument;
 
 use self::answer_source::AnswerSource;
 pub use self::claim::Claim;
-use self::claim::Fate;
+use self::claim::ClaimFate;
 use self::in_flight::{InFlightKey, InFlightKeys};
 use self::sealed_answer::{Answer, IDEMPOTENT_REPLAYED};
 use crate::auth::{Caller, InternalRequest, find_caller, permit};
@@ -165,7 +165,7 @@ impl Desk {
         request.extensions_mut().insert(Arc::clone(&claim));
         let response = answer_of(next.run(request)).await;
         // A refused claim belongs to another answer; of an unknown outcome there is none yet.
-        let is_open = matches!(claim.fate(), Fate::Waiting | Fate::Made);
+        let is_open = matches!(claim.fate(), ClaimFate::Waiting | ClaimFate::Made);
         if !is_open || !is_kept(response.status()) {
             return Ok(response);
         }

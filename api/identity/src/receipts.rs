@@ -70,7 +70,7 @@ pub struct ReceiptFiles {
 
 /// A turn to have an upload in memory, until it is dropped.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct UploadPermit<'a> {
     _of_company: OwnedSemaphorePermit,
     _of_all: SemaphorePermit<'a>,
 }
@@ -103,16 +103,16 @@ impl ReceiptFiles {
     }
 
     /// Waits for a company's turn to have an upload in memory; none where that takes too long.
-    pub async fn turn(&self, company: CompanySlot) -> Option<Turn<'_>> {
+    pub async fn turn(&self, company: CompanySlot) -> Option<UploadPermit<'_>> {
         self.turn_within(TURN_WAIT_MAX, company).await
     }
 
-    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<Turn<'_>> {
+    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<UploadPermit<'_>> {
         let of_company = self.places_of(company);
         let turn = async {
             let of_company = of_company.acquire_owned().await.ok()?;
             let of_all = self.uploads.acquire().await.ok()?;
-            Some(Turn { _of_company: of_company, _of_all: of_all })
+            Some(UploadPermit { _of_company: of_company, _of_all: of_all })
         };
         tokio::time::timeout(wait, turn).await.ok()?
     }

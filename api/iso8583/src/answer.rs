@@ -15,7 +15,7 @@ pub const OWN_ELEMENTS_MAX: usize = 8;
 
 /// The answer to a decoded request.
 #[derive(Debug, Clone)]
-pub struct Answer<'a> {
+pub struct AnswerMessage<'a> {
     mti: Mti,
     request: &'a Echo,
     echoed: Bitmap,
@@ -23,7 +23,7 @@ pub struct Answer<'a> {
     fault: Option<EncodeError>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AnswerMessage<'a> {
     /// An answer that echoes what identifies the request; none for messages that are never answered.
     #[must_use]
     pub fn to(request: &'a Echo) -> Option<Self> {
@@ -118,7 +118,7 @@ impl<'a> Answer<'a> {
     }
 }
 
-impl Elements for Answer<'_> {
+impl Elements for AnswerMessage<'_> {
     fn mti(&self) -> Mti {
         self.mti
     }
@@ -209,7 +209,7 @@ mod tests {
         let frame = request(b"0101");
         let request = decode(&frame).unwrap();
         let mut out = Vec::new();
-        Answer::to(&Echo::of(&request))
+        AnswerMessage::to(&Echo::of(&request))
             .unwrap()
             .set(38, b"A00001")
             .set(39, b"10")
@@ -229,7 +229,7 @@ mod tests {
     fn elements_are_left_out_and_added_wherever_they_stand() {
         let frame = request(b"0400");
         let echo = Echo::of(&decode(&frame).unwrap());
-        let answer = || Answer::to(&echo).unwrap();
+        let answer = || AnswerMessage::to(&echo).unwrap();
         for (answer, expected) in [
             (answer(), &[2, 3, 4, 11, 37, 41][..]),
             (answer().without(2).without(41), &[3, 4, 11, 37]),
@@ -249,7 +249,7 @@ mod tests {
     fn responses_get_no_answer() {
         let frame = request(b"0110");
         let message = decode(&frame).unwrap();
-        assert!(Answer::to(&Echo::of(&message)).is_none());
+        assert!(AnswerMessage::to(&Echo::of(&message)).is_none());
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
         let error = decode(&frame).unwrap_err();
         let readable = error.readable.unwrap();
         let mut out = Vec::new();
-        Answer::to(&Echo::of(&readable)).unwrap().set(39, b"30").encode(&mut out).unwrap();
+        AnswerMessage::to(&Echo::of(&readable)).unwrap().set(39, b"30").encode(&mut out).unwrap();
         let answer = decode(&out).unwrap();
         assert_eq!((answer.get_number(11), answer.get(4)), (Some(42), None));
         assert_eq!(answer.get_text(39), Some("30"));
@@ -270,7 +270,7 @@ mod tests {
     fn wrong_values_are_refused_and_leave_the_output_alone() {
         let frame = request(b"0100");
         let request = Echo::of(&decode(&frame).unwrap());
-        let answer = || Answer::to(&request).unwrap();
+        let answer = || AnswerMessage::to(&request).unwrap();
         let crowded = (70..90).fold(answer(), |answer, de| answer.set(de, b"1"));
         for (answer, error) in [
             (answer().set(39, b"000"), EncodeError::WrongLength(39)),

@@ -1,4 +1,4 @@
-//! Writing a message from any holder of its content: `MessageBuilder` owns it, `Answer` borrows it.
+//! Writing a message from any holder of its content: `MessageBuilder` owns it, `AnswerMessage` borrows it.
 //!
 //! INVARIANT: a message written here decodes; on an error the output is as it was before.
 

@@ -52,7 +52,7 @@ mod wire_runs;
 
 pub use additional_amounts::AdditionalAmount;
 pub use alphabet::Alphabet;
-pub use answer::Answer;
+pub use answer::AnswerMessage;
 pub use bitmap::{Bitmap, BitmapEncoding};
 pub use builder::MessageBuilder;
 pub use codec::{DecodeError, DecodeFault, decode, with_plain_texts};
@@ -68,7 +68,7 @@ pub use message::Message;
 pub use mti::Mti;
 pub use original_data::OriginalData;
 pub use pin_block::{Pin, decode_pin_block, encode_pin_block};
-pub use private_use::{PresentmentNumber, PrivateUse, PrivateUseWriter};
+pub use private_use::{PresentmentSequence, PrivateUse, PrivateUseWriter};
 pub use repeated_fields::RepeatedFields;
 pub use spelling::Spelling;
 pub use text_line::line_of;

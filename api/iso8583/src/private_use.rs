@@ -28,7 +28,7 @@ pub const VIRTUAL_MICROS: u8 = 99;
 
 /// The place of a presentment among several of one authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PresentmentNumber {
+pub struct PresentmentSequence {
     /// 1 to `count`.
     pub number: u8,
     /// How many there are to be, 1 to 99.
@@ -85,10 +85,10 @@ impl<'a> PrivateUse<'a> {
 
     /// The presentment number and count. None when absent, not four digits, or not a number of 1 to count.
     #[must_use]
-    pub fn presentment(&self) -> Option<PresentmentNumber> {
+    pub fn presentment(&self) -> Option<PresentmentSequence> {
         let [a, b, c, d] = <[u8; 4]>::try_from(self.find(PRESENTMENT)?).ok()?;
         let (number, count) = (two_digits(a, b)?, two_digits(c, d)?);
-        (1 <= number && number <= count).then_some(PresentmentNumber { number, count })
+        (1 <= number && number <= count).then_some(PresentmentSequence { number, count })
     }
 
     /// Whether the terminal says that it takes partial approvals.
@@ -151,8 +151,8 @@ impl PrivateUseWriter {
 
     /// Appends the presentment number and count; numbers above 99 cannot be said and are left out.
     #[must_use]
-    pub fn presentment(self, presentment: PresentmentNumber) -> Self {
-        let PresentmentNumber { number, count } = presentment;
+    pub fn presentment(self, presentment: PresentmentSequence) -> Self {
+        let PresentmentSequence { number, count } = presentment;
         if number > 99 || count > 99 {
             return self;
         }
@@ -213,13 +213,13 @@ mod tests {
         let writer = PrivateUseWriter::new()
             .cvv("123")
             .zip("94107")
-            .presentment(PresentmentNumber { number: 1, count: 12 })
+            .presentment(PresentmentSequence { number: 1, count: 12 })
             .partial_capable()
             .virtual_micros(1_700_000_000_000_000);
         assert_eq!(writer.as_bytes(), b"9203123800594107110401126101199161700000000000000");
         let read = PrivateUse::parse(writer.as_bytes()).unwrap();
         assert_eq!((read.cvv(), read.zip()), (Some("123"), Some("94107")));
-        assert_eq!(read.presentment(), Some(PresentmentNumber { number: 1, count: 12 }));
+        assert_eq!(read.presentment(), Some(PresentmentSequence { number: 1, count: 12 }));
         assert!(read.is_partial_capable());
         assert_eq!(read.virtual_micros(), Some(1_700_000_000_000_000));
         assert_eq!(read.elements().map(|(tag, _)| tag).collect::<Vec<_>>(), [92, 80, 11, 61, 99]);
@@ -256,7 +256,7 @@ mod tests {
         let writer = PrivateUseWriter::new()
             .add(100, b"1")
             .add(1, &[b'x'; 100])
-            .presentment(PresentmentNumber { number: 1, count: 100 });
+            .presentment(PresentmentSequence { number: 1, count: 100 });
         assert!(writer.is_empty());
         let writer = writer.cvv("737");
         assert_eq!(format!("{writer:?}"), "PrivateUseWriter(7 bytes)");

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::answer::Answer;
+use crate::answer::AnswerMessage;
 use crate::bitmap::{Bitmap, BitmapEncoding};
 use crate::codec::decode;
 use crate::encode::{EncodeError, put_len};
@@ -68,7 +68,7 @@ impl Translation {
     /// Errors: as there, and a value that the answer may not hold.
     pub fn write_answer(
         &self,
-        answer: &Answer<'_>,
+        answer: &AnswerMessage<'_>,
         repeated: &RepeatedFields,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {

@@ -4,8 +4,8 @@
 
 use cardswitch_iso8583::echo::ECHOED;
 use cardswitch_iso8583::{
-    Answer, Class, Echo, FRAME_BYTES_MAX, FieldSpec, Frame, Framing, Length, MessageBuilder, Mti,
-    Tpdu, decode, describe, field, next_frame, write_frame,
+    AnswerMessage, Class, Echo, FRAME_BYTES_MAX, FieldSpec, Frame, Framing, Length, MessageBuilder,
+    Mti, Tpdu, decode, describe, field, next_frame, write_frame,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ fn exercise(frame: &[u8]) -> bool {
         copy.get(de).is_some_and(|copied| copied.eq_ignore_ascii_case(content))
     };
     assert!(message.fields().all(same), "what was readable is written and read again");
-    if let Some(answer) = Answer::to(&Echo::of(&message)) {
+    if let Some(answer) = AnswerMessage::to(&Echo::of(&message)) {
         let mut out = Vec::new();
         answer.set(39, b"30").encode(&mut out).unwrap();
         let answer = decode(&out).unwrap();

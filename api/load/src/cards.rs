@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cardswitch_feed::{Card, Portfolio};
 
-use crate::Failure;
+use crate::BoxError;
 
 /// The longest card number.
 pub const PAN_DIGITS_MAX: usize = 19;
@@ -21,7 +21,7 @@ pub enum Choice {
 
 /// Reads the cards that were chosen of a file that `init --cards-out` wrote.
 /// Errors: the file is unreadable, or has no such card.
-pub fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, Failure> {
+pub fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, BoxError> {
     let portfolio = Portfolio::read(path)?;
     let slots: Vec<u32> = match choice {
         Choice::Ordinary => portfolio.ordinary().to_vec(),
@@ -37,9 +37,9 @@ pub fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, Failure> {
 
 /// A small fast stream of random numbers: splitmix64. The same for the same seed.
 #[derive(Debug, Clone, Copy)]
-pub struct Draws(u64);
+pub struct SplitMix64(u64);
 
-impl Draws {
+impl SplitMix64 {
     /// The stream of a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn draws_stay_below_their_bound_and_reach_every_value() {
-        let mut draws = Draws::new(7);
+        let mut draws = SplitMix64::new(7);
         let mut seen = [0; 10];
         for _ in 0..1_000 {
             seen[draws.place(10)] += 1;

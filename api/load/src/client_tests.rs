@@ -1,16 +1,19 @@
 use std::net::{TcpListener, TcpStream};
 
 use cardswitch_feed::{Card, Portfolio};
-use cardswitch_iso8583::{
-    Answer as IsoAnswer, Echo, Frame, Framing, decode, next_frame, write_frame,
-};
+use cardswitch_iso8583::{AnswerMessage, Echo, Frame, Framing, decode, next_frame, write_frame};
 
 use super::*;
 use crate::echo;
-use crate::iso::{Iso, Purchases};
+use crate::iso::{Iso, PurchaseSettings};
 
-const PURCHASES: Purchases =
-    Purchases { amount_min: 100, amount_max: 199, currency: 840, first_reference: 1, seed: 11 };
+const PURCHASES: PurchaseSettings = PurchaseSettings {
+    amount_min: 100,
+    amount_max: 199,
+    currency: 840,
+    first_reference: 1,
+    seed: 11,
+};
 
 fn cards() -> Vec<Card> {
     let line = r#"{"card_id":"0199b6f4-71f1-7c5e-8d55-3a9f5c0a1b2c","pan":"9999990000000003","expiration":"2030-01-31","cvv":"123"}"#;
@@ -77,7 +80,7 @@ fn approve_all(mut stream: TcpStream, manner: Manner) {
             let code =
                 if request.get_number(11).unwrap().is_multiple_of(10) { b"61" } else { b"00" };
             let echo = Echo::of(&request);
-            let answer = IsoAnswer::to(&echo).unwrap().set(39, code);
+            let answer = AnswerMessage::to(&echo).unwrap().set(39, code);
             let mut frame = Vec::new();
             write_frame(&mut frame, &framing, None, |out| answer.encode(out)).unwrap();
             answers.push(frame);

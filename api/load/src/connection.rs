@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::slots::Slots;
 use crate::tally::Tally;
-use crate::wire::Answer;
+use crate::wire::WireAnswer;
 
 /// The longest time of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ impl Connection {
     /// Units: nanoseconds of the monotonic clock.
     pub(crate) fn take_answer(
         &mut self,
-        answer: Answer,
+        answer: WireAnswer,
         slots: &mut Slots,
         tally: &mut Tally,
         (measured_from_ns, now): (u64, u64),

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use cardswitch_feed::Card;
 use memchr::memmem;
 
-use crate::Failure;
-use crate::cards::{Draws, patch_digits};
-use crate::iso::{Purchases, REFERENCES};
-use crate::wire::{Answer, BadAnswer, Code, Wire};
+use crate::BoxError;
+use crate::cards::{SplitMix64, patch_digits};
+use crate::iso::{PurchaseSettings, REFERENCES};
+use crate::wire::{AnswerCode, BadAnswer, Wire, WireAnswer};
 
 /// Characters of a card's identifier.
 const CARD_ID_LEN: usize = 36;
@@ -34,8 +34,8 @@ pub struct Http {
     amount_at: usize,
     reference_at: usize,
     cards: Vec<[u8; CARD_ID_LEN]>,
-    purchases: Purchases,
-    draws: Draws,
+    purchases: PurchaseSettings,
+    draws: SplitMix64,
     reference: u64,
     reader: Reader,
 }
@@ -67,7 +67,7 @@ pub struct Requests {
 impl Http {
     /// A client's side for these cards, of which there is at least one.
     /// Errors: a card's identifier is none; the amount is more than a request has places for.
-    pub fn new(cards: &[Card], purchases: Purchases, key: &str) -> Result<Self, Failure> {
+    pub fn new(cards: &[Card], purchases: PurchaseSettings, key: &str) -> Result<Self, BoxError> {
         assert!(!cards.is_empty(), "requests need cards");
         if purchases.amount_max >= 1_000_000_000 {
             return Err("the greatest amount is too great for a request".into());
@@ -92,7 +92,7 @@ impl Http {
             reference_at: body_at + reference_in_body,
             cards,
             purchases,
-            draws: Draws::new(purchases.seed),
+            draws: SplitMix64::new(purchases.seed),
             reference: purchases.first_reference,
             reader: Reader::new(),
         })
@@ -141,7 +141,7 @@ impl Wire for Http {
 
     fn write(&mut self, out: &mut Vec<u8>, _slot: u32) {
         let card = &self.cards[self.draws.place(self.cards.len())];
-        let Purchases { amount_min, amount_max, .. } = self.purchases;
+        let PurchaseSettings { amount_min, amount_max, .. } = self.purchases;
         let amount = amount_min + self.draws.below(amount_max.saturating_sub(amount_min) + 1);
         let start = out.len();
         out.extend_from_slice(&self.request);
@@ -152,13 +152,13 @@ impl Wire for Http {
         self.reference = (self.reference + 1) % REFERENCES;
     }
 
-    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<WireAnswer>, BadAnswer> {
         let Some(Head { status, body }) = self.reader.read(bytes)? else { return Ok(None) };
         let code = match status {
             b"200" => self.reader.response_code(&bytes[body.clone()]).ok_or(BadAnswer)?,
-            _ => Code::new(&[b"http ", status].concat()),
+            _ => AnswerCode::new(&[b"http ", status].concat()),
         };
-        Ok(Some(Answer { bytes: body.end, slot: None, code }))
+        Ok(Some(WireAnswer { bytes: body.end, slot: None, code }))
     }
 }
 
@@ -172,10 +172,10 @@ impl Wire for Requests {
         self.next = (self.next + 1) % self.requests.len();
     }
 
-    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<WireAnswer>, BadAnswer> {
         let Some(Head { status, body }) = self.reader.read(bytes)? else { return Ok(None) };
         self.body_bytes = body.len();
-        Ok(Some(Answer { bytes: body.end, slot: None, code: Code::new(status) }))
+        Ok(Some(WireAnswer { bytes: body.end, slot: None, code: AnswerCode::new(status) }))
     }
 }
 
@@ -226,10 +226,10 @@ impl Reader {
         (len <= BODY_BYTES_MAX).then_some(len)
     }
 
-    fn response_code(&self, body: &[u8]) -> Option<Code> {
+    fn response_code(&self, body: &[u8]) -> Option<AnswerCode> {
         let digits = &body[self.code.find(body)? + self.code.needle().len()..];
         let len = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        (len > 0).then(|| Code::new(&digits[..len]))
+        (len > 0).then(|| AnswerCode::new(&digits[..len]))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::echo;
 use crate::load::Load;
 
 const CARD_ID: &str = "0199b6f4-71f1-7c5e-8d55-3a9f5c0a1b2c";
-const PURCHASES: Purchases = Purchases {
+const PURCHASES: PurchaseSettings = PurchaseSettings {
     amount_min: 5,
     amount_max: 123_456,
     currency: 840,

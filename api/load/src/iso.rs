@@ -15,10 +15,10 @@ use cardswitch_iso8583::{
 };
 use chrono::DateTime;
 
-use crate::Failure;
-use crate::cards::{Draws, PAN_DIGITS_MAX, patch_digits};
+use crate::BoxError;
+use crate::cards::{PAN_DIGITS_MAX, SplitMix64, patch_digits};
 use crate::clock::{SECOND_NS, unix_ns};
-use crate::wire::{Answer, BadAnswer, Code, Wire};
+use crate::wire::{AnswerCode, BadAnswer, Wire, WireAnswer};
 
 /// The longest CVV.
 const CVV_DIGITS_MAX: usize = 4;
@@ -31,7 +31,7 @@ const ELEMENTS_AT: [usize; 2] = [12, 20];
 
 /// The common settings of all requests of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Purchases {
+pub struct PurchaseSettings {
     /// The smallest amount. Units: minor units.
     pub amount_min: u64,
     /// The largest amount. Units: minor units.
@@ -45,7 +45,7 @@ pub struct Purchases {
 }
 
 /// Small amounts in dollars. No load repeats a message of one before.
-impl Default for Purchases {
+impl Default for PurchaseSettings {
     fn default() -> Self {
         let first_reference = unix_ns() / 1_000 % REFERENCES;
         Self { amount_min: 100, amount_max: 199, currency: 840, first_reference, seed: 1 }
@@ -57,8 +57,8 @@ impl Default for Purchases {
 pub struct Iso {
     templates: Vec<Template>,
     cards: Vec<PackedCard>,
-    purchases: Purchases,
-    draws: Draws,
+    purchases: PurchaseSettings,
+    draws: SplitMix64,
     reference: u64,
     second: u64,
     shapes: Vec<Shape>,
@@ -67,14 +67,14 @@ pub struct Iso {
 impl Iso {
     /// A client's side for these cards, of which there is at least one.
     /// Errors: a card does not fit its elements.
-    pub fn new(cards: &[Card], purchases: Purchases) -> Result<Self, Failure> {
+    pub fn new(cards: &[Card], purchases: PurchaseSettings) -> Result<Self, BoxError> {
         assert!(!cards.is_empty(), "requests need cards");
         let mut templates = Vec::new();
         let cards = cards
             .iter()
             .map(|card| PackedCard::new(card, &mut templates, purchases.currency))
             .collect::<Result<Vec<_>, _>>()?;
-        let (draws, reference) = (Draws::new(purchases.seed), purchases.first_reference);
+        let (draws, reference) = (SplitMix64::new(purchases.seed), purchases.first_reference);
         Ok(Self { templates, cards, purchases, draws, reference, second: 0, shapes: Vec::new() })
     }
 
@@ -107,7 +107,7 @@ impl Wire for Iso {
     fn write(&mut self, out: &mut Vec<u8>, slot: u32) {
         let card = &self.cards[self.draws.place(self.cards.len())];
         let template = &self.templates[usize::from(card.template)];
-        let Purchases { amount_min, amount_max, .. } = self.purchases;
+        let PurchaseSettings { amount_min, amount_max, .. } = self.purchases;
         let amount = amount_min + self.draws.below(amount_max.saturating_sub(amount_min) + 1);
         let start = out.len();
         out.extend_from_slice(&template.bytes);
@@ -119,7 +119,7 @@ impl Wire for Iso {
         self.reference = (self.reference + 1) % REFERENCES;
     }
 
-    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<WireAnswer>, BadAnswer> {
         let (body, consumed) = match next_frame(bytes, &Framing::default()) {
             Frame::Complete { body, consumed, .. } => (&bytes[body], consumed),
             Frame::Incomplete { .. } => return Ok(None),
@@ -128,7 +128,7 @@ impl Wire for Iso {
         let bitmap = body.get(4..12).and_then(|bytes| bytes.try_into().ok());
         let bitmap = u64::from_be_bytes(bitmap.ok_or(BadAnswer)?);
         let (slot, code) = self.shape(bitmap).read(body).ok_or(BadAnswer)?;
-        Ok(Some(Answer { bytes: consumed, slot: Some(slot), code }))
+        Ok(Some(WireAnswer { bytes: consumed, slot: Some(slot), code }))
     }
 }
 
@@ -151,7 +151,7 @@ struct Template {
 
 impl Template {
     /// Errors: the card does not fit its elements.
-    fn new(card: &Card, currency: u64) -> Result<Self, Failure> {
+    fn new(card: &Card, currency: u64) -> Result<Self, BoxError> {
         let mut bytes = Vec::new();
         let framing = Framing::default();
         write_frame(&mut bytes, &framing, None, |out| encode(card, currency, out))
@@ -161,7 +161,7 @@ impl Template {
         };
         let message = decode(&bytes[body]).map_err(|error| format!("{error:?}"))?;
         // An element is a part of the frame, so its address says where.
-        let place = |de: u8| -> Result<usize, Failure> {
+        let place = |de: u8| -> Result<usize, BoxError> {
             let content = message.get(de).ok_or("a message lacks an element")?;
             Ok(content.as_ptr().addr() - bytes.as_ptr().addr())
         };
@@ -248,7 +248,7 @@ impl std::fmt::Debug for PackedCard {
 
 impl PackedCard {
     /// Packs a card; if none of the templates fits it, one is added.
-    fn new(card: &Card, templates: &mut Vec<Template>, currency: u64) -> Result<Self, Failure> {
+    fn new(card: &Card, templates: &mut Vec<Template>, currency: u64) -> Result<Self, BoxError> {
         let cvv = card.cvv.as_deref().unwrap_or_default();
         let fits = |template: &Template| {
             template.pan_digits == card.pan.len() && template.cvv_digits == cvv.len()
@@ -276,7 +276,7 @@ impl PackedCard {
     }
 }
 
-fn filled<const LEN: usize>(text: &str) -> Result<[u8; LEN], Failure> {
+fn filled<const LEN: usize>(text: &str) -> Result<[u8; LEN], BoxError> {
     let mut bytes = [0; LEN];
     let place = bytes.get_mut(..text.len()).ok_or("a card does not fit a message")?;
     place.copy_from_slice(text.as_bytes());
@@ -314,15 +314,15 @@ impl Shape {
     }
 
     /// The slot and the code of an answer; none where it has no such elements.
-    fn read(&self, body: &[u8]) -> Option<(u32, Code)> {
+    fn read(&self, body: &[u8]) -> Option<(u32, AnswerCode)> {
         let stan_at = walk(body, self.elements_at, &self.to_stan)?;
         let stan = parse_number(body.get(stan_at..stan_at + 6)?)?;
         let code = match &self.from_stan_to_code {
             Some(steps) => {
                 let code_at = walk(body, stan_at, steps)?;
-                Code::new(body.get(code_at..code_at + 2)?)
+                AnswerCode::new(body.get(code_at..code_at + 2)?)
             }
-            None => Code::ECHO,
+            None => AnswerCode::ECHO,
         };
         Some((u32::try_from(stan).ok()?, code))
     }

@@ -1,12 +1,12 @@
 use cardswitch_feed::Portfolio;
-use cardswitch_iso8583::{Answer as IsoAnswer, Echo, Message};
+use cardswitch_iso8583::{AnswerMessage, Echo, Message};
 
 use super::*;
 
 const CARDS: &str = r#"{"card_id":"c","pan":"9999990000000003","expiration":"2030-01-31","cvv":"123"}
 {"card_id":"d","pan":"999999000000000011","expiration":"2031-12-31"}"#;
 
-const PURCHASES: Purchases = Purchases {
+const PURCHASES: PurchaseSettings = PurchaseSettings {
     amount_min: 100,
     amount_max: 199,
     currency: 840,
@@ -73,7 +73,7 @@ fn answers_are_found_by_slot_whatever_elements_they_have() {
         iso.write(&mut request, slot);
         let message = decoded(&request);
         let echo = Echo::of(&message);
-        let answer = IsoAnswer::to(&echo).unwrap().set(39, code.as_bytes());
+        let answer = AnswerMessage::to(&echo).unwrap().set(39, code.as_bytes());
         let answer = answer.set_optional(44, detail.map(str::as_bytes));
         let mut frame = Vec::new();
         write_frame(&mut frame, &framing, None, |out| answer.encode(out)).unwrap();
@@ -92,7 +92,7 @@ fn an_echo_is_told_from_an_answer() {
     let mut request = Vec::new();
     iso.write(&mut request, 42);
     let read = iso.read(&request).unwrap().unwrap();
-    assert_eq!((read.slot, read.code), (Some(42), Code::ECHO));
+    assert_eq!((read.slot, read.code), (Some(42), AnswerCode::ECHO));
 }
 
 #[test]

@@ -31,4 +31,4 @@ pub mod tally;
 pub mod wire;
 
 /// A failure of a load, in words alone.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::Failure;
+use crate::BoxError;
 use crate::client::{Client, Pace, Task};
 use crate::clock::now_ns;
 use crate::schedule::Schedule;
@@ -50,7 +50,7 @@ impl Load {
     /// Puts it on the first of these addresses. If there are several, broken connections are
     /// opened again at the next one.
     /// Errors: nobody is there.
-    pub fn carry_out<W: Wire>(&self, addresses: &[SocketAddr], wire: W) -> Result<Tally, Failure> {
+    pub fn carry_out<W: Wire>(&self, addresses: &[SocketAddr], wire: W) -> Result<Tally, BoxError> {
         let first = *addresses.first().ok_or("a load needs an address")?;
         let mut client = Client::connect(first, self.connections, wire)?;
         if addresses.len() > 1 {

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use crate::latencies::Latencies;
-use crate::wire::Code;
+use crate::wire::AnswerCode;
 
 /// The counts of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -41,13 +41,13 @@ pub struct Counts {
 pub struct Tally {
     /// The counts.
     pub counts: Counts,
-    codes: Vec<(Code, u64)>,
+    codes: Vec<(AnswerCode, u64)>,
     latencies: Latencies,
 }
 
 impl Tally {
     /// Notes an answer.
-    pub fn note_answer(&mut self, code: Code, latency_ns: u64) {
+    pub fn note_answer(&mut self, code: AnswerCode, latency_ns: u64) {
         self.counts.answered += 1;
         self.latencies.note_ns(latency_ns);
         match self.codes.iter_mut().find(|(known, _)| *known == code) {
@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn what_was_not_answered_is_in_the_percentiles() {
         let mut tally = Tally::default();
-        (1..500_u64).for_each(|us| tally.note_answer(Code::new(b"00"), us * 1_000));
-        tally.note_answer(Code::new(b"61"), 500_000);
+        (1..500_u64).for_each(|us| tally.note_answer(AnswerCode::new(b"00"), us * 1_000));
+        tally.note_answer(AnswerCode::new(b"61"), 500_000);
         tally.note_unanswered(1_000_000);
         tally.counts.elapsed_ns = 1_000_000_000;
         let tally = tally.finish();

@@ -3,9 +3,9 @@
 /// The code of an answer, as text of up to eight bytes: DE39, `response_code`, or an HTTP status.
 /// Compared as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Code([u8; 8]);
+pub struct AnswerCode([u8; 8]);
 
-impl Code {
+impl AnswerCode {
     /// The answer is the request, sent back by an echo server.
     pub const ECHO: Self = Self(*b"echo\0\0\0\0");
 
@@ -29,13 +29,13 @@ impl Code {
 
 /// An answer at the start of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
+pub struct WireAnswer {
     /// Bytes that it takes.
     pub bytes: usize,
     /// The slot of its request, if the answer names it.
     pub slot: Option<u32>,
     /// The code of the answer.
-    pub code: Code,
+    pub code: AnswerCode,
 }
 
 /// Bytes that cannot be an answer: nothing after them can be read.
@@ -56,5 +56,5 @@ pub trait Wire {
 
     /// Reads the answer at the start of a buffer; none where not all of it has come.
     /// Errors: it is no answer.
-    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer>;
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<WireAnswer>, BadAnswer>;
 }

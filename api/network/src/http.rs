@@ -35,7 +35,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::idempotency_key;
-use cardswitch_edge::switch::View;
+use cardswitch_edge::switch::LazySnapshot;
 use cardswitch_engine::command::TimedCommand;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
@@ -188,7 +188,7 @@ fn plan_items(
 
 fn plan_item(
     state: &DoorState,
-    view: &View<'_>,
+    view: &LazySnapshot<'_>,
     item: &[u8],
     repetition: Option<Repetition<'_>>,
 ) -> Result<PlannedCommand, ApiError> {

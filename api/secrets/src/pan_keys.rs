@@ -28,7 +28,7 @@ use zeroize::Zeroizing;
 
 use super::Secrets;
 use super::seal::{SealError, fresh_nonce, open, seal};
-use super::summed_text::{Flaw, SummedText, render_summed};
+use super::summed_text::{SummedText, SummedTextFlaw, render_summed};
 use crate::hex::{from_hex, to_hex};
 use crate::private_file;
 
@@ -242,8 +242,8 @@ impl Secrets {
     pub fn parse_pan_keys(&self, text: &str, path: &Path) -> Result<PanKeys, PanKeysError> {
         let damaged = |what| PanKeysError::Damaged(path.to_path_buf(), what);
         let summed = SummedText::split(text, TITLE).map_err(|flaw| match flaw {
-            Flaw::Damaged(what) => damaged(what),
-            Flaw::NewerFormat => PanKeysError::NewerFormat(path.to_path_buf()),
+            SummedTextFlaw::Damaged(what) => damaged(what),
+            SummedTextFlaw::NewerFormat => PanKeysError::NewerFormat(path.to_path_buf()),
         })?;
         if !summed.is_of(&self.pan_keys_tag) {
             return Err(damaged("its sum differs"));

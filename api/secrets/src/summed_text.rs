@@ -11,7 +11,7 @@ const FORMAT: u32 = 1;
 
 /// Why a text is not one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
+pub enum SummedTextFlaw {
     /// It was cut or changed: where.
     Damaged(&'static str),
     /// Written by a later build.
@@ -28,18 +28,20 @@ pub struct SummedText<'a> {
 impl<'a> SummedText<'a> {
     /// Takes it apart.
     /// Errors: title or sum are missing, or it is of a later format.
-    pub fn split(text: &'a str, title: &str) -> Result<Self, Flaw> {
+    pub fn split(text: &'a str, title: &str) -> Result<Self, SummedTextFlaw> {
         let head = text.strip_prefix(title).and_then(|rest| rest.strip_prefix("\nformat "));
-        let format =
-            head.and_then(|rest| rest.split_once('\n')).ok_or(Flaw::Damaged("its head"))?.0;
+        let format = head
+            .and_then(|rest| rest.split_once('\n'))
+            .ok_or(SummedTextFlaw::Damaged("its head"))?
+            .0;
         match format.parse::<u32>() {
             Ok(FORMAT) => {}
-            Ok(newer) if newer > FORMAT => return Err(Flaw::NewerFormat),
-            _ => return Err(Flaw::Damaged("its format")),
+            Ok(newer) if newer > FORMAT => return Err(SummedTextFlaw::NewerFormat),
+            _ => return Err(SummedTextFlaw::Damaged("its format")),
         }
-        let missing = Flaw::Damaged("its sum is missing");
+        let missing = SummedTextFlaw::Damaged("its sum is missing");
         let (before, sum) = text.rsplit_once("\nsum ").ok_or(missing)?;
-        let sum = sum.strip_suffix('\n').ok_or(Flaw::Damaged("its sum is cut"))?;
+        let sum = sum.strip_suffix('\n').ok_or(SummedTextFlaw::Damaged("its sum is cut"))?;
         Ok(Self { lines: &text[..=before.len()], sum })
     }
 

@@ -16,7 +16,7 @@ use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::oauth::authorize::{
-    AuthorizationRequest, PageFault, Refusal, RequestCheck, check,
+    AuthorizationRequest, GrantRefusal, PageFault, RequestCheck, check,
 };
 use cardswitch_identity::scope_words::{allowed, forbidden};
 use cardswitch_identity::state::AppState;
@@ -125,7 +125,7 @@ pub(super) async fn answer(
     SiteForm(form): SiteForm<AnswerForm>,
 ) -> Result<Response, ApiError> {
     if form.decision == Decision::Decline {
-        return Ok(send_on(&headers, &request.app.name, &request.refused(Refusal::Declined)));
+        return Ok(send_on(&headers, &request.app.name, &request.refused(GrantRefusal::Declined)));
     }
     let chosen = choices.iter().find(|(company, _)| company.id.0.to_string() == form.company);
     let Some((company, member)) = chosen else { return Ok(not_yours()) };

@@ -12,7 +12,7 @@ use cardswitch_engine::directory::user::{SignInProof, User, UserChanges, UserCom
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::failures::note_failure;
 use cardswitch_identity::auth::passwords::{check_new, hash};
-use cardswitch_identity::auth::throttle::Account;
+use cardswitch_identity::auth::throttle::AttemptTarget;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
 use serde::Deserialize;
@@ -125,7 +125,7 @@ pub(super) async fn is_password_of(
     client: &Client,
     password: &str,
 ) -> Result<bool, ApiError> {
-    let account = Account::Password(&user.email);
+    let account = AttemptTarget::Password(&user.email);
     let source = client.source(state, Some(user));
     let attempt = state.throttle.admit_on_page(Some(account), source).await?;
     let fits = state.passwords.verify(user.password_hash.clone(), password).await?;

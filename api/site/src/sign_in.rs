@@ -18,7 +18,7 @@ use cardswitch_identity::auth::credentials::find_user;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::failures::note_failure;
 use cardswitch_identity::auth::second_factor::Purpose;
-use cardswitch_identity::auth::throttle::Account;
+use cardswitch_identity::auth::throttle::AttemptTarget;
 use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
@@ -97,7 +97,7 @@ pub(super) async fn sign_in(
     let email = form.email.trim();
     let next = local_path(&form.next);
     let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
-    let (account, source) = (Account::Password(email), client.source(&state, owner.as_ref()));
+    let (account, source) = (AttemptTarget::Password(email), client.source(&state, owner.as_ref()));
     let attempt = state.throttle.admit_on_page(Some(account), source).await?;
     let Some(user) = find_user(&state, email, &form.password).await? else {
         attempt.failed();

@@ -29,7 +29,7 @@ use super::running::{ask_running, other_answer};
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
 use crate::config::{ClockSetting, Settings, read_settings};
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::install::by_operator;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 
@@ -68,7 +68,7 @@ impl Office {
 
 /// The outcome of a command. It may hold secrets, which are shown this once.
 #[derive(Default, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct AdministrationOutcome {
     printed: String,
     /// The app's profile that a person has to confirm before the change is made.
     unconfirmed: Option<AppProfile>,
@@ -76,13 +76,16 @@ pub struct Outcome {
 }
 
 /// Tells nothing of what is in it.
-impl fmt::Debug for Outcome {
+impl fmt::Debug for AdministrationOutcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Outcome").field("failure", &self.failure).finish_non_exhaustive()
+        formatter
+            .debug_struct("AdministrationOutcome")
+            .field("failure", &self.failure)
+            .finish_non_exhaustive()
     }
 }
 
-impl Outcome {
+impl AdministrationOutcome {
     /// Prints a line.
     pub(super) fn line(&mut self, line: impl Display) {
         self.printed.push_str(&format!("{line}\n"));
@@ -95,8 +98,8 @@ impl Outcome {
 }
 
 /// Carries out a command where the engine is.
-pub async fn carry_out_by(command: Administration, office: &Office) -> Outcome {
-    let mut outcome = Outcome::default();
+pub async fn carry_out_by(command: Administration, office: &Office) -> AdministrationOutcome {
+    let mut outcome = AdministrationOutcome::default();
     let carried_out = match command {
         Administration::Token(command) => command.carry_out(office, &mut outcome).await,
         Administration::Company(command) => command.carry_out(office, &mut outcome).await,
@@ -164,7 +167,7 @@ impl EnginePlace {
         Ok(Self::Here(Box::new(Office::new(switch, Urls::with_app(&base, &app), &settings))))
     }
 
-    async fn carry_out(&self, command: &Administration) -> Result<Outcome, Failure> {
+    async fn carry_out(&self, command: &Administration) -> Result<AdministrationOutcome, Failure> {
         // A command is the same wherever it goes.
         let sent = serde_json::to_value(command).map_err(Failure::new)?;
         match self {
@@ -172,10 +175,12 @@ impl EnginePlace {
                 let command = serde_json::from_value(sent).map_err(Failure::new)?;
                 Ok(carry_out_by(command, office).await)
             }
-            Self::Running(data) => match ask_running(data, &Request::Administer(sent)).await? {
-                Answer::Administered(outcome) => Ok(outcome),
-                _ => Err(other_answer()),
-            },
+            Self::Running(data) => {
+                match ask_running(data, &ControlRequest::Administer(sent)).await? {
+                    ControlAnswer::Administered(outcome) => Ok(outcome),
+                    _ => Err(other_answer()),
+                }
+            }
         }
     }
 

@@ -21,7 +21,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Failure;
-use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, parse_id};
+use super::administration::{
+    AdministrationOutcome, CompanyDataArgs, DataArgs, Office, carry_out, parse_id,
+};
 use super::token::{Scope, access_scope};
 
 /// The most characters of an app's name and web site.
@@ -110,7 +112,7 @@ impl AppSubcommand {
     pub(super) async fn carry_out(
         self,
         office: &Office,
-        outcome: &mut Outcome,
+        outcome: &mut AdministrationOutcome,
     ) -> Result<(), Failure> {
         match self {
             Self::Add(args) => add(args, office, outcome).await,
@@ -124,7 +126,11 @@ fn not_looked_at() -> Failure {
     Failure::new("nothing is approved: look at the changes, and say --yes to approve them")
 }
 
-async fn add(args: AddAppArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn add(
+    args: AddAppArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     check(&args)?;
     let (switch, company) = (&office.switch, args.of.find(office).await?);
     if args.token && company.state != CompanyState::Active {
@@ -216,7 +222,11 @@ fn check(args: &AddAppArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn approve(args: ApproveArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn approve(
+    args: ApproveArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let switch = &office.switch;
     let (app, company) = find_app(switch, AppId(args.app)).await?;
     let named = access_scope(&args.scope);
@@ -250,7 +260,7 @@ async fn approve(args: ApproveArgs, office: &Office, outcome: &mut Outcome) -> R
 }
 
 /// Shows what people will see of an app, and what of it is new.
-fn print_profile(app: &App, outcome: &mut Outcome) {
+fn print_profile(app: &App, outcome: &mut AdministrationOutcome) {
     let (old, new) = (app.profile(), app.edited_profile());
     let mut line = |what: &str, old: &str, new: &str| match old == new {
         true => outcome.line(format!("  {what:<14}{new}")),
@@ -284,7 +294,11 @@ async fn find_app(switch: &Switch, id: AppId) -> Result<(App, Company), Failure>
     found.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))
 }
 
-async fn list(args: ListAppsArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn list(
+    args: ListAppsArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let (switch, company) = (&office.switch, args.of.find(office).await?);
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let apps = switch.read(|snapshot| snapshot.apps(company.slot, &page)).await;

@@ -20,7 +20,7 @@ use cardswitch_wire::time::parse_time;
 use super::Failure;
 use super::running::{ask_running, other_answer};
 use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::staging::Staging;
 
@@ -154,8 +154,8 @@ fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
-    match ask_running(data, &Request::BackUp { to }).await? {
-        Answer::BackedUp(report) => Ok(report),
+    match ask_running(data, &ControlRequest::BackUp { to }).await? {
+        ControlAnswer::BackedUp(report) => Ok(report),
         _ => Err(other_answer()),
     }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use cardswitch_feed::{Card, Portfolio};
 use cardswitch_load::blocks::{BLOCK_BYTES, PreallocatedFile};
-use cardswitch_load::iso::{Iso, Purchases};
+use cardswitch_load::iso::{Iso, PurchaseSettings};
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
-use cardswitch_load::{Failure as LoadFailure, echo};
+use cardswitch_load::{BoxError, echo};
 
 use super::home::{Home, Program};
 use super::{Failure, parse_duration};
@@ -128,7 +128,7 @@ async fn measure(
 }
 
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, LoadFailure> + Send + 'static,
+    work: impl FnOnce() -> Result<T, BoxError> + Send + 'static,
 ) -> Result<T, Failure> {
     tokio::task::spawn_blocking(work).await.map_err(Failure::new)?.map_err(Failure::new)
 }
@@ -140,7 +140,7 @@ fn load(
     cards: &[Card],
     rate: Option<u64>,
     time: Duration,
-) -> Result<Tally, LoadFailure> {
+) -> Result<Tally, BoxError> {
     let load = Load {
         rate,
         connections: CONNECTIONS,
@@ -150,11 +150,11 @@ fn load(
         measured: time - time / 10,
         ..Load::default()
     };
-    load.carry_out(&[address], Iso::new(cards, Purchases::default())?)
+    load.carry_out(&[address], Iso::new(cards, PurchaseSettings::default())?)
 }
 
 /// Errors: those of the disk.
-fn write_blocks(directory: &Path, time: Duration) -> Result<Latencies, LoadFailure> {
+fn write_blocks(directory: &Path, time: Duration) -> Result<Latencies, BoxError> {
     let mut file = PreallocatedFile::create(directory)?;
     let (mut latencies, start) = (Latencies::default(), Instant::now());
     while start.elapsed() < time || latencies.count() == 0 {
@@ -238,7 +238,7 @@ fn file_system_of(directory: &Path, mounts: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_load::wire::Code;
+    use cardswitch_load::wire::AnswerCode;
 
     use super::*;
 
@@ -255,7 +255,7 @@ mod tests {
     fn figures_of_declines_are_of_no_use() {
         let tally = |code: &[u8]| {
             let mut tally = Tally::default();
-            tally.note_answer(Code::new(code), 1_000);
+            tally.note_answer(AnswerCode::new(code), 1_000);
             tally.finish()
         };
         assert!(whole(&[&tally(b"00"), &tally(b"00")]).is_ok());

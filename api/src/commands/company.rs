@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
-use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, done};
+use super::administration::{
+    AdministrationOutcome, CompanyDataArgs, DataArgs, Office, carry_out, done,
+};
 use super::init::CompanyArgs;
 use crate::install::{by_operator, new_company};
 
@@ -98,7 +100,7 @@ impl CompanyCommand {
     pub(super) async fn carry_out(
         self,
         office: &Office,
-        outcome: &mut Outcome,
+        outcome: &mut AdministrationOutcome,
     ) -> Result<(), Failure> {
         match self {
             Self::Add(args) => add(args, office, outcome).await,
@@ -107,7 +109,11 @@ impl CompanyCommand {
     }
 }
 
-async fn add(args: AddCompanyArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn add(
+    args: AddCompanyArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let switch = &office.switch;
     let mut random = switch.random();
     let at = switch.engine().clock().now();
@@ -137,7 +143,11 @@ async fn add(args: AddCompanyArgs, office: &Office, outcome: &mut Outcome) -> Re
     Ok(())
 }
 
-async fn set(args: SetArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn set(
+    args: SetArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let (switch, company) = (&office.switch, args.of.find(office).await?);
     let id = company.id;
     let credit_limit = args.credit_limit.as_deref().map(|text| {

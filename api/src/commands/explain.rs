@@ -21,7 +21,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_v1::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
-use cardswitch_wire::glossary::Reader;
+use cardswitch_wire::glossary::Audience;
 use cardswitch_wire::urls::Urls;
 
 use super::Failure;

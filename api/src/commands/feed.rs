@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
-    ANSWER_TIMEOUT, Door, FeedError, FeedOptions, FeedReport, FeedTime, HOSTILE_ANSWER_TIMEOUT,
-    Hostility, HttpSource, Line, MishapRates, Mismatch, Portfolio, Progress, Scenario,
-    ScenarioOptions, StepOutcome, Story, VIRTUAL_START_US,
+    ANSWER_TIMEOUT, DoorProtocol, FeedError, FeedOptions, FeedReport, FeedTime,
+    HOSTILE_ANSWER_TIMEOUT, Hostility, HttpSource, Line, MishapRates, Mismatch, Portfolio,
+    Progress, Scenario, ScenarioOptions, StepReport, Story, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
@@ -102,7 +102,7 @@ struct ScenarioArgs {
     scenario: Vec<PathBuf>,
     /// Door for the messages of scenarios
     #[arg(long, value_enum, default_value = "iso8583", requires = "scenario")]
-    door: Door,
+    door: DoorProtocol,
     /// Access token of an administrator, printed by `init`; for scenarios
     #[arg(long, value_name = "TOKEN", env = "CARDSWITCH_ACCESS_TOKEN", hide_env_values = true)]
     access_token: Option<String>,
@@ -395,9 +395,9 @@ fn run_scenario(scenario: &Scenario, options: &ScenarioOptions) -> Result<(), Fe
 }
 
 /// A line of the table; below it what was found otherwise.
-fn print_step(outcome: &StepOutcome) {
-    let verdict = if outcome.is_as_expected() { "ok" } else { "WRONG" };
-    let StepOutcome { line, step, answer, mismatches } = outcome;
+fn print_step(report: &StepReport) {
+    let verdict = if report.is_as_expected() { "ok" } else { "WRONG" };
+    let StepReport { line, step, answer, mismatches } = report;
     println!("{}", format!("  {verdict:<5} {line:>4}  {step:<52} {answer}").trim_end());
     for Mismatch { key, expected, found } in mismatches {
         println!("              {key}: expected {expected}, found {found}");

@@ -15,7 +15,7 @@ use cardswitch_secrets::private_file::create_private;
 use super::Failure;
 use super::init::{demo_company, random_source};
 use crate::config::Settings;
-use crate::install::{Credentials, Installation, install};
+use crate::install::{Credentials, InstallationOrder, install};
 use crate::server::Server;
 
 const CARDS_FILE: &str = "cards.jsonl";
@@ -102,11 +102,11 @@ impl Home {
         Ok(credentials)
     }
 
-    fn installation(&self, program: Program) -> Result<Installation, Failure> {
+    fn installation(&self, program: Program) -> Result<InstallationOrder, Failure> {
         let settings = Settings::default();
         let card_numbers = CardNumbers::new(&settings.bin)
             .ok_or_else(|| Failure::new("the default BIN is none"))?;
-        Ok(Installation {
+        Ok(InstallationOrder {
             data: self.path.clone(),
             company: demo_company().order()?,
             admin_email: "admin@example.com".to_owned(),

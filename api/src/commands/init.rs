@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Failure;
 use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
-use crate::install::{CompanyOrder, Credentials, Installation, install};
+use crate::install::{CompanyOrder, Credentials, InstallationOrder, install};
 
 /// The arguments of `init`.
 #[derive(Debug, clap::Args)]
@@ -151,13 +151,13 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn installation(args: &InitArgs) -> Result<Installation, Failure> {
+fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
     let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
     let bin = args.bin.clone().unwrap_or_else(|| settings.bin.clone());
     let settings = Settings { bin, ..settings }.checked().map_err(Failure::usage)?;
     let card_numbers = CardNumbers::new(&settings.bin)
         .ok_or_else(|| Failure::usage(format!("`{}` is no BIN", settings.bin)))?;
-    Ok(Installation {
+    Ok(InstallationOrder {
         data: args.data.clone(),
         company: args.company.order()?,
         admin_email: args.admin_email.clone(),

@@ -167,7 +167,7 @@ mod tests {
         let unit = include_str!("../../../tools/packaging/cardswitch.service");
         let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
         let parsed = Cli::try_parse_from(start.split(' ')).map_err(|error| error.to_string());
-        let is_serve = parsed.map(|cli| matches!(cli.command, super::super::Command::Serve(_)));
+        let is_serve = parsed.map(|cli| matches!(cli.command, super::super::CliCommand::Serve(_)));
         assert_eq!(is_serve, Ok(true), "{start}");
     }
 }

@@ -8,7 +8,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::Failure;
 use super::running::{ask_running, other_answer};
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::manifest::is_backup;
 
 /// The arguments of `rotate-master-key`.
@@ -67,8 +67,8 @@ async fn running(
     args: &RotateMasterKeyArgs,
     place: Option<PathBuf>,
 ) -> Result<MasterKeyReport, Failure> {
-    match ask_running(&args.data, &Request::RotateMasterKey { place }).await? {
-        Answer::MasterKeyReport(report) => Ok(report),
+    match ask_running(&args.data, &ControlRequest::RotateMasterKey { place }).await? {
+        ControlAnswer::MasterKeyReport(report) => Ok(report),
         _ => Err(other_answer()),
     }
 }

@@ -56,12 +56,12 @@ use self::administration::{Administration, run as administer};
 pub struct Cli {
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 }
 
 /// The commands of the one binary.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Show a card program at work: makes one, serves it, and sends it purchases
     Demo(demo::DemoArgs),
     /// Run a switch to develop against, which keeps its data
@@ -147,38 +147,38 @@ impl Failure {
 
 /// Carries out a command.
 pub async fn run(cli: Cli) -> Result<(), Failure> {
-    if !matches!(cli.command, Command::Completions(_) | Command::Man(_)) {
+    if !matches!(cli.command, CliCommand::Completions(_) | CliCommand::Man(_)) {
         keep_files_private();
     }
     match cli.command {
-        Command::Demo(args) => demo::run(args).await,
-        Command::Dev(args) => dev::run(*args).await,
-        Command::Buy(args) => buy::run(args).await,
+        CliCommand::Demo(args) => demo::run(args).await,
+        CliCommand::Dev(args) => dev::run(*args).await,
+        CliCommand::Buy(args) => buy::run(args).await,
         #[cfg(target_os = "linux")]
-        Command::Bench(args) => bench::run(args).await,
-        Command::Init(args) => init::run(args).await,
-        Command::Serve(args) => serve::run(*args).await,
-        Command::Feed(args) => feed::run(args).await,
-        Command::Send(args) => send::run(args).await,
-        Command::Decode(args) => decode::run(&args),
-        Command::Dialect(args) => dialect::run(&args),
-        Command::Listen(args) => listen::run(args).await,
-        Command::Export(args) => export::run(args).await,
-        Command::Verify(args) => verify::run(&args),
-        Command::Backup(args) => backup::back_up(args).await,
-        Command::Restore(args) => backup::restore(&args),
-        Command::RotatePanKey(args) => pan_key::run(args).await,
-        Command::RotateMasterKey(args) => master_key::run(args).await,
-        Command::ZoneKeys(args) => zone_keys::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Company(command) => administer(Administration::Company(command)).await,
-        Command::Cluster(command) => cluster::run(command).await,
-        Command::Route(args) => route::run(*args).await,
-        Command::User(command) => administer(Administration::User(command)).await,
-        Command::App(command) => administer(Administration::App(command)).await,
-        Command::Token(command) => administer(Administration::Token(command)).await,
-        Command::Completions(args) => manual::print_completions(&args),
-        Command::Man(args) => manual::print_manual(&args),
+        CliCommand::Bench(args) => bench::run(args).await,
+        CliCommand::Init(args) => init::run(args).await,
+        CliCommand::Serve(args) => serve::run(*args).await,
+        CliCommand::Feed(args) => feed::run(args).await,
+        CliCommand::Send(args) => send::run(args).await,
+        CliCommand::Decode(args) => decode::run(&args),
+        CliCommand::Dialect(args) => dialect::run(&args),
+        CliCommand::Listen(args) => listen::run(args).await,
+        CliCommand::Export(args) => export::run(args).await,
+        CliCommand::Verify(args) => verify::run(&args),
+        CliCommand::Backup(args) => backup::back_up(args).await,
+        CliCommand::Restore(args) => backup::restore(&args),
+        CliCommand::RotatePanKey(args) => pan_key::run(args).await,
+        CliCommand::RotateMasterKey(args) => master_key::run(args).await,
+        CliCommand::ZoneKeys(args) => zone_keys::run(&args),
+        CliCommand::Explain(args) => explain::run(&args),
+        CliCommand::Company(command) => administer(Administration::Company(command)).await,
+        CliCommand::Cluster(command) => cluster::run(command).await,
+        CliCommand::Route(args) => route::run(*args).await,
+        CliCommand::User(command) => administer(Administration::User(command)).await,
+        CliCommand::App(command) => administer(Administration::App(command)).await,
+        CliCommand::Token(command) => administer(Administration::Token(command)).await,
+        CliCommand::Completions(args) => manual::print_completions(&args),
+        CliCommand::Man(args) => manual::print_manual(&args),
     }
 }
 

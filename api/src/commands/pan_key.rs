@@ -12,9 +12,11 @@ use tokio::sync::watch;
 use super::Failure;
 use super::running::{ask_running, other_answer};
 use crate::config::{ClockSetting, read_settings};
-use crate::control::{Answer, Request};
+use crate::control::{ControlAnswer, ControlRequest};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
-use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
+use crate::pan_rotation::{
+    GenerationReport, PanKeyProgress, PanKeyReport, PanRotation, ResealingPace,
+};
 
 /// How often a running switch is asked how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
@@ -97,20 +99,24 @@ impl<'a> Keys<'a> {
             opened => opened.map_err(Failure::new)?,
         };
         let switch = Switch::new(Arc::new(engine));
-        let keys = PanRotation::new(switch, Arc::new(secrets), data, Pace::AtRest);
+        let keys = PanRotation::new(switch, Arc::new(secrets), data, ResealingPace::AtRest);
         keys.map(|keys| Self::AtRest(Arc::new(keys))).map_err(Failure::new)
     }
 
     async fn report(&self) -> Result<PanKeyReport, Failure> {
         match self {
-            Self::Running(data) => report_of(ask_running(data, &Request::PanKeyReport).await?),
+            Self::Running(data) => {
+                report_of(ask_running(data, &ControlRequest::PanKeyReport).await?)
+            }
             Self::AtRest(keys) => keys.report().await.map_err(Failure::new),
         }
     }
 
     async fn forget(&self) -> Result<PanKeyReport, Failure> {
         match self {
-            Self::Running(data) => report_of(ask_running(data, &Request::ForgetPanKeys).await?),
+            Self::Running(data) => {
+                report_of(ask_running(data, &ControlRequest::ForgetPanKeys).await?)
+            }
             Self::AtRest(keys) => {
                 keys.resume().await.map_err(Failure::new)?;
                 keys.forget().await.map_err(Failure::new)
@@ -120,7 +126,9 @@ impl<'a> Keys<'a> {
 
     async fn rotate(&self) -> Result<PanKeyProgress, Failure> {
         match self {
-            Self::Running(data) => progress_of(ask_running(data, &Request::RotatePanKey).await?),
+            Self::Running(data) => {
+                progress_of(ask_running(data, &ControlRequest::RotatePanKey).await?)
+            }
             Self::AtRest(keys) => {
                 let progress = keys.rotate().await.map_err(Failure::new)?;
                 Ok(PanKeyProgress { is_working: false, ..progress })
@@ -145,7 +153,7 @@ impl<'a> Keys<'a> {
         let mut told = progress.cards_left;
         while progress.is_working {
             tokio::time::sleep(PROGRESS_INTERVAL).await;
-            progress = progress_of(ask_running(data, &Request::PanKeyProgress).await?)?;
+            progress = progress_of(ask_running(data, &ControlRequest::PanKeyProgress).await?)?;
             if progress.cards_left != told && progress.is_working && !is_quiet {
                 told = progress.cards_left;
                 println!("{told} card numbers are still to be re-sealed");
@@ -165,16 +173,16 @@ fn finished(progress: PanKeyProgress) -> Result<PanKeyProgress, Failure> {
     }
 }
 
-fn report_of(answer: Answer) -> Result<PanKeyReport, Failure> {
+fn report_of(answer: ControlAnswer) -> Result<PanKeyReport, Failure> {
     match answer {
-        Answer::PanKeyReport(report) => Ok(report),
+        ControlAnswer::PanKeyReport(report) => Ok(report),
         _ => Err(other_answer()),
     }
 }
 
-fn progress_of(answer: Answer) -> Result<PanKeyProgress, Failure> {
+fn progress_of(answer: ControlAnswer) -> Result<PanKeyProgress, Failure> {
     match answer {
-        Answer::PanKeyProgress(progress) => Ok(progress),
+        ControlAnswer::PanKeyProgress(progress) => Ok(progress),
         _ => Err(other_answer()),
     }
 }

@@ -5,14 +5,17 @@ use std::path::Path;
 use cardswitch_cluster::{ClusterView, NodeRecord};
 
 use super::Failure;
-use crate::control::{self, Answer, Request};
+use crate::control::{self, ControlAnswer, ControlRequest};
 use crate::node_mark::cluster_of;
 
 /// Asks the switch that has the directory open.
 /// Errors: it does not answer, or did not do it.
-pub(super) async fn ask_running(data: &Path, request: &Request) -> Result<Answer, Failure> {
+pub(super) async fn ask_running(
+    data: &Path,
+    request: &ControlRequest,
+) -> Result<ControlAnswer, Failure> {
     match control::ask(data, request).await {
-        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
+        Ok(ControlAnswer::Failed(why)) => Err(Failure::new(why)),
         Ok(answer) => Ok(answer),
         Err(error) => Err(Failure::new(match cluster_of(data) {
             Ok(Some(cluster)) => match leader_of(&cluster).await {

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
-use super::administration::{CompanyDataArgs, DataArgs, Office, Outcome, carry_out, parse_id};
+use super::administration::{
+    AdministrationOutcome, CompanyDataArgs, DataArgs, Office, carry_out, parse_id,
+};
 
 /// The commands for access tokens.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
@@ -78,7 +80,7 @@ impl TokenCommand {
     pub(super) async fn carry_out(
         self,
         office: &Office,
-        outcome: &mut Outcome,
+        outcome: &mut AdministrationOutcome,
     ) -> Result<(), Failure> {
         match self {
             Self::Add(args) => add(args, office, outcome).await,
@@ -88,7 +90,11 @@ impl TokenCommand {
     }
 }
 
-async fn add(args: AddTokenArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn add(
+    args: AddTokenArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let company = args.of.find(office).await?;
     let DrawnSecret { text: access_token, digest } =
         DrawnSecret::draw_token(&office.switch).map_err(Failure::new)?;
@@ -110,7 +116,11 @@ async fn add(args: AddTokenArgs, office: &Office, outcome: &mut Outcome) -> Resu
     Ok(())
 }
 
-async fn list(args: ListTokensArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn list(
+    args: ListTokensArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let company = args.of.find(office).await?;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let tokens = office.switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
@@ -134,7 +144,11 @@ async fn list(args: ListTokensArgs, office: &Office, outcome: &mut Outcome) -> R
     Ok(())
 }
 
-async fn revoke(args: RevokeArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn revoke(
+    args: RevokeArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     let (switch, company) = (&office.switch, args.of.find(office).await?);
     let id = AccessTokenId(args.token);
     let known = switch.read(|snapshot| snapshot.access_token_by_id(company.slot, id)).await;

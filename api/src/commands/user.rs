@@ -25,7 +25,9 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use super::administration::{DataArgs, Office, Outcome, carry_out, find_company, parse_id};
+use super::administration::{
+    AdministrationOutcome, DataArgs, Office, carry_out, find_company, parse_id,
+};
 
 /// How long a link to set a password opens something. Units: microseconds.
 const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
@@ -129,7 +131,7 @@ impl UserSubcommand {
     pub(super) async fn carry_out(
         self,
         office: &Office,
-        outcome: &mut Outcome,
+        outcome: &mut AdministrationOutcome,
     ) -> Result<(), Failure> {
         match self {
             Self::Add(args) => add(args, office, outcome).await,
@@ -141,7 +143,7 @@ impl UserSubcommand {
 async fn reset_second_factor(
     args: ResetArgs,
     office: &Office,
-    outcome: &mut Outcome,
+    outcome: &mut AdministrationOutcome,
 ) -> Result<(), Failure> {
     let switch = &office.switch;
     let known = find_user(switch, &args.email).await?;
@@ -157,7 +159,11 @@ async fn reset_second_factor(
     Ok(())
 }
 
-async fn add(args: AddUserArgs, office: &Office, outcome: &mut Outcome) -> Result<(), Failure> {
+async fn add(
+    args: AddUserArgs,
+    office: &Office,
+    outcome: &mut AdministrationOutcome,
+) -> Result<(), Failure> {
     check(&args)?;
     let switch = &office.switch;
     let password_hash = args.password_hash.clone();
@@ -297,7 +303,11 @@ fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
     switch.random().id(switch.engine().clock().now()).map_err(Failure::new)
 }
 
-fn report(args: &AddUserArgs, (user, link): (UserId, Option<&str>), outcome: &mut Outcome) {
+fn report(
+    args: &AddUserArgs,
+    (user, link): (UserId, Option<&str>),
+    outcome: &mut AdministrationOutcome,
+) {
     if args.at.json {
         outcome.line(json!({"user_id": user.0, "email": args.email, "password_link": link}));
         return;

@@ -11,7 +11,7 @@ use cardswitch_secrets::pan::Pan;
 use serde_json::{Value, json};
 
 use super::world::{Bench, COMPANY, Card, purchase};
-use crate::openapi::{Door, document};
+use crate::openapi::{DocumentedDoor, document};
 use crate::test_world::by_switch;
 
 #[tokio::test]
@@ -331,7 +331,7 @@ async fn unknown_fields_are_refused_and_spend_nothing() {
 #[tokio::test]
 async fn the_fields_of_the_document_are_those_that_are_read() {
     let bench = Bench::new().await;
-    let document = document(Door::Network, bench.state.urls());
+    let document = document(DocumentedDoor::Network, bench.state.urls());
     let operations = [
         "authorizations",
         "advices",

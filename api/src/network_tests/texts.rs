@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::world::{Bench, Card, purchase};
-use crate::openapi::{Door, document};
+use crate::openapi::{DocumentedDoor, document};
 
 /// One of each kind that is refused: C0, DEL, C1, separators, overrides.
 const STEERING: [char; 8] =
@@ -80,7 +80,7 @@ fn steers(value: &Value) -> bool {
 async fn requests_are_refused_and_what_has_happened_is_kept_with_spaces() {
     let bench = Bench::new().await;
     let card = bench.card(100_000).await;
-    let document = document(Door::Network, bench.state.urls());
+    let document = document(DocumentedDoor::Network, bench.state.urls());
     let mut sent = BTreeMap::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         let schema = &item["post"]["requestBody"]["content"]["application/json"]["schema"];

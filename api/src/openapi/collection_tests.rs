@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::golden::{canonical, hold};
 use super::world::World;
-use super::{Door, document};
+use super::{DocumentedDoor, document};
 
 const SCHEMA: &str = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json";
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
@@ -16,7 +16,7 @@ const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 async fn the_collection_is_that_of_the_documents() {
     let world = World::new().await;
     let folders = |door| folders(door, &canonical(&document(door, world.urls())));
-    let folders = [Door::Company, Door::Network].map(folders).concat();
+    let folders = [DocumentedDoor::Company, DocumentedDoor::Network].map(folders).concat();
     let requests = folders.iter().map(|folder| folder["item"].as_array().unwrap().len());
     assert!(requests.sum::<usize>() > 90);
     let variable = |key: &str, value: &str| json!({ "key": key, "value": value });
@@ -40,7 +40,7 @@ async fn the_collection_is_that_of_the_documents() {
     hold("examples/cardswitch.postman_collection.json", &String::from_utf8(text).unwrap());
 }
 
-fn folders(door: Door, document: &Value) -> Vec<Value> {
+fn folders(door: DocumentedDoor, document: &Value) -> Vec<Value> {
     let folder = |tag: &Value| {
         let paths = document["paths"].as_object().unwrap().iter();
         let operations = paths.flat_map(|(path, item)| {
@@ -59,7 +59,12 @@ fn folders(door: Door, document: &Value) -> Vec<Value> {
     document["tags"].as_array().unwrap().iter().map(folder).collect()
 }
 
-fn request(door: Door, document: &Value, (path, method): (&str, &str), operation: &Value) -> Value {
+fn request(
+    door: DocumentedDoor,
+    document: &Value,
+    (path, method): (&str, &str),
+    operation: &Value,
+) -> Value {
     let parts = path.trim_matches('/').split('/');
     let parts: Vec<_> = parts.map(|part| part.replace('{', ":").replace('}', "")).collect();
     let mut url = json!({ "host": ["{{base_url}}"], "path": parts });
@@ -83,8 +88,8 @@ fn request(door: Door, document: &Value, (path, method): (&str, &str), operation
     let mut headers = Vec::new();
     if operation["security"].as_array().is_some_and(|security| !security.is_empty()) {
         let credential = match door {
-            Door::Company => "Token {{access_token}}",
-            Door::Network => "Bearer {{network_key}}",
+            DocumentedDoor::Company => "Token {{access_token}}",
+            DocumentedDoor::Network => "Bearer {{network_key}}",
         };
         headers.push(json!({ "key": "Authorization", "value": credential }));
     }

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::failures::{FAILURES, SharedFailure};
-use super::finish::Door;
+use super::finish::DocumentedDoor;
 
-pub(super) fn add_components(document: &mut Value, door: Door, urls: &Urls) {
+pub(super) fn add_components(document: &mut Value, door: DocumentedDoor, urls: &Urls) {
     let components = &mut document["components"];
     let mut parts = vec![("Error".to_owned(), ErrorBody::schema())];
     ErrorBody::schemas(&mut parts);
@@ -42,7 +42,7 @@ pub(super) fn add_components(document: &mut Value, door: Door, urls: &Urls) {
             }},
         });
     }
-    if door == Door::Company {
+    if door == DocumentedDoor::Company {
         add_open_components(components);
     }
     components["headers"] = json!({
@@ -54,7 +54,7 @@ pub(super) fn add_components(document: &mut Value, door: Door, urls: &Urls) {
             request with the same key.", "schema": {"type": "string", "enum": ["true"]}},
         "Seq": {"description": "The newest record that the answer can show; see `min_seq`.", "schema": {"type": "integer", "minimum": 0}},
     });
-    if door == Door::Company {
+    if door == DocumentedDoor::Company {
         components["parameters"]["MinSeq"] = json!({
             "name": MIN_SEQ, "in": "query", "required": false, "allowEmptyValue": true,
             "description": "The `cardswitch-seq` of an earlier answer: this one shows no less, at any \
@@ -69,8 +69,8 @@ pub(super) fn add_components(document: &mut Value, door: Door, urls: &Urls) {
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     });
     let (name, scheme) = match door {
-        Door::Company => ("access_token", access_token_scheme(urls)),
-        Door::Network => (
+        DocumentedDoor::Company => ("access_token", access_token_scheme(urls)),
+        DocumentedDoor::Network => (
             "network_key",
             json!({"type": "http", "scheme": "bearer",
                 "description": "The network key that `cardswitch init` prints."}),

@@ -25,7 +25,7 @@ use super::{alternatives, example};
 
 /// The API of a document, one of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum DocumentedDoor {
     /// `/v1`, with access tokens.
     Company,
     /// `/network/v1`, with the network key.
@@ -37,7 +37,7 @@ const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
 /// Completes a document.
 #[must_use]
-pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
+pub(super) fn finish(plain: OpenApi, door: DocumentedDoor, urls: &Urls) -> Value {
     // INVARIANT: a document made of strings and maps is JSON.
     let mut document = serde_json::to_value(plain).unwrap_or_default();
     each_object_mut(&mut document, &mut body::replace_wrapped);

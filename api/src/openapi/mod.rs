@@ -40,15 +40,15 @@ use cardswitch_wire::urls::Urls;
 use serde_json::Value;
 use utoipa::OpenApi;
 
-pub use self::finish::Door;
+pub use self::finish::DocumentedDoor;
 use self::reference::DocPage;
 
 /// The document of a door.
 #[must_use]
-pub fn document(door: Door, urls: &Urls) -> Value {
+pub fn document(door: DocumentedDoor, urls: &Urls) -> Value {
     let plain = match door {
-        Door::Company => document_of(CompanyDocument::openapi(), &OPERATIONS),
-        Door::Network => cardswitch_network::http::document(),
+        DocumentedDoor::Company => document_of(CompanyDocument::openapi(), &OPERATIONS),
+        DocumentedDoor::Network => cardswitch_network::http::document(),
     };
     finish::finish(plain, door, urls)
 }
@@ -96,8 +96,8 @@ impl PublishedDocuments {
 
     fn documentation(&self) -> &Documentation {
         self.made.get_or_init(|| {
-            let company = document(Door::Company, &self.urls);
-            let network = document(Door::Network, &self.urls);
+            let company = document(DocumentedDoor::Company, &self.urls);
+            let network = document(DocumentedDoor::Network, &self.urls);
             let json = |document: &Value| Bytes::from(format!("{document:#}\n"));
             let base = self.urls.page("");
             Documentation {

@@ -6,31 +6,31 @@ use cardswitch_v1::operations::{ACCESS, is_open};
 use serde_json::{Map, Value, json};
 
 use super::failures::FAILURES;
-use super::finish::Door;
+use super::finish::DocumentedDoor;
 
 pub(super) fn finish_operation(
     operation: &mut Map<String, Value>,
     path: &str,
     method: &str,
-    door: Door,
+    door: DocumentedDoor,
 ) {
-    if door == Door::Company && is_open(&method.to_uppercase(), path) {
+    if door == DocumentedDoor::Company && is_open(&method.to_uppercase(), path) {
         return finish_open(operation, path, method);
     }
     let needed = ACCESS.needed(&method.to_uppercase(), path).unwrap_or(RequiredAccess::Read);
-    let scopes = if door == Door::Company { needed.scopes() } else { &[] };
+    let scopes = if door == DocumentedDoor::Company { needed.scopes() } else { &[] };
     operation.insert("security".into(), security(door, scopes));
     let names: Vec<_> = scopes.iter().map(|name| format!("`{name}`")).collect();
     say_who_may(
         operation,
         &match (door, scopes) {
-            (Door::Network, _) => "Needs the network key.".to_owned(),
-            (Door::Company, []) => "Needs an access token of any scope.".to_owned(),
-            (Door::Company, _) => format!("Needs the scope {}.", names.join(" or ")),
+            (DocumentedDoor::Network, _) => "Needs the network key.".to_owned(),
+            (DocumentedDoor::Company, []) => "Needs an access token of any scope.".to_owned(),
+            (DocumentedDoor::Company, _) => format!("Needs the scope {}.", names.join(" or ")),
         },
     );
     add_path_ids(operation, path);
-    if method == "get" && door == Door::Company {
+    if method == "get" && door == DocumentedDoor::Company {
         parameters_of(operation).push(json!({"$ref": "#/components/parameters/MinSeq"}));
     }
     if method != "get" {
@@ -94,11 +94,11 @@ fn say_who_may(operation: &mut Map<String, Value>, sentence: &str) {
 }
 
 /// One requirement for each scope that suffices.
-fn security(door: Door, scopes: &[&str]) -> Value {
+fn security(door: DocumentedDoor, scopes: &[&str]) -> Value {
     match (door, scopes) {
-        (Door::Network, _) => json!([{"network_key": []}]),
-        (Door::Company, []) => json!([{"access_token": []}]),
-        (Door::Company, scopes) => {
+        (DocumentedDoor::Network, _) => json!([{"network_key": []}]),
+        (DocumentedDoor::Company, []) => json!([{"access_token": []}]),
+        (DocumentedDoor::Company, scopes) => {
             scopes.iter().map(|scope| json!({"access_token": [scope]})).collect()
         }
     }
@@ -141,7 +141,7 @@ fn failures_of(
     operation: &Map<String, Value>,
     path: &str,
     method: &str,
-    door: Door,
+    door: DocumentedDoor,
     needs_scope: bool,
 ) -> Vec<&'static str> {
     let has_body = operation.get("requestBody").is_some();
@@ -149,14 +149,14 @@ fn failures_of(
     let parameters = operation.get("parameters").and_then(Value::as_array);
     let has_query = parameters
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
-    let names_objects = path.contains('{') || door == Door::Network && has_body;
+    let names_objects = path.contains('{') || door == DocumentedDoor::Network && has_body;
     let given = [
         (true, ["401", "500", "503"].as_slice()),
-        (has_query || is_write || door == Door::Company, &["400"]),
+        (has_query || is_write || door == DocumentedDoor::Company, &["400"]),
         (needs_scope, &["403"]),
         (names_objects, &["404"]),
         (is_write, &["409"]),
-        (door == Door::Company, &["429"]),
+        (door == DocumentedDoor::Company, &["429"]),
         (has_body, &["408", "413", "415"]),
     ];
     given

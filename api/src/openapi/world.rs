@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use super::{Door, document};
+use super::{DocumentedDoor, document};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::by_switch;
 
@@ -113,7 +113,7 @@ impl Answer {
 impl World {
     pub(super) async fn new() -> Self {
         let bench = Bench::new().await;
-        let document = document(Door::Company, bench.state.urls());
+        let document = document(DocumentedDoor::Company, bench.state.urls());
         let world = Self { bench, document, drawn: Cell::new(0) };
         for (side, company) in [(Side::Own, COMPANY), (Side::Foreign, OTHER_COMPANY)] {
             for scope in SCOPES.into_iter().chain([ADMIN_AND_IAM]) {

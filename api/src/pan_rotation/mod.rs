@@ -30,7 +30,7 @@ use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::render_time;
 use parking_lot::Mutex;
-pub use resealing::{Pace, oldest_needed};
+pub use resealing::{ResealingPace, oldest_needed};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
@@ -117,14 +117,14 @@ pub struct PanKeyProgress {
 
 /// The progress of re-sealing, for the figures.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct ResealingProgress {
     left: AtomicU64,
     /// How often cards were to be looked through, and how often that was done.
     asked: AtomicU64,
     done: AtomicU64,
 }
 
-impl Progress {
+impl ResealingProgress {
     /// How many cards are still to be re-sealed, as far as they were counted.
     #[must_use]
     pub fn left(&self) -> u64 {
@@ -138,13 +138,13 @@ pub struct PanRotation {
     switch: Switch,
     secrets: Arc<Secrets>,
     data: PathBuf,
-    pace: Pace,
+    pace: ResealingPace,
     /// The other nodes, in a cluster.
     nodes: Option<PanKeyNodes>,
     keys: Mutex<PanKeys>,
     /// One change of the keys at a time.
     changing: tokio::sync::Mutex<()>,
-    progress: Arc<Progress>,
+    progress: Arc<ResealingProgress>,
     wake: Notify,
 }
 
@@ -155,7 +155,7 @@ impl PanRotation {
         switch: Switch,
         secrets: Arc<Secrets>,
         data: &Path,
-        pace: Pace,
+        pace: ResealingPace,
     ) -> Result<Self, PanRotationError> {
         let keys = Mutex::new(secrets.read_pan_keys(data)?);
         let data = data.to_path_buf();
@@ -172,7 +172,7 @@ impl PanRotation {
 
     /// The progress that figures read.
     #[must_use]
-    pub const fn figures(&self) -> &Arc<Progress> {
+    pub const fn figures(&self) -> &Arc<ResealingProgress> {
         &self.progress
     }
 
@@ -229,7 +229,7 @@ impl PanRotation {
     /// How far re-sealing has come, at no cost.
     #[must_use]
     pub fn progress(&self) -> PanKeyProgress {
-        let Progress { left, asked, done } = &*self.progress;
+        let ResealingProgress { left, asked, done } = &*self.progress;
         PanKeyProgress {
             generation: self.keys.lock().newest().0,
             cards_left: left.load(Ordering::Relaxed),

@@ -32,14 +32,14 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How fast cards are re-sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum ResealingPace {
     /// Beside purchases.
     Gentle,
     /// Without other users.
     AtRest,
 }
 
-impl Pace {
+impl ResealingPace {
     /// The pause after each command.
     const fn pause(self) -> Duration {
         match self {

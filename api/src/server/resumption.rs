@@ -10,7 +10,7 @@ use cardswitch_identity::receipts::named_receipts;
 use cardswitch_identity::state::AppState;
 
 use crate::node_pan_keys::PanKeyNodes;
-use crate::pan_rotation::{Pace, PanRotation, PanRotationError};
+use crate::pan_rotation::{PanRotation, PanRotationError, ResealingPace};
 
 /// The keys of card numbers, of which the engine knows now.
 pub(super) async fn keep_pan_keys(
@@ -19,7 +19,8 @@ pub(super) async fn keep_pan_keys(
     nodes: Option<PanKeyNodes>,
 ) -> Result<Arc<PanRotation>, PanRotationError> {
     let (switch, secrets) = (state.switch.clone(), Arc::clone(&state.secrets));
-    let pan_keys = PanRotation::new(switch, secrets, data, Pace::Gentle)?.with_nodes(nodes);
+    let pan_keys =
+        PanRotation::new(switch, secrets, data, ResealingPace::Gentle)?.with_nodes(nodes);
     pan_keys.resume().await?;
     Ok(Arc::new(pan_keys))
 }

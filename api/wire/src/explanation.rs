@@ -10,7 +10,7 @@ use chrono::DateTime;
 use chrono_tz::Tz;
 
 use super::amount::Amount;
-use super::glossary::{Reader, RuleWords, entry, is_credential};
+use super::glossary::{Audience, RuleWords, entry, is_credential};
 use super::reference::{render_card_state, render_suspension};
 use super::time::render_date;
 
@@ -53,7 +53,7 @@ impl Words {
     }
 }
 
-impl Reader for Words {
+impl Audience for Words {
     fn words(rule: Rule) -> RuleWords {
         entry(rule).developers
     }

@@ -2,7 +2,7 @@
 //! the words for people, `/v1` and the command line those for developers, which name fields.
 //!
 //! Every rule is satisfied by one kind of `Change`; `deed` is that change up to its figure. How figures
-//! are written is the reader's: see `Reader`.
+//! are written is the reader's: see `Audience`.
 //!
 //! INVARIANT: words for people name no field.
 
@@ -231,7 +231,7 @@ pub const fn entry(rule: Rule) -> RuleEntry {
 }
 
 /// A kind of reader of decisions: the words that they understand, and the form of figures for them.
-pub trait Reader {
+pub trait Audience {
     /// The words for them.
     fn words(rule: Rule) -> RuleWords;
     /// An amount. Units: minor units of the account's currency.

@@ -6,7 +6,7 @@
 
 use uuid::Uuid;
 
-use super::audit_line::{AuditLine, AuditedObject, AuditedPlace};
+use super::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use super::effect::Effect;
 use super::reply::Rejection;
 use crate::directory::allowance::AllowanceCommand;
@@ -66,7 +66,7 @@ macro_rules! define_admin_commands {
                 match self {
                     Self::WithPassword(_, command) => command.audited(),
                     Self::SetNetworkKey(_) => {
-                        AuditLine::new(AuditedPlace::Switch, "network_key.set", AuditedObject::Unnamed)
+                        AuditLine::new(AuditedPlace::Switch, "network_key.set", AuditTarget::Unnamed)
                     }
                     $(Self::$variant(command) => command.audited(),)+
                 }

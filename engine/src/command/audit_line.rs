@@ -16,7 +16,7 @@ pub struct AuditLine<'a> {
     /// The action, such as `card.updated`.
     pub action: &'static str,
     /// The changed object.
-    pub object: AuditedObject,
+    pub object: AuditTarget,
     /// The names of the changed fields.
     pub fields: Vec<&'static str>,
 }
@@ -39,7 +39,7 @@ pub enum AuditedPlace<'a> {
 
 /// The object of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuditedObject {
+pub enum AuditTarget {
     /// An object without an id.
     Unnamed,
     /// One object.
@@ -56,22 +56,22 @@ impl<'a> AuditLine<'a> {
     pub(crate) const fn new(
         place: AuditedPlace<'a>,
         action: &'static str,
-        object: AuditedObject,
+        object: AuditTarget,
     ) -> Self {
         Self { place, action, object, fields: Vec::new() }
     }
 
     pub(crate) const fn of_company(company: CompanyId, action: &'static str, object: Uuid) -> Self {
-        Self::new(AuditedPlace::Company(company), action, AuditedObject::One(object))
+        Self::new(AuditedPlace::Company(company), action, AuditTarget::One(object))
     }
 
     pub(crate) const fn of_user(user: UserId, action: &'static str, object: Uuid) -> Self {
-        Self::new(AuditedPlace::User(user), action, AuditedObject::One(object))
+        Self::new(AuditedPlace::User(user), action, AuditTarget::One(object))
     }
 
     /// The line of a command that is not audited: it leaves no event.
     pub(crate) const fn silent(action: &'static str) -> Self {
-        Self::new(AuditedPlace::Switch, action, AuditedObject::Each(Vec::new()))
+        Self::new(AuditedPlace::Switch, action, AuditTarget::Each(Vec::new()))
     }
 
     /// The kind of the object: the first word of the action.

@@ -11,7 +11,7 @@ pub mod record;
 pub mod reply;
 pub(crate) mod resource;
 
-pub use audit_line::{AuditLine, AuditedObject, AuditedPlace};
+pub use audit_line::{AuditLine, AuditTarget, AuditedPlace};
 pub use moment::Moment;
 pub use new_transaction::{NewTransaction, NewTransactionView};
 

@@ -21,7 +21,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardRecord, CardState, SuspensionReason};
 use crate::domain::company::Company;
 use crate::domain::credential::{
-    Comparison, CredentialFailures, CredentialPresence, PresentedCredentials,
+    CredentialComparison, CredentialFailures, CredentialPresence, PresentedCredentials,
 };
 use crate::domain::ids::Timestamp;
 use crate::domain::merchant::Mcc;
@@ -182,7 +182,7 @@ fn decide_credentials(
     failed: &mut RuleSet,
 ) -> CredentialPresence {
     let (card, shown) = (facts.card, question.credentials);
-    let Some(mut comparison) = Comparison::open(facts.failures, question.at) else {
+    let Some(mut comparison) = CredentialComparison::open(facts.failures, question.at) else {
         failed.insert_if(Rule::CredentialsLocked, !shown.is_empty());
         return CredentialPresence::default();
     };

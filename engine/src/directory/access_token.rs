@@ -10,7 +10,7 @@ use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::member::find_active_member;
 use super::row::indexes;
-use super::secrets::Secrets;
+use super::secret_rows::SecretRows;
 use crate::command::Moment;
 use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
@@ -120,7 +120,7 @@ indexes! {
     }
 }
 
-impl Secrets<AccessToken> {
+impl SecretRows<AccessToken> {
     /// The live tokens of an app, grouped by company.
     pub(crate) fn of_app(&self, app: AppSlot) -> impl Iterator<Item = &AccessToken> {
         self.within(AccessToken::OF_APP.range_of(app, CompanySlot(0)))

@@ -19,7 +19,7 @@ use super::dimension::{change_dimensions, check_dimensions};
 use super::member::find_assignee;
 use super::pan_key::check_sealed;
 use crate::command::Moment;
-use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -175,7 +175,7 @@ changes! {
 fn audited_together(cards: &[NewCard]) -> AuditLine<'_> {
     let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.order.company);
     let ids = cards.iter().map(|new| new.id.0).collect();
-    AuditLine::new(AuditedPlace::Company(company), "card.created", AuditedObject::Each(ids))
+    AuditLine::new(AuditedPlace::Company(company), "card.created", AuditTarget::Each(ids))
 }
 
 pub(crate) fn find_card(

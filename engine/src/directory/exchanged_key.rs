@@ -12,7 +12,7 @@ use uuid::Builder;
 use super::change::StateChange;
 use super::entry::Entries;
 use super::row::IndexedRow;
-use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::domain::ids::{ExchangedKeyId, ExchangedKeySlot, Timestamp};
@@ -86,7 +86,7 @@ commands! {
     pub enum ExchangedKeyCommand(change) {
         /// Replaces the current key by a new one.
         Exchange(new: NewExchangedKey) =>
-            AuditLine::new(AuditedPlace::Switch, "zone_key.exchanged", AuditedObject::One(new.id().0)),
+            AuditLine::new(AuditedPlace::Switch, "zone_key.exchanged", AuditTarget::One(new.id().0)),
             exchange(change, new);
     }
 }

@@ -9,7 +9,7 @@
 //! | `row` | the traits of a row: its slot, its id, the entries of its indexes |
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
-//! | `secrets` | rows without slots in memory, found by the digests of secrets |
+//! | `secret_rows` | rows without slots in memory, found by the digests of secrets |
 //! | `change` | a change while its effects are chosen, and what rules may ask of the partition |
 //! | one file a resource | its row, its indexes, its commands with their audit, their rules |
 //! | `company`, `card`, `allowance`, `transaction`, `pan_key` | their commands and rules; their rows are in the domain |
@@ -31,7 +31,7 @@ pub mod pan_key;
 pub mod requisition;
 pub mod row;
 pub mod rows;
-pub mod secrets;
+pub mod secret_rows;
 pub mod shared_link;
 pub mod ticket;
 pub mod transaction;
@@ -44,7 +44,7 @@ use uuid::Uuid;
 use self::entry::{EntryBytes, Index, IndexKey as _};
 use self::row::{CompanyRow, Row, SecretRow, SlotRow};
 use self::rows::Rows;
-use self::secrets::Secrets;
+use self::secret_rows::SecretRows;
 use crate::domain::ids::{CompanySlot, Timestamp};
 
 /// Hands the list of resources to a macro: the name of the rows, the file, the types of a row, of
@@ -124,7 +124,7 @@ macro_rules! define_directory {
         #[expect(missing_docs, reason = "each field holds the rows that it is named after")]
         pub struct Directory {
             $(pub $rows: Rows<$row>,)*
-            $(pub $secrets: Secrets<$secret>,)*
+            $(pub $secrets: SecretRows<$secret>,)*
         }
 
         impl Directory {

@@ -6,7 +6,7 @@
 //! or twice never put an older one back.
 
 use super::change::{PartitionView, StateChange};
-use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -25,7 +25,7 @@ commands! {
     pub enum PanKeyCommand(change) {
         /// Announces a new generation.
         Rotate(newest: PanGeneration) =>
-            AuditLine::new(AuditedPlace::Switch, "pan_key.rotated", AuditedObject::Unnamed),
+            AuditLine::new(AuditedPlace::Switch, "pan_key.rotated", AuditTarget::Unnamed),
             rotate(change, *newest);
         /// Seals card numbers under the newest generation; numbers that are absent, or sealed so
         /// already, stay. The audit leaves this out.
@@ -34,7 +34,7 @@ commands! {
             reseal(change, cards);
         /// Forgets all generations before the newest; the edge has seen that no card needs them.
         Forget(newest: PanGeneration) =>
-            AuditLine::new(AuditedPlace::Switch, "pan_key.forgotten", AuditedObject::Unnamed),
+            AuditLine::new(AuditedPlace::Switch, "pan_key.forgotten", AuditTarget::Unnamed),
             forget(change, *newest);
     }
 }

@@ -17,9 +17,9 @@ use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::entry::{EntryBytes, Index, IndexKey};
 use super::row::indexes;
-use super::secrets::Secrets;
+use super::secret_rows::SecretRows;
 use super::user::{User, find_user};
-use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
@@ -176,7 +176,7 @@ indexes! {
     }
 }
 
-impl Secrets<Ticket> {
+impl SecretRows<Ticket> {
     /// A user's open tickets of a kind at `at`, the oldest first.
     pub(crate) fn open_of(
         &self,
@@ -240,7 +240,7 @@ commands! {
             AuditLine::new(
                 AuditedPlace::Ticket(*digest),
                 "authorization_code.revoked",
-                AuditedObject::Ticket,
+                AuditTarget::Ticket,
             ),
             revoke_code(change, digest);
     }

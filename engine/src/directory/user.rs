@@ -15,7 +15,7 @@ use super::company::find_company;
 use super::row::indexes;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::Moment;
-use crate::command::audit_line::{AuditLine, AuditedObject, AuditedPlace};
+use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::Member;
@@ -93,7 +93,7 @@ commands! {
     pub enum UserCommand(change) {
         /// Makes a user.
         Create(new: NewUser) makes new.id.0 =>
-            AuditLine::new(AuditedPlace::Email(&new.email), "user.created", AuditedObject::One(new.id.0)),
+            AuditLine::new(AuditedPlace::Email(&new.email), "user.created", AuditTarget::One(new.id.0)),
             create(change, new).map(drop);
         /// Changes a user.
         Update(id: UserId, changes: UserChanges) =>
@@ -101,7 +101,7 @@ commands! {
             update(change, *id, changes);
         /// Sets a password by a link.
         UsePasswordLink(used: PasswordLinkUse) =>
-            AuditLine::new(AuditedPlace::Ticket(used.digest), "user.password_set", AuditedObject::Holder)
+            AuditLine::new(AuditedPlace::Ticket(used.digest), "user.password_set", AuditTarget::Holder)
                 .with(vec!["password"]),
             set_password_by_link(change, used);
         /// Uses up a step of a user's one-time passwords, and all before it.

@@ -3,7 +3,7 @@
 //! The edge derives the card's CVV, turns a PIN into its keyed verification value and normalizes a
 //! ZIP. The shard alone compares, and counts wrong credentials.
 //!
-//! INVARIANT: only a `Comparison` compares a credential of a message, and there is none while wrong
+//! INVARIANT: only a `CredentialComparison` compares a credential of a message, and there is none while wrong
 //! credentials have locked the card's. So a locked card replies alike to right and to wrong
 //! credentials, which nothing has compared.
 
@@ -135,7 +135,7 @@ impl CvvPair {
     }
 }
 
-/// A credential shown by a message. Only a `Comparison` reads it.
+/// A credential shown by a message. Only a `CredentialComparison` reads it.
 #[derive(Clone, Copy)]
 pub struct PresentedValue<T>(T);
 
@@ -180,11 +180,11 @@ impl PresentedCredentials {
 /// Permission to compare the credentials of one message with its card's, and the record of those
 /// compared.
 #[derive(Debug)]
-pub struct Comparison {
+pub struct CredentialComparison {
     compared: CredentialPresence,
 }
 
-impl Comparison {
+impl CredentialComparison {
     /// Opens the comparison; none while wrong credentials have locked the card's.
     #[must_use]
     pub fn open(failures: Option<CredentialFailures>, at: Timestamp) -> Option<Self> {
@@ -351,13 +351,13 @@ mod tests {
             (Some(failures(5, Timestamp::HOUR)), true),
         ];
         for (failures, is_open) in rows {
-            assert_eq!(Comparison::open(failures, at).is_some(), is_open, "{failures:?}");
+            assert_eq!(CredentialComparison::open(failures, at).is_some(), is_open, "{failures:?}");
         }
     }
 
     #[test]
     fn a_comparison_records_what_it_compared() {
-        let mut comparison = Comparison::open(None, Timestamp(0)).unwrap();
+        let mut comparison = CredentialComparison::open(None, Timestamp(0)).unwrap();
         let pin = Some(PresentedValue::new(PinVerifier(1)));
         assert!(!comparison.differs(CredentialPresence::PIN, pin, |pin| pin == PinVerifier(1)));
         assert!(comparison.differs(CredentialPresence::PIN, pin, |pin| pin == PinVerifier(2)));
@@ -370,7 +370,7 @@ mod tests {
     fn a_cvv_is_three_digits_and_the_one_of_no_card_is_nobodys() {
         let differs = |shown: &[u8], own: &[u8]| {
             let pair = CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(own) };
-            let mut comparison = Comparison::open(None, Timestamp(0)).unwrap();
+            let mut comparison = CredentialComparison::open(None, Timestamp(0)).unwrap();
             comparison.cvv_differs(Some(PresentedValue::new(pair)))
         };
         assert!(!differs(b"042", b"042"));

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::super::limits::IN_PLACE_BYTES_MAX;
 use super::super::log::{Expectation, open_read_only_on};
-use super::super::testing::{FaultPlan, FaultyDisk, next_random};
+use super::super::testing::{DiskFaultPlan, FaultyDisk, next_random};
 use super::super::{
     BatchNumber, DirectoryId, JournalFollower, JournalIdentity, LogJournal, LogRetention,
 };
@@ -206,7 +206,7 @@ fn many_producers_share_commits() {
     const PRODUCERS: usize = 4;
     const EACH: u32 = 500;
     let mut running = CommitterRun::start();
-    running.disk.plan(FaultPlan::default());
+    running.disk.plan(DiskFaultPlan::default());
     // The shard is the one place that numbers; producers meet there, as they do in the switch.
     let (submit, submitted) = bounded::<u32>(256);
     let producers: Vec<_> = (0..PRODUCERS)
@@ -322,10 +322,10 @@ fn after_a_commit_that_failed_in_place_nothing_is_durable_any_more() {
 fn fail_everywhere(start: fn() -> CommitterRun) {
     for nth in 1..40 {
         for plan in [
-            FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
-            FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
-            FaultPlan { fail_write: Some(nth * 7), ..FaultPlan::default() },
-            FaultPlan { torn_write: Some((nth * 5, 900)), ..FaultPlan::default() },
+            DiskFaultPlan { fail_sync: Some(nth), ..DiskFaultPlan::default() },
+            DiskFaultPlan { fail_after_sync: Some(nth), ..DiskFaultPlan::default() },
+            DiskFaultPlan { fail_write: Some(nth * 7), ..DiskFaultPlan::default() },
+            DiskFaultPlan { torn_write: Some((nth * 5, 900)), ..DiskFaultPlan::default() },
         ] {
             let mut running = start();
             running.disk.plan(plan);

@@ -22,7 +22,7 @@ const SECTOR_BYTES: usize = 512;
 /// Which operation goes wrong, counted from 1. After the first fault the device is gone: every
 /// later write, resize and sync fails too.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct FaultPlan {
+pub struct DiskFaultPlan {
     /// This write does nothing and fails.
     pub fail_write: Option<u64>,
     /// This write stores only that many bytes and fails.
@@ -49,7 +49,7 @@ struct Device {
     /// Which file stands under a name.
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
-    plan: FaultPlan,
+    plan: DiskFaultPlan,
     writes: u64,
     syncs: u64,
     gone: bool,
@@ -70,7 +70,7 @@ enum FileChange {
 
 impl FaultyDisk {
     /// Sets what goes wrong from now on, and counts operations from zero again.
-    pub fn plan(&self, plan: FaultPlan) {
+    pub fn plan(&self, plan: DiskFaultPlan) {
         let mut device = self.device.lock();
         (device.plan, device.writes, device.syncs) = (plan, 0, 0);
     }
@@ -380,7 +380,7 @@ impl FaultyBackend {
     }
 
     /// Sets what goes wrong from now on, and counts operations from zero again.
-    pub fn plan(&self, plan: FaultPlan) {
+    pub fn plan(&self, plan: DiskFaultPlan) {
         self.file.disk.plan(plan);
     }
 

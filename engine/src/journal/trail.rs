@@ -227,7 +227,7 @@ impl std::fmt::Debug for TrailSteps {
 mod tests {
     use super::super::chain::{BatchBuilder, ChainPosition};
     use super::super::log::Expectation;
-    use super::super::testing::{FaultPlan, FaultyDisk};
+    use super::super::testing::{DiskFaultPlan, FaultyDisk};
     use super::super::{BatchNumber, DirectoryId, FeedReply, JournalIdentity, LogRetention};
     use super::*;
     use crate::inbox::inbox;
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn a_failure_ends_all_writing_and_keeps_nobody_waiting() {
         let mut trailing = TrailHarness::start();
-        trailing.disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+        trailing.disk.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
         for _ in 0..TRAIL_BATCHES_MAX {
             trailing.offer(8);
         }

@@ -72,7 +72,7 @@ pub fn append_card(bytes: &mut Vec<u8>, card: &IssuedCard) {
 
 /// A packed card, with its texts in place.
 #[derive(Clone, Copy)]
-pub struct CardView<'a> {
+pub struct PackedCard<'a> {
     /// The part that people read.
     pub profile: PackedProfile<'a>,
     /// The part that decisions read.
@@ -84,21 +84,21 @@ pub struct CardView<'a> {
 /// Reads a card from bytes that hold nothing else; its usage is left at its default.
 /// Errors: bytes that `append_card` did not write.
 pub fn parse_card(bytes: &[u8]) -> Result<IssuedCard, CodecError> {
-    CardView::parse(bytes).map(|card| card.to_issued())
+    PackedCard::parse(bytes).map(|card| card.to_issued())
 }
 
 /// The output leaves out the number, sealed or not.
-impl std::fmt::Debug for CardView<'_> {
+impl std::fmt::Debug for PackedCard<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("CardView")
+            .debug_struct("PackedCard")
             .field("profile", &self.profile)
             .field("record", &self.record)
             .finish_non_exhaustive()
     }
 }
 
-impl<'a> CardView<'a> {
+impl<'a> PackedCard<'a> {
     /// Reads a card from bytes that hold nothing else; its usage is left at its default.
     /// Cost: no memory of its own.
     /// Errors: bytes that `append_card` did not write.

@@ -22,7 +22,7 @@ mod transaction;
 
 pub use answer::{AnsweredTransaction, RowAnswer};
 pub use append::{append_row, append_row_with_progress};
-pub use card::{CardView, append_card, parse_card};
+pub use card::{PackedCard, append_card, parse_card};
 pub use event_log::{EventBlock, EventEntries, LoggedEvents};
 pub use images::{
     BALANCES_BYTES, POSTING_BYTES, USAGE_BYTES, pack_balances, pack_posting, pack_usage,

@@ -9,7 +9,7 @@ use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
-use crate::command::{AuditedObject, AuditedPlace};
+use crate::command::{AuditTarget, AuditedPlace};
 use crate::directory::card::CardCommand;
 use crate::directory::user::{UserCommand, memberships};
 use crate::domain::audit::{AuditEvent, AuditNote};
@@ -46,18 +46,18 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
 fn objects_of(
     state: &ShardState,
     place: AuditedPlace<'_>,
-    object: &AuditedObject,
+    object: &AuditTarget,
 ) -> Vec<Option<Uuid>> {
     let ticket = match place {
         AuditedPlace::Ticket(digest) => state.directory.tickets.get(&digest),
         _ => None,
     };
     match object {
-        AuditedObject::Unnamed => vec![None],
-        AuditedObject::One(id) => vec![Some(*id)],
-        AuditedObject::Each(ids) => ids.iter().copied().map(Some).collect(),
-        AuditedObject::Ticket => vec![ticket.map(|ticket| ticket.id.0)],
-        AuditedObject::Holder => {
+        AuditTarget::Unnamed => vec![None],
+        AuditTarget::One(id) => vec![Some(*id)],
+        AuditTarget::Each(ids) => ids.iter().copied().map(Some).collect(),
+        AuditTarget::Ticket => vec![ticket.map(|ticket| ticket.id.0)],
+        AuditTarget::Holder => {
             vec![ticket.map(|ticket| state.directory.users.get(ticket.user).id.0)]
         }
     }

@@ -41,7 +41,7 @@ mod transactions;
 pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::execute;
 pub use prefetch::look_ahead;
-pub use recall::{LoadedTransaction, LoaderAnswer, RecallRequest};
+pub use recall::{LoadedRows, LoadedTransaction, RecallRequest};
 pub use replay::ReplayedRecord;
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};

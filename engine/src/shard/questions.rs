@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, RecvError, Sender, unbounded};
 
-use super::recall::{LoaderAnswer, RecallRequest};
+use super::recall::{LoadedRows, RecallRequest};
 use super::state::ShardState;
 use super::timers::Timer;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::limits;
-use crate::loader::{Answer, HoldEnds, Loader, LoaderEnds, LoaderQuestion, RecallError};
+use crate::loader::{HoldEnds, Loader, LoaderAnswer, LoaderEnds, LoaderQuestion, RecallError};
 use crate::steps::{StepOutcome, Steps};
 use crate::store::Watermark;
 use crate::submission::Envelope;
@@ -41,18 +41,18 @@ type TableAnswer<T> = (RecordSeq, Result<T, RecallError>);
 
 pub(super) struct Questions {
     questions: Option<Sender<LoaderQuestion>>,
-    answers: Receiver<Result<Answer, RecallError>>,
+    answers: Receiver<Result<LoaderAnswer, RecallError>>,
     watermark: Option<Arc<Watermark>>,
     /// The purpose of each open question, the oldest first.
     open: VecDeque<(Purpose, RecordSeq)>,
     /// Commands whose questions are open or answered, in order.
     aside: VecDeque<Envelope>,
     /// The answers for the first of them.
-    answered: VecDeque<TableAnswer<LoaderAnswer>>,
+    answered: VecDeque<TableAnswer<LoadedRows>>,
     /// Ends of holds that were asked for in passing.
     holds: Option<TableAnswer<HoldEnds>>,
     /// The answer that the shard waited for.
-    waited: Option<Result<Answer, RecallError>>,
+    waited: Option<Result<LoaderAnswer, RecallError>>,
     /// The loader, until a thread of its own has it.
     loader: Option<Loader>,
 }
@@ -111,9 +111,7 @@ impl Questions {
     }
 
     /// The next command aside that the tables have answered for.
-    pub(super) fn next_answered(
-        &mut self,
-    ) -> Option<(Envelope, Result<LoaderAnswer, RecallError>)> {
+    pub(super) fn next_answered(&mut self) -> Option<(Envelope, Result<LoadedRows, RecallError>)> {
         let (_, answer) = self.answered.pop_front()?;
         Some((self.aside.pop_front()?, answer))
     }
@@ -161,18 +159,25 @@ impl Questions {
     }
 
     /// Gives an answer to the oldest open question.
-    fn note(&mut self, answer: Result<Result<Answer, RecallError>, RecvError>) {
+    fn note(&mut self, answer: Result<Result<LoaderAnswer, RecallError>, RecvError>) {
         let answer = answer.unwrap_or_else(|_| Err(RecallError("the loader has ended".to_owned())));
         let Some((purpose, as_of)) = self.open.pop_front() else { return };
         match purpose {
-            Purpose::Command => self.answered.push_back((as_of, answer.map(Answer::into_loaded))),
-            Purpose::TimersAhead => self.holds = Some((as_of, answer.map(Answer::into_holds))),
+            Purpose::Command => {
+                self.answered.push_back((as_of, answer.map(LoaderAnswer::into_loaded)))
+            }
+            Purpose::TimersAhead => {
+                self.holds = Some((as_of, answer.map(LoaderAnswer::into_holds)))
+            }
             Purpose::Wait => self.waited = Some(answer),
         }
     }
 
     /// Asks and waits; answers to questions before are kept for their turn.
-    pub(super) fn ask_and_wait(&mut self, question: LoaderQuestion) -> Result<Answer, RecallError> {
+    pub(super) fn ask_and_wait(
+        &mut self,
+        question: LoaderQuestion,
+    ) -> Result<LoaderAnswer, RecallError> {
         self.ask(Purpose::Wait, question);
         loop {
             self.wait();
@@ -229,7 +234,7 @@ impl Questions {
         #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
         let (holds, until) = self
             .ask_and_wait(question)
-            .map(Answer::into_holds)
+            .map(LoaderAnswer::into_holds)
             .expect("the tables tell which holds end");
         assert!(until > state.timers_known_until(), "the tables tell of some time at least");
         state.learn_timers(until, &holds, as_of);
@@ -251,7 +256,7 @@ impl Questions {
         #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
         let loaded = self
             .ask_and_wait(LoaderQuestion::Transactions(wanted))
-            .map(Answer::into_loaded)
+            .map(LoaderAnswer::into_loaded)
             .expect("the tables have the transaction of a hold");
         state.admit(loaded);
         state.dismiss();

@@ -69,7 +69,7 @@ impl LoadedTransaction {
 
 /// The answer of the tables. Rows missing in it are not in the tables.
 #[derive(Clone, Debug, Default)]
-pub struct LoaderAnswer {
+pub struct LoadedRows {
     /// Transactions, wanted by number or named by a key.
     pub transactions: Vec<LoadedTransaction>,
     /// The transaction that each key names.
@@ -323,7 +323,7 @@ impl ShardState {
 
     /// Takes in an answer of the tables. Its keys and answers serve the command that is executed
     /// next, until `dismiss`.
-    pub fn admit(&mut self, loaded: LoaderAnswer) {
+    pub fn admit(&mut self, loaded: LoadedRows) {
         let Some(caching) = &mut self.caching else { return };
         for LoadedTransaction { record, mut progress } in loaded.transactions {
             if let Some(newer) = caching.patches.get(&record.seq) {

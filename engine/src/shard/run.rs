@@ -22,7 +22,7 @@ use super::execute::execute;
 use super::prefetch::look_ahead;
 use super::questions::Questions;
 pub use super::questions::RecallWiring;
-use super::recall::LoaderAnswer;
+use super::recall::LoadedRows;
 use super::state::ShardState;
 use crate::clock::{Clock, Stopwatch};
 use crate::command::Moment;
@@ -36,7 +36,7 @@ use crate::inbox::{Doorbell, Inbox};
 use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
-use crate::loader::{Answer, Loader, LoaderQuestion, RecallError};
+use crate::loader::{Loader, LoaderAnswer, LoaderQuestion, RecallError};
 use crate::meters::{Meters, Tally};
 use crate::steps::{StepOutcome, Steps, spawn};
 use crate::submission::{Envelope, ReplyPort, Submission};
@@ -344,14 +344,14 @@ impl Shard {
             return CommandOutcome::Aside;
         }
         let answer = self.questions.ask_and_wait(LoaderQuestion::Command(wanted));
-        CommandOutcome::Done(self.execute_with(at, command, answer.map(Answer::into_loaded)))
+        CommandOutcome::Done(self.execute_with(at, command, answer.map(LoaderAnswer::into_loaded)))
     }
 
     fn take_with(
         &mut self,
         now: Timestamp,
         command: &TimedCommand,
-        answer: Result<LoaderAnswer, RecallError>,
+        answer: Result<LoadedRows, RecallError>,
     ) -> Reply {
         let at = self.stamp(now, command.supplied_at);
         self.run_due_timers(at);
@@ -364,7 +364,7 @@ impl Shard {
         &mut self,
         at: Timestamp,
         command: &TimedCommand,
-        answer: Result<LoaderAnswer, RecallError>,
+        answer: Result<LoadedRows, RecallError>,
     ) -> Reply {
         let Ok(loaded) = answer else { return Reply::OutcomeUnknown };
         self.state.admit(loaded);

@@ -23,7 +23,7 @@ use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
 use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionState;
-use crate::packed::CardView;
+use crate::packed::PackedCard;
 
 /// The part of the history that a shard takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum RestoredPart<'a> {
     /// An effect that brings a part of the state back.
     Effect(Effect),
     /// A card as it is stored.
-    Card(CardView<'a>),
+    Card(PackedCard<'a>),
     /// An answer to a message.
     Answer {
         /// The place where the answer is kept.

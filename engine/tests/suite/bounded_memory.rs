@@ -12,7 +12,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::network_key::Fingerprint;
 use cardswitch_engine::loader::{
-    Answer, HoldEnds, LoaderQuestion, Recall, RecallError, RecallSource, answer,
+    HoldEnds, LoaderAnswer, LoaderQuestion, Recall, RecallError, RecallSource, answer,
 };
 use cardswitch_engine::shard::{
     AnswerPlace, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState, execute,
@@ -164,7 +164,7 @@ struct WaitingCommand {
     question: LoaderQuestion,
     as_of: RecordSeq,
     /// The answer of the tables, once they have answered.
-    answer: Option<Answer>,
+    answer: Option<LoaderAnswer>,
 }
 
 /// Drives a shard with limits as its loop does, with tables that follow late.
@@ -185,7 +185,7 @@ impl ForgetfulDriver {
         Self { state, tables, pending, aside, effects: Vec::new(), questions: 0 }
     }
 
-    fn ask(&mut self, question: &LoaderQuestion) -> Answer {
+    fn ask(&mut self, question: &LoaderQuestion) -> LoaderAnswer {
         self.questions += 1;
         answer(&self.tables, question).unwrap()
     }
@@ -210,18 +210,18 @@ impl ForgetfulDriver {
             let until = at.plus(Timestamp::HOUR);
             let question = LoaderQuestion::Holds(self.state.timers_known_until(), until);
             match self.ask(&question) {
-                Answer::Holds((holds, until)) => {
+                LoaderAnswer::Holds((holds, until)) => {
                     self.state.learn_timers(until, &holds, self.tables.applied);
                 }
-                Answer::Loaded(_) => unreachable!(),
+                LoaderAnswer::Loaded(_) => unreachable!(),
             }
         }
     }
 
-    fn admit(&mut self, answer: Answer) {
+    fn admit(&mut self, answer: LoaderAnswer) {
         match answer {
-            Answer::Loaded(loaded) => self.state.admit(loaded),
-            Answer::Holds(_) => unreachable!(),
+            LoaderAnswer::Loaded(loaded) => self.state.admit(loaded),
+            LoaderAnswer::Holds(_) => unreachable!(),
         }
     }
 

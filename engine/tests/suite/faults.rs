@@ -7,7 +7,7 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
-use cardswitch_engine::journal::testing::FaultPlan;
+use cardswitch_engine::journal::testing::DiskFaultPlan;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_sim::disks::{Crash, Disks};
 
@@ -72,10 +72,10 @@ fn a_journal_that_fails_stops_the_engine_and_loses_no_answer() {
     for round in 0..24_u64 {
         let nth = 1 + rng.below(60);
         let plan = match round % 4 {
-            0 => FaultPlan { fail_write: Some(nth), ..FaultPlan::default() },
-            1 => FaultPlan { torn_write: Some((nth, 512)), ..FaultPlan::default() },
-            2 => FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
-            _ => FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
+            0 => DiskFaultPlan { fail_write: Some(nth), ..DiskFaultPlan::default() },
+            1 => DiskFaultPlan { torn_write: Some((nth, 512)), ..DiskFaultPlan::default() },
+            2 => DiskFaultPlan { fail_sync: Some(nth), ..DiskFaultPlan::default() },
+            _ => DiskFaultPlan { fail_after_sync: Some(nth), ..DiskFaultPlan::default() },
         };
         let disks = Disks::default();
         let (desk, _parent) = desk(&disks, manual());
@@ -100,7 +100,7 @@ fn every_command_that_was_taken_before_the_failure_gets_an_answer() {
     let disks = Disks::default();
     let (desk, _parent) = desk(&disks, manual());
     desk.set_up_budget(1_000_000);
-    disks.journal.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+    disks.journal.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
     let mut taken = 0;
     for mark in 1..2_000 {
         match desk.engine.submit(vec![desk.envelope(purchase(1, mark))]) {
@@ -126,7 +126,7 @@ fn a_full_disk_stops_the_engine_and_says_so() {
     let (desk, _parent) = desk(&disks, manual());
     desk.set_up_budget(1_000_000);
     let disk_full_bytes = Some(disks.journal.bytes());
-    disks.journal.plan(FaultPlan { disk_full_bytes, ..FaultPlan::default() });
+    disks.journal.plan(DiskFaultPlan { disk_full_bytes, ..DiskFaultPlan::default() });
     let approved = {
         let mut approved = Vec::new();
         for mark in 1..200_000 {
@@ -153,7 +153,7 @@ fn tables_that_fail_harm_no_authorization() {
     let (desk, _parent) = desk(&disks, manual());
     desk.set_up_budget(1_000_000);
     drop(desk.read());
-    disks.store.plan(FaultPlan { fail_write: Some(1), ..FaultPlan::default() });
+    disks.store.plan(DiskFaultPlan { fail_write: Some(1), ..DiskFaultPlan::default() });
     let mut approved: Vec<_> =
         (1..100).map(|mark| authorization(desk.ask(purchase(1, mark)))).collect();
     // The last checkpoint meets the fault at the latest.

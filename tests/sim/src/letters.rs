@@ -13,7 +13,7 @@ use cardswitch_dispatch::mail::limits::{
 use cardswitch_dispatch::mail::queue::{MailQueue, NextLetter, QueueError, Tries, Urgency, age};
 use cardswitch_dispatch::mail::sending::{LetterFate, LetterTry, MailOutcome, MailSending};
 use cardswitch_engine::disk::Disk as _;
-use cardswitch_engine::journal::testing::{FaultPlan, FaultyDisk};
+use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyDisk};
 use uuid::Uuid;
 
 use crate::marks::{Mark, Marks};
@@ -113,9 +113,9 @@ impl LetterWorld {
         if self.rng.chance(self.rates.broken_disk) {
             let nth = Some(1 + self.rng.below(4));
             self.disk.plan(match self.rng.below(3) {
-                0 => FaultPlan { fail_write: nth, ..FaultPlan::default() },
-                1 => FaultPlan { fail_sync: nth, ..FaultPlan::default() },
-                _ => FaultPlan { fail_after_sync: nth, ..FaultPlan::default() },
+                0 => DiskFaultPlan { fail_write: nth, ..DiskFaultPlan::default() },
+                1 => DiskFaultPlan { fail_sync: nth, ..DiskFaultPlan::default() },
+                _ => DiskFaultPlan { fail_after_sync: nth, ..DiskFaultPlan::default() },
             });
         }
         match self.rng.below(4) {

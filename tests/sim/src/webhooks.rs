@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cardswitch_dispatch::deliveries::{
-    AttemptResult, Bodies, Deliveries, DeliveriesError, Failure,
+    AttemptFailure, AttemptResult, Bodies, Deliveries, DeliveriesError,
 };
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, EndedRequest, Order, Places, Progress, Request, RequestReport, StepContext, Tools,
+    Dispatcher, DispatcherOrder, DispatcherProgress, EndedRequest, Places, Request, RequestReport,
+    StepContext, Tools,
 };
-use cardswitch_dispatch::lane::Health;
+use cardswitch_dispatch::lane::EndpointHealth;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::webhook_endpoint::{
@@ -25,7 +26,7 @@ use cardswitch_engine::directory::webhook_endpoint::{
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, WebhookEndpointId};
 use cardswitch_engine::engine::Engine;
-use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend};
+use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyBackend};
 use cardswitch_engine::store::Snapshot;
 use cardswitch_engine::store::overlay::SharedBackend;
 use parking_lot::Mutex;
@@ -161,7 +162,7 @@ impl Webhooks {
     fn open(&mut self, engine: &Engine, disk: &mut FaultyBackend) {
         while self.rng.below(100) < self.rates.crashed_starts_percent {
             let nth = Some(1 + self.rng.below(12));
-            disk.plan(FaultPlan { fail_write: nth, ..FaultPlan::default() });
+            disk.plan(DiskFaultPlan { fail_write: nth, ..DiskFaultPlan::default() });
             let opened = self.try_open(engine, disk);
             *disk = match self.rng.chance(50) {
                 true => disk.after_kill(),
@@ -270,7 +271,7 @@ impl Webhooks {
             0..40 => drop(self.step(engine)),
             40..95 => self.fly(engine),
             95 => self.change_mood(),
-            96 => self.obey(Order::Reload(None), engine),
+            96 => self.obey(DispatcherOrder::Reload(None), engine),
             97 if self.rng.chance(20) => self.recover(engine),
             _ => self.save_if_due(engine),
         }
@@ -278,11 +279,11 @@ impl Webhooks {
 
     fn break_disk(&mut self, disk: &FaultyBackend) {
         let nth = Some(1 + self.rng.below(20));
-        let nothing = FaultPlan::default();
+        let nothing = DiskFaultPlan::default();
         disk.plan(match self.rng.below(4) {
-            0 => FaultPlan { fail_write: nth, ..nothing },
-            1 => FaultPlan { fail_sync: nth, ..nothing },
-            2 => FaultPlan { disk_full_bytes: Some(disk.content().len() as u64), ..nothing },
+            0 => DiskFaultPlan { fail_write: nth, ..nothing },
+            1 => DiskFaultPlan { fail_sync: nth, ..nothing },
+            2 => DiskFaultPlan { disk_full_bytes: Some(disk.content().len() as u64), ..nothing },
             // There is room again.
             _ => nothing,
         });
@@ -346,10 +347,10 @@ impl Webhooks {
     fn recover_after(&mut self, id: WebhookEndpointId, after: EventNumber, engine: &Engine) {
         let recovered = Arc::clone(&self.recovered);
         let reply = move |_| recovered.lock().push(id);
-        self.obey(Order::Recover(id, after, Box::new(reply)), engine);
+        self.obey(DispatcherOrder::Recover(id, after, Box::new(reply)), engine);
     }
 
-    fn obey(&mut self, order: Order, engine: &Engine) {
+    fn obey(&mut self, order: DispatcherOrder, engine: &Engine) {
         let ahead = self.ahead;
         let running = self.running.as_mut().unwrap();
         let now = now(engine, ahead, running.uptime);
@@ -364,7 +365,7 @@ impl Webhooks {
         }
     }
 
-    fn step(&mut self, engine: &Engine) -> Progress {
+    fn step(&mut self, engine: &Engine) -> DispatcherProgress {
         let pause_ms = if self.rng.chance(5) { 2_000 } else { self.rates.pause_ms };
         let pause = Duration::from_millis(self.rng.below(pause_ms));
         let running = self.running.as_mut().unwrap();
@@ -373,7 +374,7 @@ impl Webhooks {
         let progress = running.dispatcher.step(now);
         self.note_recovered();
         let running = self.running.as_mut().unwrap();
-        if progress == Progress::Reloaded {
+        if progress == DispatcherProgress::Reloaded {
             running.dispatcher.rest(running.uptime, pause / 20);
             self.book.notice(&engine.store().read().unwrap());
         }
@@ -433,16 +434,17 @@ impl Webhooks {
             draw if draw < taken => AttemptResult::Answered(204),
             _ => match self.rng.below(5) {
                 0 => AttemptResult::Answered(500),
-                1 => broken(Failure::Broken),
-                2 => broken(Failure::TooSlow),
+                1 => broken(AttemptFailure::Broken),
+                2 => broken(AttemptFailure::TooSlow),
                 3 => {
                     letter.is_late = true;
                     self.flights.push(Flight::Arriving(letter, None));
-                    self.flights.push(Flight::Ending(done, Some(broken(Failure::TooSlow))));
+                    self.flights.push(Flight::Ending(done, Some(broken(AttemptFailure::TooSlow))));
                     return;
                 }
                 _ => {
-                    self.flights.push(Flight::Ending(done, Some(broken(Failure::NotReachable))));
+                    self.flights
+                        .push(Flight::Ending(done, Some(broken(AttemptFailure::NotReachable))));
                     return;
                 }
             },
@@ -496,7 +498,7 @@ impl Webhooks {
     }
 
     fn quieten(&mut self, engine: &Engine) {
-        self.obey(Order::Reload(None), engine);
+        self.obey(DispatcherOrder::Reload(None), engine);
         self.running.as_mut().unwrap().uptime += Duration::from_secs(60);
         for _ in 0..CALM_ROUNDS_MAX {
             let progress = self.step(engine);
@@ -504,7 +506,7 @@ impl Webhooks {
                 self.fly(engine);
             }
             self.save(engine);
-            if progress == Progress::Idle {
+            if progress == DispatcherProgress::Idle {
                 if self.is_quiet(engine) {
                     return;
                 }
@@ -522,9 +524,13 @@ impl Webhooks {
         let is_alone = ids.is_empty();
         let healths = Arc::new(Mutex::new(Vec::new()));
         let shown = Arc::clone(&healths);
-        self.obey(Order::Health(ids, Box::new(move |found| *shown.lock() = found)), engine);
+        self.obey(
+            DispatcherOrder::Health(ids, Box::new(move |found| *shown.lock() = found)),
+            engine,
+        );
         let running = self.running.as_ref().unwrap();
-        let is_behind = |health: &Option<Health>| health.is_none_or(|health| health.is_behind);
+        let is_behind =
+            |health: &Option<EndpointHealth>| health.is_none_or(|health| health.is_behind);
         let is_read = running.dispatcher.followed() >= snapshot.last_event().unwrap();
         running.dispatcher.figures(engine.store()).pending == 0
             && (is_read || is_alone)

@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::{Dispatcher, ReplyTo, StepContext, UNSAVED_MAX};
 use crate::content::{Content, message_id};
-use crate::deliveries::{Attempt, AttemptKind, AttemptResult, Bodies, Failure};
+use crate::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies};
 use crate::desk::Desk;
 use crate::endpoint_queue::Line;
-use crate::lane::{Entry, Fate, Message, Outcome};
+use crate::lane::{AttemptOutcome, Fate, QueuedEvent, WebhookMessage};
 
 /// How many requests that callers wait for go to endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;
@@ -51,7 +51,7 @@ pub struct RequestReport {
 impl RequestReport {
     /// The report of a request that was never sent.
     pub const NOT_SENT: Self = Self {
-        result: Some(AttemptResult::Unanswered(Failure::NotSent)),
+        result: Some(AttemptResult::Unanswered(AttemptFailure::NotSent)),
         duration_ms: 0,
         bodies: Bodies::NONE,
     };
@@ -100,13 +100,13 @@ impl Dispatcher {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         let was_failing = desk.lane.is_failing();
         let series = self.tools.deliveries.series();
-        let name = |entries: &[Entry]| message_id(series, id, &numbers_of(entries));
+        let name = |entries: &[QueuedEvent]| message_id(series, id, &numbers_of(entries));
         if let Some(message) = desk.lane.start(now, name) {
             match was_failing {
                 true => self.sending_failing += 1,
                 false => self.sending += 1,
             }
-            let Message { id: message, entries, tries, .. } = message;
+            let WebhookMessage { id: message, entries, tries, .. } = message;
             let content = Content::Events(numbers_of(&entries));
             let sent = OutgoingMessage {
                 id,
@@ -138,7 +138,7 @@ impl Dispatcher {
             // attempt was before the events of its message.
             at: self.followed.at.map_or(now, |followed| followed.max(now)),
             duration_ms: 0,
-            result: AttemptResult::Unanswered(Failure::NotSent),
+            result: AttemptResult::Unanswered(AttemptFailure::NotSent),
             again_at: None,
             is_last: false,
             events: content.numbers().to_vec(),
@@ -168,7 +168,7 @@ impl Dispatcher {
         attempt.duration_ms = report.duration_ms;
         attempt.bodies = report.bodies;
         let is_told = report.result.is_some();
-        let untold = AttemptResult::Unanswered(Failure::NothingToTell);
+        let untold = AttemptResult::Unanswered(AttemptFailure::NothingToTell);
         attempt.result = report.result.unwrap_or(untold);
         // The address that was tried is gone; by now there may be another one, or somebody may have
         // turned it on once more.
@@ -276,9 +276,9 @@ struct OutgoingMessage {
 /// Notes the outcome at the lane of an endpoint, and the message's next try at the attempt.
 fn settle(desk: &mut Desk, attempt: &mut Attempt, now: Timestamp) {
     let outcome = match attempt.result {
-        _ if attempt.is_delivered() => Outcome::Delivered,
-        AttemptResult::Unanswered(Failure::NothingToTell) => Outcome::Untold,
-        _ => Outcome::Failed,
+        _ if attempt.is_delivered() => AttemptOutcome::Delivered,
+        AttemptResult::Unanswered(AttemptFailure::NothingToTell) => AttemptOutcome::Untold,
+        _ => AttemptOutcome::Failed,
     };
     match desk.lane.settle(outcome, now) {
         Fate::Again(at) => attempt.again_at = Some(at),
@@ -309,7 +309,7 @@ fn give_back(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) {
     }
 }
 
-fn numbers_of(entries: &[Entry]) -> Vec<EventNumber> {
+fn numbers_of(entries: &[QueuedEvent]) -> Vec<EventNumber> {
     entries.iter().map(|entry| entry.number).collect()
 }
 

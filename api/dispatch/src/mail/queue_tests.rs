@@ -1,6 +1,6 @@
 //! The mail queue across restarts and crashes: the waiting letters, and their order.
 
-use cardswitch_engine::journal::testing::{FaultPlan, FaultyDisk};
+use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyDisk};
 
 use super::*;
 
@@ -129,7 +129,7 @@ fn a_file_that_cannot_be_written_takes_no_room() {
     let disk = FaultyDisk::default();
     let (queue, _) = open(&disk);
     let [letter, news] = ids();
-    disk.plan(FaultPlan { disk_full_bytes: Some(0), ..FaultPlan::default() });
+    disk.plan(DiskFaultPlan { disk_full_bytes: Some(0), ..DiskFaultPlan::default() });
     assert!(matches!(add(&queue, letter, Urgency::First), Err(QueueError::Write(_))));
     assert!(matches!(queue.hold(news, Urgency::First, b"x"), Err(QueueError::Write(_))));
     assert_eq!((queue.len(), queue.next(START)), (0, NextLetter::None));

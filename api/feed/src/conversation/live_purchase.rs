@@ -1,7 +1,7 @@
 //! A purchase with something still to come: its messages, their answers, and the content of later
 //! messages.
 
-use cardswitch_iso8583::PresentmentNumber;
+use cardswitch_iso8583::PresentmentSequence;
 
 use crate::books::{EntryId, Outcome};
 use crate::message::{Answer, Identity, LaterKind, LaterMessage};
@@ -213,9 +213,9 @@ impl LivePurchase {
         }
     }
 
-    fn parcel_number(&self) -> Option<PresentmentNumber> {
+    fn parcel_number(&self) -> Option<PresentmentSequence> {
         let count = self.parcels();
-        (count > 1).then_some(PresentmentNumber { number: self.presented + 1, count })
+        (count > 1).then_some(PresentmentSequence { number: self.presented + 1, count })
     }
 
     /// Whether more is to be presented.

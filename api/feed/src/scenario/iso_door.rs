@@ -6,7 +6,7 @@ use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::private_use::PrivateUseWriter;
 use cardswitch_iso8583::replacement_amounts::replacement_amounts;
 use cardswitch_iso8583::{
-    Message, MessageBuilder, Mti, OriginalData, Pin, PresentmentNumber, decode, encode_pin_block,
+    Message, MessageBuilder, Mti, OriginalData, Pin, PresentmentSequence, decode, encode_pin_block,
 };
 
 use super::ScenarioOptions;
@@ -170,7 +170,7 @@ fn private_use(asked: &StepRequest<'_>) -> PrivateUseWriter {
         writer = writer.cvv(&cvv);
     }
     if let Some(super::file::Presentment { number, count }) = asked.details.number {
-        writer = writer.presentment(PresentmentNumber { number, count });
+        writer = writer.presentment(PresentmentSequence { number, count });
     }
     if asked.details.partial {
         writer = writer.partial_capable();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::StepOutcome;
+use super::StepReport;
 use super::act::Act;
 use super::file::{AccountSetup, ExpectedAnswer, StepFile};
 use super::judge::Judge;
@@ -158,11 +158,11 @@ impl<'a> Stage<'a> {
 
     /// Carries out the step in this place and compares what it expects.
     /// Errors: a broken connection, a change that the switch does not make.
-    pub(super) fn carry_out(&mut self, place: usize) -> Result<StepOutcome, FeedError> {
+    pub(super) fn carry_out(&mut self, place: usize) -> Result<StepReport, FeedError> {
         let step = &self.script.steps[place];
         let answered = self.act(place, step)?;
         let mismatches = self.judge(step, answered.as_ref())?;
-        Ok(StepOutcome {
+        Ok(StepReport {
             line: step.line,
             step: step.to_string(),
             answer: answered.as_ref().map_or_else(String::new, StepAnswer::to_string),

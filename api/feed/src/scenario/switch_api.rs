@@ -19,7 +19,7 @@ use super::iso_door::IsoDoor;
 use super::money::Money;
 use super::step_request::{StepAnswer, StepRequest};
 use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
-use super::{Door, ScenarioOptions};
+use super::{DoorProtocol, ScenarioOptions};
 use crate::FeedError;
 use crate::message::Identity;
 use crate::portfolio::Card;
@@ -70,8 +70,8 @@ impl<'a> SwitchApi<'a> {
         let sender = runtime.block_on(connect(address))?;
         let prefix = uri.path().trim_end_matches('/').to_owned();
         let iso_door = match options.door {
-            Door::Iso8583 => Some(IsoDoor::open(options)?),
-            Door::Http => None,
+            DoorProtocol::Iso8583 => Some(IsoDoor::open(options)?),
+            DoorProtocol::Http => None,
         };
         Ok(Self { options, runtime, authority, prefix, sender, iso_door })
     }

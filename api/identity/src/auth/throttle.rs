@@ -42,7 +42,7 @@ const REMEMBERED_MAX: usize = 40_000;
 
 /// The target of a try.
 #[derive(Clone, Copy, Debug)]
-pub enum Account<'a> {
+pub enum AttemptTarget<'a> {
     /// The password of the user with this e-mail address.
     Password(&'a str),
     /// The second factor of this user.
@@ -51,7 +51,7 @@ pub enum Account<'a> {
     SharedLink(SharedLinkId),
 }
 
-impl Account<'_> {
+impl AttemptTarget<'_> {
     /// The key of the account, of fixed length: memory is bounded whatever is sent.
     fn key(self) -> [u8; 32] {
         match self {
@@ -85,7 +85,7 @@ pub struct Throttle {
 /// A try under way. A wrong one counts when it ends.
 #[derive(Debug)]
 #[must_use = "a try that is not judged blames nobody"]
-pub struct Attempt<'a> {
+pub struct AdmittedAttempt<'a> {
     throttle: &'a Throttle,
     budget: Option<Budget>,
     source: Option<Source>,
@@ -106,9 +106,9 @@ impl Throttle {
     /// Errors: too many from this source.
     pub async fn admit(
         &self,
-        account: Option<Account<'_>>,
+        account: Option<AttemptTarget<'_>>,
         source: Option<Source>,
-    ) -> Result<Attempt<'_>, TooManyTries> {
+    ) -> Result<AdmittedAttempt<'_>, TooManyTries> {
         self.admit_or(ExcessPolicy::Refused, account, source).await
     }
 
@@ -117,9 +117,9 @@ impl Throttle {
     /// Errors: too many from this source, or at this account, wait already.
     pub async fn admit_on_page(
         &self,
-        account: Option<Account<'_>>,
+        account: Option<AttemptTarget<'_>>,
         source: Source,
-    ) -> Result<Attempt<'_>, TooManyTries> {
+    ) -> Result<AdmittedAttempt<'_>, TooManyTries> {
         self.admit_or(ExcessPolicy::Waits, account, Some(source)).await
     }
 
@@ -127,12 +127,12 @@ impl Throttle {
     pub async fn admit_or(
         &self,
         excess: ExcessPolicy,
-        account: Option<Account<'_>>,
+        account: Option<AttemptTarget<'_>>,
         source: Option<Source>,
-    ) -> Result<Attempt<'_>, TooManyTries> {
+    ) -> Result<AdmittedAttempt<'_>, TooManyTries> {
         let (source, now) = (source.map(Source::counted), Instant::now());
         let counted = source.map(|source| self.sources.begin(source, excess, now)).transpose()?;
-        let mut attempt = Attempt {
+        let mut attempt = AdmittedAttempt {
             throttle: self,
             budget: None,
             source,
@@ -159,7 +159,7 @@ impl Throttle {
     }
 }
 
-impl Attempt<'_> {
+impl AdmittedAttempt<'_> {
     /// The try was right: the account's wrong tries are forgotten.
     pub fn succeeded(mut self) {
         self.verdict = Some(Verdict::Right);
@@ -181,7 +181,7 @@ impl Attempt<'_> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for AdmittedAttempt<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         if let Some(source) = self.source {

@@ -18,7 +18,7 @@ use super::answer_source::shown_at;
 
 /// The fate of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum ClaimFate {
     /// No change was made under it.
     Waiting,
     /// The record of a change holds it.
@@ -36,7 +36,7 @@ pub struct Claim {
     request: [u8; 32],
     method: Method,
     path: String,
-    fate: Mutex<Fate>,
+    fate: Mutex<ClaimFate>,
 }
 
 impl Claim {
@@ -47,7 +47,7 @@ impl Claim {
             request: hash,
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
-            fate: Mutex::new(Fate::Waiting),
+            fate: Mutex::new(ClaimFate::Waiting),
         }
     }
 
@@ -67,15 +67,15 @@ impl Claim {
     /// Notes the outcome of a command that the claim was beside.
     pub fn note(&self, reply: &Reply) {
         *self.fate.lock() = match reply {
-            Reply::Done(_) => Fate::Made,
-            Reply::Rejected(Rejection::KeyTaken | Rejection::TooManyKeys) => Fate::Refused,
-            Reply::Rejected(_) => Fate::Waiting,
-            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => Fate::Unknown,
+            Reply::Done(_) => ClaimFate::Made,
+            Reply::Rejected(Rejection::KeyTaken | Rejection::TooManyKeys) => ClaimFate::Refused,
+            Reply::Rejected(_) => ClaimFate::Waiting,
+            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => ClaimFate::Unknown,
         };
     }
 
     /// The fate of the change, as far as it is known.
-    pub fn fate(&self) -> Fate {
+    pub fn fate(&self) -> ClaimFate {
         *self.fate.lock()
     }
 }

@@ -78,7 +78,7 @@ pub enum PageFault {
 /// Why a request is not granted though nothing is wrong with it.
 /// Source: spec "Authentication", 6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum GrantRefusal {
     /// The member declined.
     Declined,
     /// The user belongs to no company.
@@ -89,7 +89,7 @@ pub enum Refusal {
     NotAllowed,
 }
 
-impl Refusal {
+impl GrantRefusal {
     /// The description of the refusal for the app.
     #[must_use]
     pub const fn description(self) -> &'static str {
@@ -243,7 +243,7 @@ impl AuthorizationRequest {
 
     /// The address at which the app learns that it is refused.
     #[must_use]
-    pub fn refused(&self, refusal: Refusal) -> String {
+    pub fn refused(&self, refusal: GrantRefusal) -> String {
         let description = refusal.description();
         self.answered(&[("error", "access_denied"), ("error_description", description)])
     }
@@ -259,7 +259,7 @@ impl AuthorizationRequest {
     pub fn grantable(
         &self,
         memberships: &[(Company, Member)],
-    ) -> Result<Vec<(Company, Member)>, Refusal> {
+    ) -> Result<Vec<(Company, Member)>, GrantRefusal> {
         find_grantable(self.scope, memberships)
     }
 
@@ -300,7 +300,7 @@ impl AuthorizationRequest {
 pub(super) fn find_grantable(
     scope: AccessScope,
     memberships: &[(Company, Member)],
-) -> Result<Vec<(Company, Member)>, Refusal> {
+) -> Result<Vec<(Company, Member)>, GrantRefusal> {
     let in_state =
         |state: CompanyState| memberships.iter().filter(move |(company, _)| company.state == state);
     let may = |(_, member): &&(Company, Member)| scope::may_give(member.role, scope);
@@ -309,11 +309,11 @@ pub(super) fn find_grantable(
         return Ok(grantable);
     }
     if in_state(CompanyState::Active).next().is_some() {
-        return Err(Refusal::NotAllowed);
+        return Err(GrantRefusal::NotAllowed);
     }
     match in_state(CompanyState::Pending).next() {
-        Some(_) => Err(Refusal::PendingApproval),
-        None => Err(Refusal::NoAccount),
+        Some(_) => Err(GrantRefusal::PendingApproval),
+        None => Err(GrantRefusal::NoAccount),
     }
 }
 

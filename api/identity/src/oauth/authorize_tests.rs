@@ -188,10 +188,10 @@ fn answers_go_behind_what_the_address_has() {
         "https://a.example/?code=1"
     );
     let descriptions = [
-        (Refusal::Declined, "The+request+was+declined"),
-        (Refusal::NoAccount, "No+account"),
-        (Refusal::PendingApproval, "Pending+approval"),
-        (Refusal::NotAllowed, "The+member+may+not+authorize+this+request"),
+        (GrantRefusal::Declined, "The+request+was+declined"),
+        (GrantRefusal::NoAccount, "No+account"),
+        (GrantRefusal::PendingApproval, "Pending+approval"),
+        (GrantRefusal::NotAllowed, "The+member+may+not+authorize+this+request"),
     ];
     for (refusal, description) in descriptions {
         let told = format!("error=access_denied&error_description={description}");
@@ -237,7 +237,7 @@ fn member(role: MemberRole) -> Member {
 
 /// A scope, the memberships of the user who is asked for it, and the number of those that may give
 /// it.
-type ConsentCase<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, Refusal>);
+type ConsentCase<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, GrantRefusal>);
 
 #[test]
 fn only_administrators_and_accountants_of_approved_companies_grant() {
@@ -246,16 +246,16 @@ fn only_administrators_and_accountants_of_approved_companies_grant() {
     let read = AccessScope::default();
     let admin = AccessScope { admin: true, ..read };
     let rows: [ConsentCase<'_>; 12] = [
-        (read, &[], Err(Refusal::NoAccount)),
-        (read, &[(Closed, Administrator)], Err(Refusal::NoAccount)),
-        (read, &[(Pending, Administrator)], Err(Refusal::PendingApproval)),
-        (read, &[(Pending, Plain), (Closed, Administrator)], Err(Refusal::PendingApproval)),
-        (read, &[(Active, Plain)], Err(Refusal::NotAllowed)),
-        (read, &[(Active, Reviewer), (Pending, Administrator)], Err(Refusal::NotAllowed)),
+        (read, &[], Err(GrantRefusal::NoAccount)),
+        (read, &[(Closed, Administrator)], Err(GrantRefusal::NoAccount)),
+        (read, &[(Pending, Administrator)], Err(GrantRefusal::PendingApproval)),
+        (read, &[(Pending, Plain), (Closed, Administrator)], Err(GrantRefusal::PendingApproval)),
+        (read, &[(Active, Plain)], Err(GrantRefusal::NotAllowed)),
+        (read, &[(Active, Reviewer), (Pending, Administrator)], Err(GrantRefusal::NotAllowed)),
         (read, &[(Active, Accountant)], Ok(1)),
         (read, &[(Active, Administrator), (Active, Plain)], Ok(1)),
         (read, &[(Active, Administrator), (Active, Accountant)], Ok(2)),
-        (admin, &[(Active, Accountant)], Err(Refusal::NotAllowed)),
+        (admin, &[(Active, Accountant)], Err(GrantRefusal::NotAllowed)),
         (admin, &[(Active, Administrator), (Active, Accountant)], Ok(1)),
         (admin, &[(Pending, Administrator), (Active, Administrator)], Ok(1)),
     ];

@@ -24,7 +24,7 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
 use uuid::Uuid;
 
-use super::authorize::{Refusal, find_grantable};
+use super::authorize::{GrantRefusal, find_grantable};
 use super::parameters::Parameters;
 use super::reply::{ChallengeBody, TokenBody};
 use crate::actor_state::ActorState;
@@ -32,7 +32,7 @@ use crate::auth::credentials;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::failures::note_failure;
 use crate::auth::second_factor::{PendingToken, Purpose};
-use crate::auth::throttle::{Account, Source};
+use crate::auth::throttle::{AttemptTarget, Source};
 use crate::state::AppState;
 
 /// The scope of the token.
@@ -84,7 +84,7 @@ async fn find_user(
     email: &str,
     password: &str,
 ) -> Result<User, ApiError> {
-    let account = Account::Password(email);
+    let account = AttemptTarget::Password(email);
     // The address is that of the app's server, which asks for everybody.
     let attempt = state.throttle.admit(Some(account), Some(Source::App(app.id))).await?;
     let Some(user) = credentials::find_user(state, email, password).await? else {
@@ -113,10 +113,10 @@ pub(super) fn find_membership(
         .into_iter()
         .filter(|(known, _)| company.is_none_or(|company| company == known.id))
         .collect::<Vec<_>>();
-    let refused = |refusal: Refusal| ApiError::invalid_grant(refusal.description());
+    let refused = |refusal: GrantRefusal| ApiError::invalid_grant(refusal.description());
     let found = find_grantable(READ, &asked).map_err(refused)?;
     // The oldest comes first.
-    found.into_iter().next().ok_or_else(|| refused(Refusal::NoAccount))
+    found.into_iter().next().ok_or_else(|| refused(GrantRefusal::NoAccount))
 }
 
 /// Makes the token of a password grant.

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::switch::View;
+use cardswitch_edge::switch::LazySnapshot;
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, Increment, InquireBalance, MessageAmounts,
     NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present, PresentmentNumber,
@@ -105,7 +105,7 @@ pub(super) struct PlannedCommand {
 /// Errors: the body names a transaction that is not there; the tables cannot be read.
 pub(super) fn plan_request(
     state: &DoorState,
-    view: &View<'_>,
+    view: &LazySnapshot<'_>,
     asked: &IncomingRequest<'_>,
     fields: &mut Fields<'_>,
 ) -> Result<PlannedCommand, ApiError> {

@@ -2,7 +2,7 @@
 //! amounts are in.
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::switch::View;
+use cardswitch_edge::switch::LazySnapshot;
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId};
@@ -39,7 +39,7 @@ impl RequestSubject {
     /// Errors: there is no such transaction; the tables cannot be read.
     pub(super) fn find(
         state: &DoorState,
-        view: &View<'_>,
+        view: &LazySnapshot<'_>,
         shared: &SharedFields<'_>,
     ) -> Result<Self, ApiError> {
         let (pan, card_id) = (&shared.card.pan, shared.card.id);
@@ -118,7 +118,7 @@ fn find_transaction(
 }
 
 fn currency_of(
-    view: &View<'_>,
+    view: &LazySnapshot<'_>,
     account: Option<AccountSlot>,
 ) -> Result<Option<CurrencyCode>, StoreError> {
     let Some(slot) = account else { return Ok(None) };

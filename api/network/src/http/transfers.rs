@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::idempotency_key;
-use cardswitch_edge::switch::View;
+use cardswitch_edge::switch::LazySnapshot;
 use cardswitch_engine::command::network::{
     ConcludeTransfer, NetworkCommand, Transfer, TransferConclusion, TransferTiming,
 };
@@ -35,7 +35,7 @@ const TEXT_CHARS_MAX: usize = 64;
 /// Errors: the tables cannot be read.
 pub(super) fn plan_transfer(
     state: &DoorState,
-    view: &View<'_>,
+    view: &LazySnapshot<'_>,
     asked: &IncomingRequest<'_>,
     fields: &mut Fields<'_>,
 ) -> Result<PlannedCommand, ApiError> {

@@ -4,7 +4,7 @@
 //!
 //! Hours are those of the switch's clock, and begin with the first decline.
 
-use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, share};
+use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, TableEntry, share};
 use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
 use cardswitch_engine::store::query::DeclineRow;
 
@@ -48,7 +48,7 @@ struct CardHour {
     is_alerted: bool,
 }
 
-impl Entry for Hour {
+impl TableEntry for Hour {
     type Time = Timestamp;
 
     fn ends_at(&self) -> Option<Timestamp> {
@@ -60,7 +60,7 @@ impl Entry for Hour {
     }
 }
 
-impl Entry for CardHour {
+impl TableEntry for CardHour {
     type Time = Timestamp;
 
     fn ends_at(&self) -> Option<Timestamp> {

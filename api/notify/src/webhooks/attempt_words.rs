@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 
-use super::deliveries::{Attempt, AttemptKind, AttemptResult, Failure};
+use super::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult};
 
 /// The words for why something was sent.
 pub const KINDS: [&str; 3] = ["event", "example", "resent"];
@@ -31,17 +31,17 @@ pub const fn render_kind(kind: AttemptKind) -> &'static str {
 
 /// The word for why there was no answer.
 #[must_use]
-pub const fn render_failure(failure: Failure) -> &'static str {
+pub const fn render_failure(failure: AttemptFailure) -> &'static str {
     let [no_host, not_public, not_reachable, tls, broken, too_slow, not_sent, untold] = FAILURES;
     match failure {
-        Failure::NoSuchHost => no_host,
-        Failure::NotPublic => not_public,
-        Failure::NotReachable => not_reachable,
-        Failure::Tls => tls,
-        Failure::Broken => broken,
-        Failure::TooSlow => too_slow,
-        Failure::NotSent => not_sent,
-        Failure::NothingToTell => untold,
+        AttemptFailure::NoSuchHost => no_host,
+        AttemptFailure::NotPublic => not_public,
+        AttemptFailure::NotReachable => not_reachable,
+        AttemptFailure::Tls => tls,
+        AttemptFailure::Broken => broken,
+        AttemptFailure::TooSlow => too_slow,
+        AttemptFailure::NotSent => not_sent,
+        AttemptFailure::NothingToTell => untold,
     }
 }
 
@@ -54,14 +54,16 @@ pub fn sentence(attempt: &Attempt) -> String {
         AttemptResult::Unanswered(failure) => failure,
     };
     let text = match failure {
-        Failure::NoSuchHost => "The host has no address",
-        Failure::NotPublic => "The host leads to a network that webhooks are not sent to",
-        Failure::NotReachable => "The host cannot be reached",
-        Failure::Tls => "No secure connection: check the certificate",
-        Failure::Broken => "The connection broke before there was an answer",
-        Failure::TooSlow => "No answer within 15 seconds",
-        Failure::NotSent => "It could not be sent",
-        Failure::NothingToTell => "Not sent: its events are no longer available to this endpoint",
+        AttemptFailure::NoSuchHost => "The host has no address",
+        AttemptFailure::NotPublic => "The host leads to a network that webhooks are not sent to",
+        AttemptFailure::NotReachable => "The host cannot be reached",
+        AttemptFailure::Tls => "No secure connection: check the certificate",
+        AttemptFailure::Broken => "The connection broke before there was an answer",
+        AttemptFailure::TooSlow => "No answer within 15 seconds",
+        AttemptFailure::NotSent => "It could not be sent",
+        AttemptFailure::NothingToTell => {
+            "Not sent: its events are no longer available to this endpoint"
+        }
     };
     text.to_owned()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cardswitch_dispatch::deliveries::Deliveries;
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, EndedRequest, Figures, Order, Progress, Request, StepContext,
+    Dispatcher, DispatcherOrder, DispatcherProgress, EndedRequest, Figures, Request, StepContext,
 };
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Stopwatch;
@@ -39,7 +39,7 @@ pub(super) struct DriverTools {
     pub(super) secrets: Arc<Secrets>,
     pub(super) sender: Sender,
     pub(super) deliveries: Arc<Deliveries>,
-    pub(super) orders: mpsc::WeakSender<Order>,
+    pub(super) orders: mpsc::WeakSender<DispatcherOrder>,
     pub(super) figures: Arc<Mutex<Figures>>,
 }
 
@@ -79,7 +79,7 @@ impl Driver {
     /// Delivers until the switch stops, or all callers are gone.
     pub(super) async fn run(
         mut self,
-        mut orders: mpsc::Receiver<Order>,
+        mut orders: mpsc::Receiver<DispatcherOrder>,
         mut stop: watch::Receiver<bool>,
     ) {
         let mut tick = tokio::time::interval(TICK);
@@ -91,7 +91,7 @@ impl Driver {
             if self.dispatcher.is_save_due(self.uptime()) {
                 self.save().await;
             }
-            if progress != Progress::Idle {
+            if progress != DispatcherProgress::Idle {
                 while let Ok(order) = orders.try_recv() {
                     self.obey(order);
                 }
@@ -124,13 +124,13 @@ impl Driver {
     }
 
     /// Does the work that is due, and sends the requests that come of it.
-    fn advance(&mut self) -> Progress {
+    fn advance(&mut self) -> DispatcherProgress {
         while let Ok(done) = self.ends.try_recv() {
             self.end(done);
         }
         let watch = Stopwatch::start();
         let progress = self.dispatcher.step(now(&self.tools, self.since));
-        if progress == Progress::Reloaded {
+        if progress == DispatcherProgress::Reloaded {
             self.dispatcher.rest(self.uptime(), watch.elapsed());
         }
         while let Some(request) = self.dispatcher.next_request() {
@@ -146,7 +146,7 @@ impl Driver {
         self.since.elapsed()
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: DispatcherOrder) {
         self.dispatcher.obey(order, now(&self.tools, self.since));
     }
 
@@ -190,7 +190,7 @@ impl Driver {
                 tokio::time::sleep(GONE_REPORT_WAIT).await;
             }
             if let Some(orders) = orders.upgrade() {
-                drop(orders.send(Order::Reload(None)).await);
+                drop(orders.send(DispatcherOrder::Reload(None)).await);
             }
         });
     }
@@ -262,7 +262,9 @@ async fn is_turned_off(switch: &Switch, endpoint: &WebhookEndpoint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_dispatch::deliveries::{Attempt, AttemptKind, AttemptResult, Bodies, Failure};
+    use cardswitch_dispatch::deliveries::{
+        Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies,
+    };
     use cardswitch_dispatch::dispatcher::RequestReport;
     use cardswitch_engine::directory::webhook_endpoint::EndpointState;
     use cardswitch_engine::domain::ids::{
@@ -294,7 +296,7 @@ mod tests {
             tries: 1,
             at: Timestamp(7),
             duration_ms: 0,
-            result: AttemptResult::Unanswered(Failure::NotSent),
+            result: AttemptResult::Unanswered(AttemptFailure::NotSent),
             again_at: None,
             is_last: false,
             events: Vec::new(),
@@ -315,6 +317,6 @@ mod tests {
         });
         assert!(task.await.unwrap_err().is_panic());
         let done = ends.recv().await.unwrap();
-        assert_eq!(done.report.result, Some(AttemptResult::Unanswered(Failure::NotSent)));
+        assert_eq!(done.report.result, Some(AttemptResult::Unanswered(AttemptFailure::NotSent)));
     }
 }

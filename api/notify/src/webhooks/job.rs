@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cardswitch_dispatch::content::{Content, EndpointEvents};
-use cardswitch_dispatch::deliveries::{AttemptResult, Bodies, Failure};
+use cardswitch_dispatch::deliveries::{AttemptFailure, AttemptResult, Bodies};
 use cardswitch_dispatch::dispatcher::RequestReport;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::{Clock, Stopwatch};
@@ -46,7 +46,7 @@ impl Job {
         let watch = Stopwatch::start();
         let mut bodies = Bodies::NONE;
         let result = self.send(&mut bodies).await;
-        let is_told = result != AttemptResult::Unanswered(Failure::NothingToTell);
+        let is_told = result != AttemptResult::Unanswered(AttemptFailure::NothingToTell);
         let duration_ms = u32::try_from(watch.elapsed().as_millis()).unwrap_or(u32::MAX);
         RequestReport { result: is_told.then_some(result), duration_ms, bodies }
     }
@@ -71,15 +71,17 @@ impl Job {
     }
 
     /// The delivery by the present rights and settings of the endpoint.
-    fn delivery(&self) -> Result<Delivery, Failure> {
+    fn delivery(&self) -> Result<Delivery, AttemptFailure> {
         match self.switch.read_at_once(|snapshot| self.make(snapshot)) {
             // A message that waited for another address is tried again at the present one.
-            Ok(Some(delivery)) if delivery.address != self.endpoint.url => Err(Failure::NotSent),
+            Ok(Some(delivery)) if delivery.address != self.endpoint.url => {
+                Err(AttemptFailure::NotSent)
+            }
             Ok(Some(delivery)) => Ok(delivery),
-            Ok(None) => Err(Failure::NothingToTell),
+            Ok(None) => Err(AttemptFailure::NothingToTell),
             Err(error) => {
                 tracing::error!(%error, endpoint = %self.endpoint.id.0, "a webhook cannot be made");
-                Err(Failure::NotSent)
+                Err(AttemptFailure::NotSent)
             }
         }
     }

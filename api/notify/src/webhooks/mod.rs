@@ -31,7 +31,9 @@ pub use cardswitch_dispatch::dispatcher::Figures;
 pub use cardswitch_dispatch::{content, deliveries, lane};
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
-use cardswitch_dispatch::dispatcher::{Dispatcher, ORDERS_MAX, Order, Places, ReplyTo, Tools};
+use cardswitch_dispatch::dispatcher::{
+    Dispatcher, DispatcherOrder, ORDERS_MAX, Places, ReplyTo, Tools,
+};
 use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
@@ -55,7 +57,7 @@ use uuid::Uuid;
 use self::addresses::Reach;
 use self::deliveries::{Attempt, Deliveries, DeliveriesError, RemoteDeliveries};
 use self::driver::{Driver, DriverTools};
-use self::lane::Health;
+use self::lane::EndpointHealth;
 use self::sender::Sender;
 use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
@@ -77,7 +79,7 @@ impl From<DispatcherRefusal> for ApiError {
 /// The way to the dispatcher.
 #[derive(Debug)]
 pub struct Webhooks {
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<DispatcherOrder>,
     figures: Arc<Mutex<Figures>>,
     reach: Reach,
     streams: Arc<Streams>,
@@ -158,7 +160,7 @@ impl Webhooks {
     }
 
     fn reaching(
-        orders: mpsc::Sender<Order>,
+        orders: mpsc::Sender<DispatcherOrder>,
         figures: Arc<Mutex<Figures>>,
         reach: Reach,
         (shares, streams_stop): (&DescriptorShares, watch::Receiver<bool>),
@@ -211,7 +213,7 @@ impl Webhooks {
 
     /// Endpoints, or the access of apps, have changed. Waits, not for long, until that counts.
     pub async fn reload(&self) {
-        let reloaded = self.ask(|reply| Order::Reload(Some(reply)));
+        let reloaded = self.ask(|reply| DispatcherOrder::Reload(Some(reply)));
         drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
     }
 
@@ -222,7 +224,7 @@ impl Webhooks {
         id: WebhookEndpointId,
         after: EventNumber,
     ) -> Result<bool, DispatcherRefusal> {
-        self.ask(|reply| Order::Recover(id, after, reply)).await
+        self.ask(|reply| DispatcherOrder::Recover(id, after, reply)).await
     }
 
     /// Sends an example and waits for its outcome; none where there is no such endpoint.
@@ -230,7 +232,7 @@ impl Webhooks {
         &self,
         id: WebhookEndpointId,
     ) -> Result<Option<Attempt>, DispatcherRefusal> {
-        self.ask(|reply| Order::Example(id, reply)).await
+        self.ask(|reply| DispatcherOrder::Example(id, reply)).await
     }
 
     /// Sends the message of an attempt once more and waits for its outcome; none where there is no
@@ -240,25 +242,25 @@ impl Webhooks {
         id: WebhookEndpointId,
         attempt: Uuid,
     ) -> Result<Option<Attempt>, DispatcherRefusal> {
-        self.ask(|reply| Order::Resend(id, attempt, reply)).await
+        self.ask(|reply| DispatcherOrder::Resend(id, attempt, reply)).await
     }
 
     /// The latest attempts, the newest first.
     pub async fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, DispatcherRefusal> {
-        self.ask(|reply| Order::Attempts(id, reply)).await
+        self.ask(|reply| DispatcherOrder::Attempts(id, reply)).await
     }
 
     /// How endpoints do, in their order; none for one that is not known.
     pub async fn health(
         &self,
         ids: Vec<WebhookEndpointId>,
-    ) -> Result<Vec<Option<Health>>, DispatcherRefusal> {
-        self.ask(|reply| Order::Health(ids, reply)).await
+    ) -> Result<Vec<Option<EndpointHealth>>, DispatcherRefusal> {
+        self.ask(|reply| DispatcherOrder::Health(ids, reply)).await
     }
 
     async fn ask<T: Send + 'static>(
         &self,
-        order: impl FnOnce(ReplyTo<T>) -> Order,
+        order: impl FnOnce(ReplyTo<T>) -> DispatcherOrder,
     ) -> Result<T, DispatcherRefusal> {
         let (reply, answer) = oneshot::channel();
         // The caller may have hung up.

@@ -28,7 +28,7 @@ use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
 use super::addresses::Reach;
-use super::deliveries::{AttemptResult, BODY_KEPT_MAX, Failure};
+use super::deliveries::{AttemptFailure, AttemptResult, BODY_KEPT_MAX};
 
 /// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.
@@ -130,7 +130,7 @@ impl Sender {
     pub async fn send_checked(
         &self,
         delivery: Delivery,
-        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+        check: impl FnOnce(Delivery) -> Result<Delivery, AttemptFailure> + Send,
     ) -> (AttemptResult, Vec<u8>) {
         let drawn = self.faults.as_ref().and_then(|faults| faults.draw_webhook());
         let Some(drawn) = drawn else {
@@ -154,7 +154,7 @@ impl Sender {
         &self,
         timeout: Duration,
         delivery: Delivery,
-        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+        check: impl FnOnce(Delivery) -> Result<Delivery, AttemptFailure> + Send,
     ) -> (AttemptResult, Vec<u8>) {
         let (head, came) = oneshot::channel();
         let mut post = std::pin::pin!(self.post(delivery, check, head));
@@ -169,7 +169,7 @@ impl Sender {
         let ended = match ended.await {
             Ok(Some(ended)) => ended,
             Ok(None) => post.await,
-            Err(_) => Err(Failure::TooSlow),
+            Err(_) => Err(AttemptFailure::TooSlow),
         };
         match ended {
             Ok((status, body)) => (AttemptResult::Answered(status), body),
@@ -181,42 +181,42 @@ impl Sender {
     async fn post(
         &self,
         delivery: Delivery,
-        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+        check: impl FnOnce(Delivery) -> Result<Delivery, AttemptFailure> + Send,
         head: oneshot::Sender<()>,
-    ) -> Result<(u16, Vec<u8>), Failure> {
-        let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
+    ) -> Result<(u16, Vec<u8>), AttemptFailure> {
+        let url = Url::parse(&delivery.address).map_err(|_| AttemptFailure::NotSent)?;
         let stream = self.connect(&url, delivery.tries).await?;
         if url.scheme() == "https" {
-            let host = url.host_str().ok_or(Failure::NotSent)?;
+            let host = url.host_str().ok_or(AttemptFailure::NotSent)?;
             let name = host.trim_start_matches('[').trim_end_matches(']');
             let stream = secure(Arc::clone(&self.tls), name, stream);
-            let stream = stream.await.map_err(|_| Failure::Tls)?;
+            let stream = stream.await.map_err(|_| AttemptFailure::Tls)?;
             exchange(stream, request_for(&url, &check(delivery)?)?, head).await
         } else {
             exchange(stream, request_for(&url, &check(delivery)?)?, head).await
         }
     }
 
-    async fn connect(&self, url: &Url, tries: u8) -> Result<TcpStream, Failure> {
+    async fn connect(&self, url: &Url, tries: u8) -> Result<TcpStream, AttemptFailure> {
         let addresses = self.resolve(url, tries).await?;
-        let mut failure = Failure::NotReachable;
+        let mut failure = AttemptFailure::NotReachable;
         for address in addresses.into_iter().take(ADDRESSES_MAX) {
             match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     drop(stream.set_nodelay(true));
                     return Ok(stream);
                 }
-                Ok(Err(_)) => failure = Failure::NotReachable,
-                Err(_) => failure = Failure::TooSlow,
+                Ok(Err(_)) => failure = AttemptFailure::NotReachable,
+                Err(_) => failure = AttemptFailure::TooSlow,
             }
         }
         Err(failure)
     }
 
     /// The addresses that may be connected to; a name of which one may not is not trusted at all.
-    async fn resolve(&self, url: &Url, tries: u8) -> Result<Vec<SocketAddr>, Failure> {
-        let port = url.port_or_known_default().ok_or(Failure::NotSent)?;
-        let found: Vec<SocketAddr> = match url.host().ok_or(Failure::NotSent)? {
+    async fn resolve(&self, url: &Url, tries: u8) -> Result<Vec<SocketAddr>, AttemptFailure> {
+        let port = url.port_or_known_default().ok_or(AttemptFailure::NotSent)?;
+        let found: Vec<SocketAddr> = match url.host().ok_or(AttemptFailure::NotSent)? {
             Host::Ipv4(address) => vec![(address, port).into()],
             Host::Ipv6(address) => vec![(address, port).into()],
             Host::Domain(name) => {
@@ -225,10 +225,10 @@ impl Sender {
             }
         };
         if found.is_empty() {
-            return Err(Failure::NoSuchHost);
+            return Err(AttemptFailure::NoSuchHost);
         }
         let is_allowed = found.iter().all(|address| self.reach.includes(address.ip()));
-        if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
+        if is_allowed { Ok(found) } else { Err(AttemptFailure::NotPublic) }
     }
 
     /// The addresses of a name, looked up once there is a place. The place is taken until the
@@ -237,16 +237,16 @@ impl Sender {
         &self,
         places: Arc<Semaphore>,
         host: (String, u16),
-    ) -> Result<Vec<SocketAddr>, Failure> {
-        let place = places.acquire_owned().await.map_err(|_| Failure::NotSent)?;
+    ) -> Result<Vec<SocketAddr>, AttemptFailure> {
+        let place = places.acquire_owned().await.map_err(|_| AttemptFailure::NotSent)?;
         let addresses = (self.names)(host);
         let looking = tokio::spawn(async move {
             let found = addresses.await;
             drop(place);
             found
         });
-        let found = looking.await.map_err(|_| Failure::NotSent)?;
-        found.map_err(|_| Failure::NoSuchHost)
+        let found = looking.await.map_err(|_| AttemptFailure::NotSent)?;
+        found.map_err(|_| AttemptFailure::NoSuchHost)
     }
 }
 
@@ -285,7 +285,7 @@ where
     TlsConnector::from(tls).connect(name, stream).await
 }
 
-fn request_for(url: &Url, delivery: &Delivery) -> Result<Request<Full<Bytes>>, Failure> {
+fn request_for(url: &Url, delivery: &Delivery) -> Result<Request<Full<Bytes>>, AttemptFailure> {
     let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
     let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
     Request::post(target)
@@ -299,7 +299,7 @@ fn request_for(url: &Url, delivery: &Delivery) -> Result<Request<Full<Bytes>>, F
         .header("webhook-sequence", &delivery.sequence)
         .header("webhook-attempt", u16::from(delivery.tries))
         .body(Full::new(delivery.body.clone()))
-        .map_err(|_| Failure::NotSent)
+        .map_err(|_| AttemptFailure::NotSent)
 }
 
 /// Sends the request and reads the answer, or the beginning of a long one.
@@ -307,11 +307,11 @@ async fn exchange<S>(
     stream: S,
     request: Request<Full<Bytes>>,
     head: oneshot::Sender<()>,
-) -> Result<(u16, Vec<u8>), Failure>
+) -> Result<(u16, Vec<u8>), AttemptFailure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |_: hyper::Error| Failure::Broken;
+    let broken = |_: hyper::Error| AttemptFailure::Broken;
     let (mut client, connection) = http1::Builder::new()
         .max_buf_size(ANSWER_BYTES_MAX)
         .handshake(TokioIo::new(stream))

@@ -99,7 +99,7 @@ async fn the_request_is_what_receivers_expect() {
 #[tokio::test]
 async fn answers_count_by_their_status_however_they_go_on() {
     let says = |text: &str| Manner::Says(text.as_bytes().to_vec());
-    let broken = AttemptResult::Unanswered(Failure::Broken);
+    let broken = AttemptResult::Unanswered(AttemptFailure::Broken);
     let rows = [
         (says("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), AttemptResult::Answered(200)),
         (says("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n"), AttemptResult::Answered(500)),
@@ -153,11 +153,11 @@ async fn what_cannot_be_reached_is_told_apart() {
     let closed = listener.local_addr().unwrap().port();
     drop(listener);
     let rows = [
-        (Reach::Local, format!("http://127.0.0.1:{closed}/"), Failure::NotReachable),
-        (Reach::Public, format!("http://127.0.0.1:{closed}/"), Failure::NotPublic),
-        (Reach::Public, format!("https://localhost:{closed}/"), Failure::NotPublic),
-        (Reach::Public, "https://[::ffff:10.0.0.1]/".to_owned(), Failure::NotPublic),
-        (Reach::Public, "nothing".to_owned(), Failure::NotSent),
+        (Reach::Local, format!("http://127.0.0.1:{closed}/"), AttemptFailure::NotReachable),
+        (Reach::Public, format!("http://127.0.0.1:{closed}/"), AttemptFailure::NotPublic),
+        (Reach::Public, format!("https://localhost:{closed}/"), AttemptFailure::NotPublic),
+        (Reach::Public, "https://[::ffff:10.0.0.1]/".to_owned(), AttemptFailure::NotPublic),
+        (Reach::Public, "nothing".to_owned(), AttemptFailure::NotSent),
     ];
     for (reach, address, failure) in rows {
         let told = format!("{reach:?} {address}");
@@ -178,7 +178,7 @@ async fn a_receiver_without_tls_is_not_spoken_to_in_clear() {
     });
     let result =
         Sender::new(Reach::Local).send(&delivery(format!("https://127.0.0.1:{port}/"))).await;
-    assert_eq!(result, AttemptResult::Unanswered(Failure::Tls));
+    assert_eq!(result, AttemptResult::Unanswered(AttemptFailure::Tls));
     let heard = heard.join().unwrap();
     assert!(!heard.windows(4).any(|part| part == b"POST"), "the request went in clear");
 }
@@ -209,7 +209,7 @@ async fn a_name_is_as_public_as_the_worst_of_its_addresses() {
             let (names, asked) = names(at_port_9(&addresses));
             let sender = Sender::with_names(reach, SendBounds::default(), names);
             let result = sender.send(&delivery("https://receiver.example/".to_owned())).await;
-            let refused = AttemptResult::Unanswered(Failure::NotPublic);
+            let refused = AttemptResult::Unanswered(AttemptFailure::NotPublic);
             assert_eq!(result, refused, "{reach:?} {addresses:?}");
             assert_eq!(asked.load(Ordering::SeqCst), 1, "{addresses:?}");
         }
@@ -241,7 +241,7 @@ async fn a_name_without_addresses_is_no_host() {
     let (names, _) = names(Vec::new());
     let sender = Sender::with_names(Reach::Public, SendBounds::default(), names);
     let result = sender.send(&delivery("https://receiver.example/".to_owned())).await;
-    assert_eq!(result, AttemptResult::Unanswered(Failure::NoSuchHost));
+    assert_eq!(result, AttemptResult::Unanswered(AttemptFailure::NoSuchHost));
 }
 
 #[tokio::test]
@@ -267,7 +267,7 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
     let first: Vec<_> = (0..1_000).map(|_| send(1)).collect();
     let later: Vec<_> = (0..1_000).map(|_| send(2)).collect();
     for sent in first.into_iter().chain(later) {
-        assert_eq!(sent.await.unwrap().0, AttemptResult::Unanswered(Failure::TooSlow));
+        assert_eq!(sent.await.unwrap().0, AttemptResult::Unanswered(AttemptFailure::TooSlow));
     }
     let SendBounds { lookups, later_lookups, .. } = SendBounds::default();
     assert_eq!(asked.load(Ordering::SeqCst), lookups + later_lookups);
@@ -285,7 +285,7 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
         tokio::task::yield_now().await;
     }
     answer.notify_one();
-    assert_eq!(last.await.unwrap(), AttemptResult::Unanswered(Failure::NoSuchHost));
+    assert_eq!(last.await.unwrap(), AttemptResult::Unanswered(AttemptFailure::NoSuchHost));
 }
 
 #[tokio::test]
@@ -293,8 +293,9 @@ async fn what_is_sent_is_asked_for_once_the_connection_stands() {
     let connected = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/", connected.local_addr().unwrap());
     let sender = Sender::new(Reach::Local);
-    let (ended, _) = sender.send_checked(delivery(address), |_| Err(Failure::NothingToTell)).await;
-    assert_eq!(ended, AttemptResult::Unanswered(Failure::NothingToTell));
+    let (ended, _) =
+        sender.send_checked(delivery(address), |_| Err(AttemptFailure::NothingToTell)).await;
+    assert_eq!(ended, AttemptResult::Unanswered(AttemptFailure::NothingToTell));
     let mut heard = Vec::new();
     connected.accept().unwrap().0.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, [0; 0], "the receiver was connected to and told nothing");

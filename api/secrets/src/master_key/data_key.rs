@@ -25,7 +25,7 @@ use super::{MasterKey, MasterKeyError, MasterKeyId};
 use crate::hex::{array_from_hex, from_hex, to_hex};
 use crate::private_file;
 use crate::process::wiping_stack;
-use crate::summed_text::{Flaw, SummedText, render_summed};
+use crate::summed_text::{SummedText, SummedTextFlaw, render_summed};
 use crate::{SealError, Secrets, fresh_nonce, open, seal};
 
 /// The name of the file.
@@ -81,10 +81,10 @@ pub enum DataKeyError {
 }
 
 impl DataKeyError {
-    pub(crate) fn of_flaw(flaw: Flaw, path: &Path) -> Self {
+    pub(crate) fn of_flaw(flaw: SummedTextFlaw, path: &Path) -> Self {
         match flaw {
-            Flaw::Damaged(what) => Self::Damaged(path.to_path_buf(), what),
-            Flaw::NewerFormat => Self::NewerFormat(path.to_path_buf()),
+            SummedTextFlaw::Damaged(what) => Self::Damaged(path.to_path_buf(), what),
+            SummedTextFlaw::NewerFormat => Self::NewerFormat(path.to_path_buf()),
         }
     }
 }

@@ -18,7 +18,7 @@ use cardswitch_engine::store::query::{CardRow, ListPage, Page, TransactionFilter
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
-use cardswitch_wire::glossary::Reader;
+use cardswitch_wire::glossary::Audience;
 use serde::Deserialize;
 use uuid::Uuid;
 

@@ -8,7 +8,7 @@ use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_secrets::link_secrets::PassphraseKind;
-use cardswitch_wire::glossary::Reader;
+use cardswitch_wire::glossary::Audience;
 
 use super::SharedCardView;
 use super::linked_card::LinkedCard;

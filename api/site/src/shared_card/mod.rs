@@ -37,7 +37,7 @@ use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::link_guesses::GuessKind;
-use cardswitch_identity::auth::throttle::{Account, Source};
+use cardswitch_identity::auth::throttle::{AttemptTarget, Source};
 use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
@@ -142,7 +142,7 @@ impl SharedCardView<'_> {
                 return Ok(too_many(refused, |text| ask_page(self, text)));
             }
         };
-        let account = Some(Account::SharedLink(link.id));
+        let account = Some(AttemptTarget::SharedLink(link.id));
         let source = Source::Address(self.address);
         let attempt = state.throttle.admit_on_page(account, source).await?;
         if !passphrase::are_right(&self.opened.passphrase, answers) {

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_v1::routes::view::View;
-use cardswitch_wire::glossary::{Reader, sentence};
+use cardswitch_wire::glossary::{Audience, sentence};
 
 use crate::rights::ActingMember;
 use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};

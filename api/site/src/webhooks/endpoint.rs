@@ -13,7 +13,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges};
 use cardswitch_notify::webhooks::attempt_words::sentence;
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind, Bodies};
-use cardswitch_notify::webhooks::lane::Health;
+use cardswitch_notify::webhooks::lane::EndpointHealth;
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::time::parse_time;
@@ -170,8 +170,11 @@ async fn endpoint_page(
     Ok(with_status(page, said.faults.status()))
 }
 
-fn shown_health(health: Option<Health>, shown: impl Fn(Timestamp) -> Moment) -> ShownHealth {
-    let time = |at: fn(&Health) -> Option<Timestamp>| {
+fn shown_health(
+    health: Option<EndpointHealth>,
+    shown: impl Fn(Timestamp) -> Moment,
+) -> ShownHealth {
+    let time = |at: fn(&EndpointHealth) -> Option<Timestamp>| {
         health.as_ref().and_then(at).filter(|at| at.0 > 0).map(&shown)
     };
     ShownHealth {

@@ -20,7 +20,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::state::AppState;
-use cardswitch_notify::webhooks::lane::Health;
+use cardswitch_notify::webhooks::lane::EndpointHealth;
 
 use super::rights::ActingMember;
 use super::words::Badge;
@@ -50,7 +50,7 @@ async fn get_endpoint(
 }
 
 /// How an endpoint stands.
-fn endpoint_badge(endpoint: &WebhookEndpoint, health: Option<&Health>) -> Badge {
+fn endpoint_badge(endpoint: &WebhookEndpoint, health: Option<&EndpointHealth>) -> Badge {
     use cardswitch_engine::directory::webhook_endpoint::{DisabledBy, EndpointState};
     let is_failing = health.is_some_and(|health| health.failing_since.is_some());
     let has_given_up = health.is_some_and(|health| health.given_up > 0);

@@ -7,7 +7,7 @@ use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_wire::glossary::{Reader, RuleWords, entry, sentence};
+use cardswitch_wire::glossary::{Audience, RuleWords, entry, sentence};
 use chrono_tz::Tz;
 
 use super::merchants::merchant_kind;
@@ -35,7 +35,7 @@ impl PageReader {
     }
 }
 
-impl Reader for PageReader {
+impl Audience for PageReader {
     fn words(rule: Rule) -> RuleWords {
         entry(rule).people
     }

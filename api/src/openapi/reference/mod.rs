@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use self::parts::{Links, escaped, operation, paragraphs, schema, text};
 use self::sections::{Section, sections};
-use super::Door;
+use super::DocumentedDoor;
 
 /// A page of the documentation.
 #[derive(Debug)]
@@ -43,9 +43,9 @@ const BOTH: &str = "Reference";
 /// Every page, in the order in which they are listed.
 pub(super) fn pages(company: &Value, network: &Value) -> Vec<DocPage> {
     let mut pages = vec![first_page(company)];
-    pages.extend(pages_of(company, Door::Company));
+    pages.extend(pages_of(company, DocumentedDoor::Company));
     pages.push(network_page(network));
-    pages.extend(pages_of(network, Door::Network));
+    pages.extend(pages_of(network, DocumentedDoor::Network));
     pages.push(errors_page());
     pages
 }
@@ -69,7 +69,7 @@ fn first_page(document: &Value) -> DocPage {
          <dt>Errors</dt><dd><a href=\"/docs/errors\">every code</a>; <code>detail.doc_url</code> of \
          an answer leads to its line</dd></dl></section>\n"
     ));
-    html.push_str(&index(document, Door::Company));
+    html.push_str(&index(document, DocumentedDoor::Company));
     DocPage { slug: String::new(), title: "API documentation".to_owned(), group: COMPANY, html }
 }
 
@@ -79,12 +79,12 @@ fn network_page(document: &Value) -> DocPage {
         format!("<header class=\"head\"><h1>{title}</h1></header>\n<section class=\"sheet\">");
     html.push_str(&paragraphs(&document["info"]["description"]));
     html.push_str("</section>\n");
-    html.push_str(&index(document, Door::Network));
+    html.push_str(&index(document, DocumentedDoor::Network));
     DocPage { slug: "network".to_owned(), title: title.to_owned(), group: NETWORK, html }
 }
 
 /// The pages of a door with what each is about.
-fn index(document: &Value, door: Door) -> String {
+fn index(document: &Value, door: DocumentedDoor) -> String {
     let mut html = String::from(
         "<section class=\"sheet\" aria-labelledby=\"pages\"><h2 id=\"pages\">Resources</h2><ul class=\"rows\">\n",
     );
@@ -100,10 +100,10 @@ fn index(document: &Value, door: Door) -> String {
     html
 }
 
-fn pages_of(document: &Value, door: Door) -> Vec<DocPage> {
+fn pages_of(document: &Value, door: DocumentedDoor) -> Vec<DocPage> {
     let sections = sections(document, door);
     let links = Links::new(&sections);
-    let group = if door == Door::Company { COMPANY } else { NETWORK };
+    let group = if door == DocumentedDoor::Company { COMPANY } else { NETWORK };
     let page = |section: &Section| {
         let title = escaped(&section.title);
         let mut html = format!(
@@ -166,9 +166,10 @@ pub(super) fn llms_text(company: &Value, network: &Value, base: &str) -> String 
          `{\"count\", \"next\", \"previous\", \"results\"}`, `limit` and `offset`. Repeatable writes: the \
          header `Idempotency-Key`. A PUT changes what it names and keeps the rest.\n",
     );
-    for (head, document, door) in
-        [("API", company, Door::Company), ("Network API", network, Door::Network)]
-    {
+    for (head, document, door) in [
+        ("API", company, DocumentedDoor::Company),
+        ("Network API", network, DocumentedDoor::Network),
+    ] {
         let _ = write!(out, "\n## {head}\n\n");
         for section in sections(document, door) {
             let Section { slug, title, about, .. } = &section;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::super::Door;
+use super::super::DocumentedDoor;
 use super::parts::text;
 
 /// The methods in the order in which a path's operations are shown.
@@ -52,8 +52,8 @@ fn resource_of(path: &str) -> &str {
 const OPERATIONS_MAX: usize = 12;
 
 /// The sections of a document, in the order of its tags; shared schemas come last.
-pub(super) fn sections(document: &Value, door: Door) -> Vec<Section> {
-    let prefix = if door == Door::Company { "" } else { "network-" };
+pub(super) fn sections(document: &Value, door: DocumentedDoor) -> Vec<Section> {
+    let prefix = if door == DocumentedDoor::Company { "" } else { "network-" };
     let tags = document["tags"].as_array().map_or(&[][..], Vec::as_slice);
     let tags: Vec<_> = tags
         .iter()

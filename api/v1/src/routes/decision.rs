@@ -18,7 +18,7 @@ use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
-use cardswitch_wire::glossary::Reader;
+use cardswitch_wire::glossary::Audience;
 use cardswitch_wire::reference::{render_card_state, render_suspension};
 use cardswitch_wire::time::{render_date, render_time};
 use cardswitch_wire::urls::Urls;

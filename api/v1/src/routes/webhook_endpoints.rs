@@ -15,7 +15,7 @@ use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::lane::Health;
+use cardswitch_notify::webhooks::lane::EndpointHealth;
 use cardswitch_secrets::webhook_signature::WebhookSecret;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::instant;
@@ -72,8 +72,8 @@ pub struct DeliveryBody {
 }
 
 impl DeliveryBody {
-    fn new(health: Option<Health>) -> Self {
-        let time = |at: fn(&Health) -> Option<Timestamp>| {
+    fn new(health: Option<EndpointHealth>) -> Self {
+        let time = |at: fn(&EndpointHealth) -> Option<Timestamp>| {
             // A delivery that is due at once after a restart has no time of its own.
             health.as_ref().and_then(at).filter(|at| at.0 > 0).map(render_time)
         };

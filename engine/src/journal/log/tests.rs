@@ -4,7 +4,7 @@ use tempfile::tempdir;
 
 use super::super::ChainHash;
 use super::super::chain::{BatchBuilder, decode_header};
-use super::super::testing::{FaultPlan, FaultyDisk, next_random};
+use super::super::testing::{DiskFaultPlan, FaultyDisk, next_random};
 use super::super::{BatchKind, DirectoryId, Epoch, JournalFollower, JournalReader};
 use super::head::HEAD_NAME;
 use super::*;
@@ -270,7 +270,7 @@ fn the_blocks_behind_the_tip_are_written_ahead_and_the_next_segment_is_made() {
     assert_eq!(journal.next, NextSegment::Ordered);
     // One write for each group, one for its note, and one sync; a new segment costs no more.
     for _ in 0..14 {
-        disk.plan(FaultPlan::default());
+        disk.plan(DiskFaultPlan::default());
         append_one(&mut journal, 3).unwrap();
         assert_eq!((disk.writes(), disk.syncs()), (2, 1));
     }
@@ -301,7 +301,7 @@ fn a_read_only_open_proves_all_and_changes_nothing() {
         names.into_iter().map(|name| (disk.content(&name), name)).collect()
     };
     let before = contents(&killed);
-    killed.plan(FaultPlan::default());
+    killed.plan(DiskFaultPlan::default());
     let journal = open_read_only_on(&killed, None, None).unwrap();
     assert_eq!(seqs(journal.reader).len(), 120);
     assert!(contents(&killed) == before);
@@ -485,7 +485,7 @@ fn an_unacknowledged_torn_group_is_dropped() {
         let disk = FaultyDisk::default();
         let mut journal = open(&disk).unwrap();
         append_one(&mut journal, 300).unwrap();
-        disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+        disk.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
         append_group(&mut journal, &[1_000, 700, 300]).unwrap_err();
         let torn = disk.after_torn_power_failure(seed);
         let mut journal = open(&torn).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -523,7 +523,7 @@ fn workload(disk: &FaultyDisk) -> u64 {
 
 fn total(workload: impl Fn(&FaultyDisk) -> u64) -> (u64, u64, u64) {
     let disk = FaultyDisk::default();
-    disk.plan(FaultPlan::default());
+    disk.plan(DiskFaultPlan::default());
     (workload(&disk), disk.writes(), disk.syncs())
 }
 
@@ -534,14 +534,14 @@ fn a_fault_at_every_write_and_sync_keeps_all_that_was_acknowledged() {
     assert!(all > 25_000 && writes > 90 && syncs > 60, "{all} {writes} {syncs}");
     let at_syncs = (1..=syncs).flat_map(|nth| {
         [
-            FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
-            FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
+            DiskFaultPlan { fail_sync: Some(nth), ..DiskFaultPlan::default() },
+            DiskFaultPlan { fail_after_sync: Some(nth), ..DiskFaultPlan::default() },
         ]
     });
     let at_writes = (1..=writes).flat_map(|nth| {
         [
-            FaultPlan { fail_write: Some(nth), ..FaultPlan::default() },
-            FaultPlan { torn_write: Some((nth, 700)), ..FaultPlan::default() },
+            DiskFaultPlan { fail_write: Some(nth), ..DiskFaultPlan::default() },
+            DiskFaultPlan { torn_write: Some((nth, 700)), ..DiskFaultPlan::default() },
         ]
     });
     for plan in at_syncs.chain(at_writes) {
@@ -563,10 +563,10 @@ fn a_fault_at_every_write_and_sync_keeps_all_that_was_acknowledged() {
 #[test]
 fn after_a_failure_nothing_is_written_and_no_sync_is_tried_again() {
     let plans = [
-        FaultPlan { fail_write: Some(3), ..FaultPlan::default() },
-        FaultPlan { torn_write: Some((3, 700)), ..FaultPlan::default() },
-        FaultPlan { fail_sync: Some(2), ..FaultPlan::default() },
-        FaultPlan { fail_after_sync: Some(2), ..FaultPlan::default() },
+        DiskFaultPlan { fail_write: Some(3), ..DiskFaultPlan::default() },
+        DiskFaultPlan { torn_write: Some((3, 700)), ..DiskFaultPlan::default() },
+        DiskFaultPlan { fail_sync: Some(2), ..DiskFaultPlan::default() },
+        DiskFaultPlan { fail_after_sync: Some(2), ..DiskFaultPlan::default() },
     ];
     for plan in plans {
         let disk = FaultyDisk::default();
@@ -580,7 +580,7 @@ fn after_a_failure_nothing_is_written_and_no_sync_is_tried_again() {
             }
         };
         println!("{plan:?}: {error}");
-        disk.plan(FaultPlan::default());
+        disk.plan(DiskFaultPlan::default());
         assert!(matches!(append_one(&mut journal, 1), Err(JournalError::Failed)));
         assert!(!journal.needs_upkeep(KEEP_ALL));
         assert!(matches!(journal.keep_up(KEEP_ALL), Err(JournalError::Failed)));
@@ -598,7 +598,7 @@ fn after_a_failure_nothing_is_written_and_no_sync_is_tried_again() {
 fn a_full_disk_fails_the_first_group_that_needs_another_segment() {
     let disk = FaultyDisk::default();
     let mut journal = open(&disk).unwrap();
-    let full = FaultPlan { disk_full_bytes: Some(disk.bytes()), ..FaultPlan::default() };
+    let full = DiskFaultPlan { disk_full_bytes: Some(disk.bytes()), ..DiskFaultPlan::default() };
     disk.plan(full);
     keep_up(&mut journal, KEEP_ALL).unwrap();
     let mut acknowledged = 0;
@@ -644,11 +644,11 @@ fn crash_upon_crash_loses_nothing_that_was_acknowledged_and_brings_nothing_back(
             }
             let (nth, kept) = (1 + below(30), usize::try_from(below(20_000)).unwrap());
             disk.plan(match below(5) {
-                0 => FaultPlan { fail_write: Some(nth), ..FaultPlan::default() },
-                1 => FaultPlan { torn_write: Some((nth, kept)), ..FaultPlan::default() },
-                2 => FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
-                3 => FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
-                _ => FaultPlan::default(),
+                0 => DiskFaultPlan { fail_write: Some(nth), ..DiskFaultPlan::default() },
+                1 => DiskFaultPlan { torn_write: Some((nth, kept)), ..DiskFaultPlan::default() },
+                2 => DiskFaultPlan { fail_sync: Some(nth), ..DiskFaultPlan::default() },
+                3 => DiskFaultPlan { fail_after_sync: Some(nth), ..DiskFaultPlan::default() },
+                _ => DiskFaultPlan::default(),
             });
             for _ in 0..below(25) {
                 let counts: Vec<_> = (0..1 + below(4)).map(|_| 1 + below(1_500)).collect();

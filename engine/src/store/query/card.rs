@@ -14,7 +14,7 @@ use crate::domain::card::{
 };
 use crate::domain::ids::{AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp};
 use crate::domain::money::Minor;
-use crate::packed::{CardView, parse_card};
+use crate::packed::{PackedCard, parse_card};
 use crate::store::error::StoreError;
 use crate::store::numbers::{CardNumbers, CardNumbersReader};
 use crate::store::rows;
@@ -109,7 +109,7 @@ impl Snapshot {
     pub fn look_at_card<T>(
         &self,
         slot: CardSlot,
-        look: impl FnOnce(&CardView<'_>) -> T,
+        look: impl FnOnce(&PackedCard<'_>) -> T,
     ) -> Result<Option<T>, StoreError> {
         let mut cards = self.card_tables()?;
         let Some(row) = cards.cards.get(slot.0)? else { return Ok(None) };
@@ -323,7 +323,7 @@ impl CardTables {
     /// Cost: reads them in place, without memory for any.
     pub(in crate::store) fn each_in_place(
         &mut self,
-        mut visit: impl FnMut(CardView<'_>),
+        mut visit: impl FnMut(PackedCard<'_>),
     ) -> Result<(), StoreError> {
         for entry in self.cards.iter()? {
             let (slot, row) = entry?;
@@ -369,8 +369,8 @@ fn parse(row: &[u8]) -> Result<IssuedCard, StoreError> {
 }
 
 /// The card of a row, in place.
-fn view(row: &[u8], numbers: CardNumbers) -> Result<CardView<'_>, StoreError> {
-    let mut card = rows::unpack(CARDS.name(), row, CardView::parse)?;
+fn view(row: &[u8], numbers: CardNumbers) -> Result<PackedCard<'_>, StoreError> {
+    let mut card = rows::unpack(CARDS.name(), row, PackedCard::parse)?;
     card.record.usage = numbers.usage;
     Ok(card)
 }

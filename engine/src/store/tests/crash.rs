@@ -3,7 +3,7 @@
 
 use super::world::journal;
 use super::*;
-use crate::journal::testing::FaultPlan;
+use crate::journal::testing::DiskFaultPlan;
 
 const RUN_LEN: usize = 17;
 const RUNS_PER_CHECKPOINT: usize = 3;
@@ -66,7 +66,7 @@ fn a_crash_at_any_sync_leaves_a_checkpoint_that_the_journal_completes() {
     let records = journal(21, 180);
     let whole = FaultyBackend::new();
     let store = Store::open_with_backend(whole.clone(), DIRECTORY).unwrap();
-    whole.plan(FaultPlan::default());
+    whole.plan(DiskFaultPlan::default());
     let (durable, failure) = project_until_failure(&store, &records, RecordSeq(0));
     assert_eq!((durable.len() > 2, failure), (true, None));
     let syncs = whole.syncs();
@@ -76,9 +76,9 @@ fn a_crash_at_any_sync_leaves_a_checkpoint_that_the_journal_completes() {
             let disk = FaultyBackend::new();
             let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
             disk.plan(if is_done {
-                FaultPlan { fail_after_sync: Some(sync), ..FaultPlan::default() }
+                DiskFaultPlan { fail_after_sync: Some(sync), ..DiskFaultPlan::default() }
             } else {
-                FaultPlan { fail_sync: Some(sync), ..FaultPlan::default() }
+                DiskFaultPlan { fail_sync: Some(sync), ..DiskFaultPlan::default() }
             });
             let outcome = project_until_failure(&store, &records, RecordSeq(0));
             drop(store);

@@ -12,7 +12,7 @@ use crate::inbox::{InboxSender, inbox};
 use crate::journal::chain::BatchBuilder;
 use crate::journal::limits::CommitLimits;
 use crate::journal::log::Expectation;
-use crate::journal::testing::FaultPlan;
+use crate::journal::testing::DiskFaultPlan;
 use crate::journal::testing::FaultyDisk;
 use crate::journal::{
     BatchFeed, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition,
@@ -328,7 +328,7 @@ fn a_failing_store_stops_the_projector_and_nothing_else() {
     let follower = follow(&line, &store);
     line.commit(&records[..20]);
     assert_eq!(follower.wait_for(RecordSeq(20)), RecordSeq(20));
-    disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+    disk.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
     let (mut done, mut checkpoints) = (20, 0);
     while follower.projector.health().failure().is_none() {
         if done < 50 {

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineParts};
-use cardswitch_engine::journal::testing::FaultPlan;
+use cardswitch_engine::journal::testing::DiskFaultPlan;
 use cardswitch_engine::steps::StepOutcome;
 use cardswitch_engine::store::Snapshot;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
@@ -196,14 +196,14 @@ impl Machinery {
     pub(super) fn break_disk(&mut self, rng: &mut Rng) {
         let nth = Some(1 + rng.below(20));
         self.disks.journal.plan(match rng.below(3) {
-            0 => FaultPlan { fail_write: nth, ..FaultPlan::default() },
-            1 => FaultPlan { fail_sync: nth, ..FaultPlan::default() },
-            _ => FaultPlan { fail_after_sync: nth, ..FaultPlan::default() },
+            0 => DiskFaultPlan { fail_write: nth, ..DiskFaultPlan::default() },
+            1 => DiskFaultPlan { fail_sync: nth, ..DiskFaultPlan::default() },
+            _ => DiskFaultPlan { fail_after_sync: nth, ..DiskFaultPlan::default() },
         });
     }
 
     pub(super) fn mend_disk(&self) {
-        self.disks.journal.plan(FaultPlan::default());
+        self.disks.journal.plan(DiskFaultPlan::default());
     }
 
     /// Goes down and comes back: nothing of which there was an answer is lost.

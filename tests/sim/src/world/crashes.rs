@@ -13,7 +13,7 @@ use cardswitch_engine::disk::Disk;
 use cardswitch_engine::engine::{
     AssembledEngine, DecidingParts, EngineParts, FollowingParts, OpenError,
 };
-use cardswitch_engine::journal::testing::FaultPlan;
+use cardswitch_engine::journal::testing::DiskFaultPlan;
 use cardswitch_engine::journal::{JournalError, JournalNote};
 use cardswitch_engine::shard::StateHash;
 use cardswitch_engine::steps::{StepOutcome, Steps};
@@ -61,16 +61,18 @@ impl World {
     }
 
     pub(super) fn break_disk(&mut self, fault: DiskFault) {
-        let nothing = FaultPlan::default();
+        let nothing = DiskFaultPlan::default();
         let bytes = self.disks.journal.bytes();
         self.disks.journal.plan(match fault {
-            DiskFault::FailWrite(nth) => FaultPlan { fail_write: Some(nth), ..nothing },
+            DiskFault::FailWrite(nth) => DiskFaultPlan { fail_write: Some(nth), ..nothing },
             DiskFault::TearWrite(nth, kept) => {
-                FaultPlan { torn_write: Some((nth, kept)), ..nothing }
+                DiskFaultPlan { torn_write: Some((nth, kept)), ..nothing }
             }
-            DiskFault::FailSync(nth) => FaultPlan { fail_sync: Some(nth), ..nothing },
-            DiskFault::FailAfterSync(nth) => FaultPlan { fail_after_sync: Some(nth), ..nothing },
-            DiskFault::Full => FaultPlan { disk_full_bytes: Some(bytes), ..nothing },
+            DiskFault::FailSync(nth) => DiskFaultPlan { fail_sync: Some(nth), ..nothing },
+            DiskFault::FailAfterSync(nth) => {
+                DiskFaultPlan { fail_after_sync: Some(nth), ..nothing }
+            }
+            DiskFault::Full => DiskFaultPlan { disk_full_bytes: Some(bytes), ..nothing },
         });
         self.story.broken_disks += 1;
     }
@@ -107,7 +109,7 @@ impl World {
         // The clock does not start before the latest time that was given out.
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
         for (nth, next) in on_the_way_up {
-            let plan = FaultPlan { fail_write: Some(*nth), ..FaultPlan::default() };
+            let plan = DiskFaultPlan { fail_write: Some(*nth), ..DiskFaultPlan::default() };
             self.disks.journal.plan(plan);
             self.disks.store.plan(plan);
             let opened = open(&self.place, &self.disks, &self.clock, &self.rates, &self.executions);

@@ -10,7 +10,7 @@ use cardswitch_engine::directory::user::{ProvenPassword, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 
 use super::super::failures::note_failure;
-use super::super::throttle::{Account, ExcessPolicy, Source, TooManyTries};
+use super::super::throttle::{AttemptTarget, ExcessPolicy, Source, TooManyTries};
 use super::super::totp::Seed;
 use super::{AnswerOutcome, AnsweredConversation, Conversation, Factor, LINE_RETRY_AFTER_S};
 use crate::actor_state::ActorState;
@@ -71,7 +71,7 @@ async fn verify(
     (source, excess): (Source, ExcessPolicy),
 ) -> Result<VerificationResult, ApiError> {
     let factors = &state.second_factors;
-    let account = Account::SecondFactor(known.proven.user);
+    let account = AttemptTarget::SecondFactor(known.proven.user);
     let attempt = state.throttle.admit_or(excess, Some(account), Some(source)).await?;
     let Some(asked) = factors.take_try(digest, state.now()) else {
         return Ok(VerificationResult::Ended);

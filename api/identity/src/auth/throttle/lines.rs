@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, Entry, TooManyTries, share};
+use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, TableEntry, TooManyTries, share};
 use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{Account, DELAY_MAX, REMEMBERED_MAX, Source, Verdict, too_many};
+use super::{AttemptTarget, DELAY_MAX, REMEMBERED_MAX, Source, Verdict, too_many};
 
 /// How many wrong tries an account has before the next one waits.
 pub(super) const FREE_TRIES: u32 = 3;
@@ -32,7 +32,7 @@ pub(super) enum Budget {
 }
 
 impl Budget {
-    pub(super) fn of(account: Account<'_>, source: Option<Source>) -> Self {
+    pub(super) fn of(account: AttemptTarget<'_>, source: Option<Source>) -> Self {
         let key = account.key();
         let Some(Source::Device(device)) = source else { return Self::Account(key) };
         Self::Device(token_digest(&format!("{key:?} {device:?}")))
@@ -143,7 +143,7 @@ impl Tries {
     }
 }
 
-impl Entry for Tries {
+impl TableEntry for Tries {
     type Time = Instant;
 
     fn ends_at(&self) -> Option<Instant> {

@@ -85,13 +85,13 @@ fn a_line_is_bounded_and_who_leaves_it_makes_room() {
 #[tokio::test]
 async fn a_guess_in_flight_holds_its_accounts_turn_and_no_devices() {
     let throttle = Throttle::default();
-    let ada = Some(Account::Password("ada@example.com"));
+    let ada = Some(AttemptTarget::Password("ada@example.com"));
     let (one, other) = (address("203.0.113.7"), address("203.0.113.8"));
     let (phone, laptop) = (Source::Device([7; 16]), Source::Device([8; 16]));
     let guess = throttle.admit(ada, Some(one)).await.unwrap();
     let mut next = waiting(throttle.admit(ada, Some(other)));
     assert!(next.is_pending(), "another address, and the same account");
-    let elsewhere = Some(Account::Password("bob@example.com"));
+    let elsewhere = Some(AttemptTarget::Password("bob@example.com"));
     drop(throttle.admit(elsewhere, Some(other)).await.unwrap());
     let on_phone = throttle.admit(ada, Some(phone)).await.unwrap();
     assert!(waiting(throttle.admit(ada, Some(phone))).is_pending(), "one after the other, too");
@@ -175,11 +175,11 @@ async fn few_of_one_address_work_at_once() {
 
 /// A try that may have to wait.
 struct WaitingTry<'a>(
-    std::pin::Pin<Box<dyn Future<Output = Result<Attempt<'a>, TooManyTries>> + Send + 'a>>,
+    std::pin::Pin<Box<dyn Future<Output = Result<AdmittedAttempt<'a>, TooManyTries>> + Send + 'a>>,
 );
 
 fn waiting<'a>(
-    admitted: impl Future<Output = Result<Attempt<'a>, TooManyTries>> + Send + 'a,
+    admitted: impl Future<Output = Result<AdmittedAttempt<'a>, TooManyTries>> + Send + 'a,
 ) -> WaitingTry<'a> {
     WaitingTry(Box::pin(admitted))
 }
@@ -200,7 +200,7 @@ async fn who_is_right_is_not_blamed() {
     let throttle = Throttle::default();
     let source = Some(address("203.0.113.7"));
     for _ in 0..2 * WRONG_PER_ADDRESS_MAX {
-        let tried = Some(Account::Password("ada@example.com"));
+        let tried = Some(AttemptTarget::Password("ada@example.com"));
         throttle.admit(tried, source).await.unwrap().succeeded();
     }
     for _ in 0..WRONG_PER_ADDRESS_MAX {
@@ -227,16 +227,16 @@ fn answers_judge() {
         throttle.lines.enter(KEY, now).unwrap();
         let (throttle, budget, source) = (&throttle, Some(KEY), None);
         let (turn, place, verdict) = (None, None, None);
-        Attempt { throttle, budget, source, turn, place, verdict }.judge(&answered);
+        AdmittedAttempt { throttle, budget, source, turn, place, verdict }.judge(&answered);
         assert_eq!(throttle.lines.wrong(KEY), wrong, "{answered:?}");
     }
 }
 
 #[test]
 fn accounts_are_the_same_in_any_case_and_kinds_apart() {
-    let key = |email| Account::Password(email).key();
+    let key = |email| AttemptTarget::Password(email).key();
     assert_eq!(key("ada@example.com"), key("ADA@example.com"));
     assert_ne!(key("ada@example.com"), key("bob@example.com"));
     let user = UserId(uuid::Uuid::from_u128(1));
-    assert_ne!(Account::SecondFactor(user).key(), key(&user.0.to_string()));
+    assert_ne!(AttemptTarget::SecondFactor(user).key(), key(&user.0.to_string()));
 }

@@ -2,7 +2,9 @@
 
 use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
-use cardswitch_engine::domain::credential::{Comparison, CredentialPresence, PresentedCredentials};
+use cardswitch_engine::domain::credential::{
+    CredentialComparison, CredentialPresence, PresentedCredentials,
+};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant_category::is_in_scope;
 use cardswitch_engine::domain::money::Minor;
@@ -78,7 +80,7 @@ impl Model {
         }
         let expiry = (card.expires_on.year() % 100) as u16 * 100 + card.expires_on.month() as u16;
         // Only a comparison reads shown credentials; the lock is the model's own.
-        let mut look = Comparison::open(None, Timestamp(at)).unwrap();
+        let mut look = CredentialComparison::open(None, Timestamp(at)).unwrap();
         let is_pin_own = |pin: u64| card.wrong_pins < 3 && card.pin != 0 && pin == card.pin;
         let checks = [
             (

@@ -14,20 +14,20 @@ use crate::domain::ids::Timestamp;
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
-pub struct Secrets<R> {
+pub struct SecretRows<R> {
     rows: BTreeMap<[u8; 32], R>,
     entries: BTreeSet<EntryBytes>,
     /// The earliest end of a row: the only field that each record looks at.
     first_end: Timestamp,
 }
 
-impl<R> Default for Secrets<R> {
+impl<R> Default for SecretRows<R> {
     fn default() -> Self {
         Self { rows: BTreeMap::new(), entries: BTreeSet::new(), first_end: Timestamp::MAX }
     }
 }
 
-impl<R: SecretRow> Secrets<R> {
+impl<R: SecretRow> SecretRows<R> {
     /// The row with this digest.
     pub fn get(&self, digest: &[u8; 32]) -> Option<&R> {
         self.rows.get(digest)
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn tickets_are_remembered_until_they_expire_and_listed_while_they_open() {
-        let mut tickets = Secrets::<Ticket>::default();
+        let mut tickets = SecretRows::<Ticket>::default();
         for ticket in [
             session(1, 10, TicketState::Open),
             session(2, 20, TicketState::Open),
@@ -138,7 +138,7 @@ mod tests {
         ] {
             tickets.apply(&ticket);
         }
-        let open = |tickets: &Secrets<Ticket>, at| {
+        let open = |tickets: &SecretRows<Ticket>, at| {
             let open = tickets.open_of(UserSlot(0), TicketKind::Session, Timestamp(at));
             open.map(|found| found.digest[0]).collect::<Vec<_>>()
         };
