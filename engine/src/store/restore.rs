@@ -4,14 +4,14 @@
 //! checkpoint, is the shard that applied the whole journal; or, where only recent transactions were
 //! asked for, the part of it that they make up.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use redb::{ReadOnlyTable, ReadableTable};
 
 use super::Store;
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
-use super::query::{Snapshot, TransactionRows};
+use super::query::Snapshot;
 use super::rows;
 use super::tables::{
     ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES, EARLY_REVERSALS,
@@ -23,7 +23,7 @@ use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
 use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionState;
-use crate::packed::PackedCard;
+use crate::packed::{PackedCard, TransactionView};
 
 /// The part of the history that a shard takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +91,10 @@ impl Store {
         let mut apply = |effect| visit(RestoredPart::Effect(effect));
         restore_beside_cards(&snapshot, &mut apply)?;
         restore_passing(&snapshot, checkpoint.applied_at, &mut apply)?;
-        restore_transactions(&snapshot, first.0, scope, &mut apply)?;
+        let mut answers = AnswerScope::of(&snapshot, first, checkpoint.applied_at)?;
+        restore_transactions(&snapshot, first.0, scope, &mut answers, &mut apply)?;
         restore_early_reversals(&snapshot, checkpoint.applied_at, &mut apply)?;
-        restore_answers(&snapshot, first, checkpoint.applied_at, visit)?;
+        restore_answers(&snapshot, answers, visit)?;
         Ok(checkpoint)
     }
 }
@@ -147,11 +148,13 @@ fn restore_transactions(
     snapshot: &Snapshot,
     first: u64,
     scope: RestoreScope,
+    answers: &mut AnswerScope,
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
     // The newest transactions have no gaps; only a whole state is without the declined.
     let leaves_out = |state| scope == RestoreScope::Whole && state == TransactionState::Declined;
     snapshot.transaction_rows()?.each(first..u64::MAX, |_, row, newer| {
+        answers.note_ended(row);
         let state = newer.as_ref().map_or_else(|| row.state(), |progress| progress.state);
         if !leaves_out(state) {
             let progress = newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable)?;
@@ -180,27 +183,26 @@ fn restore_early_reversals(
 }
 
 /// Hands on the answers that have not ended, in the order in which they were given: those in the rows
-/// of transactions from `first` on, between them those that are kept by themselves.
+/// of transactions, between them those that are kept by themselves.
 fn restore_answers(
     snapshot: &Snapshot,
-    (first, since): (u64, Timestamp),
-    applied_at: Timestamp,
+    mut scope: AnswerScope,
     visit: Visit<'_>,
 ) -> Result<(), StoreError> {
-    let mut transactions = snapshot.transaction_rows()?;
-    let longest = DuplicateWindow::Day.lifetime();
-    let first = first.max(transactions.first_authorized(applied_at.plus(1 - longest))?);
     let table = snapshot.table(ANSWERS.definition())?;
-    let first_record = first_given(&table, since)?;
-    let renewed = RenewedKeys::load(&table, first_record, &transactions, first, applied_at)?;
+    let first_record = first_given(&table, scope.since)?;
+    for entry in table.range(first_record..)? {
+        let (at, answer): StoredAnswer = rows::decode(ANSWERS.name(), entry?.1.value())?;
+        scope.note(answer.fingerprint.key, at, answer.expires_at);
+    }
     let mut stored = table.range(first_record..)?;
     let mut next = next_answer(&mut stored)?;
     let mut hand_on = |place, at: Timestamp, answer: RememberedAnswer| {
-        if answer.expires_at > applied_at && !renewed.has_later(&answer, at) {
+        if scope.is_open(&answer, at) {
             visit(RestoredPart::Answer { place, answer: Box::new(answer) });
         }
     };
-    transactions.each(first..u64::MAX, |_, row, _| {
+    snapshot.transaction_rows()?.each(scope.first..u64::MAX, |_, row, _| {
         let Some(kept) = row.answer() else { return Ok(()) };
         while let Some((record, (at, answer))) =
             next.take_if(|(_, (at, _))| *at <= row.authorized_at())
@@ -244,39 +246,50 @@ fn next_answer(
     Ok(Some((RecordSeq(key.value()), rows::decode(ANSWERS.name(), row.value())?)))
 }
 
-/// Keys whose newest answer has ended, while an older one of a longer life has not: a key finds its
-/// newest answer or none.
-struct RenewedKeys(BTreeMap<DuplicateKey, Timestamp>);
+/// The answers to restore, and those among them that have ended.
+struct AnswerScope {
+    /// The first transaction whose answer may not have ended.
+    first: u64,
+    /// The time from which answers are restored that are kept by themselves.
+    since: Timestamp,
+    applied_at: Timestamp,
+    /// The keys whose newest ended answer was given then. An older one of a longer life may not have
+    /// ended: a key finds its newest answer or none.
+    ended: HashMap<DuplicateKey, Timestamp>,
+}
 
-impl RenewedKeys {
-    fn load(
-        answers: &ReadOnlyTable<u64, &'static [u8]>,
-        first_record: u64,
-        transactions: &TransactionRows,
-        first: u64,
+impl AnswerScope {
+    fn of(
+        snapshot: &Snapshot,
+        (first, since): (u64, Timestamp),
         applied_at: Timestamp,
     ) -> Result<Self, StoreError> {
-        let mut ended: BTreeMap<DuplicateKey, Timestamp> = BTreeMap::new();
-        for entry in answers.range(first_record..)? {
-            let (at, answer): StoredAnswer = rows::decode(ANSWERS.name(), entry?.1.value())?;
-            if answer.expires_at <= applied_at {
-                ended.insert(answer.fingerprint.key, at);
-            }
-        }
-        transactions.each(first..u64::MAX, |_, row, _| {
-            let Some(kept) = row.answer() else { return Ok(()) };
-            let (key, at) = (kept.fingerprint.key, row.authorized_at());
-            if kept.expires_at(at) <= applied_at {
-                let newest = ended.entry(key).or_insert(at);
-                *newest = at.max(*newest);
-            }
-            Ok(())
-        })?;
-        Ok(Self(ended))
+        let longest = DuplicateWindow::Day.lifetime();
+        let open = snapshot.transaction_rows()?.first_authorized(applied_at.plus(1 - longest))?;
+        Ok(Self { first: first.max(open), since, applied_at, ended: HashMap::new() })
     }
 
-    fn has_later(&self, answer: &RememberedAnswer, at: Timestamp) -> bool {
-        self.0.get(&answer.fingerprint.key).is_some_and(|ended| *ended >= at)
+    fn note_ended(&mut self, row: &TransactionView<'_>) {
+        if row.seq().0 < self.first {
+            return;
+        }
+        if let Some(kept) = row.answer() {
+            let at = row.authorized_at();
+            self.note(kept.fingerprint.key, at, kept.expires_at(at));
+        }
+    }
+
+    fn note(&mut self, key: DuplicateKey, at: Timestamp, expires_at: Timestamp) {
+        if expires_at <= self.applied_at {
+            let newest = self.ended.entry(key).or_insert(at);
+            *newest = at.max(*newest);
+        }
+    }
+
+    /// Whether an answer given at `at`, and no later one under its key, has not ended.
+    fn is_open(&self, answer: &RememberedAnswer, at: Timestamp) -> bool {
+        let ended = self.ended.get(&answer.fingerprint.key);
+        answer.expires_at > self.applied_at && ended.is_none_or(|ended| *ended < at)
     }
 }
 

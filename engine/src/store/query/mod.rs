@@ -48,7 +48,6 @@ pub use organization::RequisitionFilter;
 pub use recall::{DueHolds, PurchaseKey, RecalledTransaction};
 pub use statement_line::{LineFilter, LineSpan};
 pub use transaction::TransactionRow;
-pub(super) use transaction::TransactionRows;
 pub use transaction_list::TransactionFilter;
 
 use super::blocks::{BlockReader, BlockTable};
