@@ -237,7 +237,7 @@ def test_a_dead_server_loses_nothing_across_kill_9_and_blocks_nothing(switch, po
         assert set(counts.values()) == {1}, counts
         switch.end()
     log = switch.log_file.read_text()
-    assert "letters wait for the mail server" in log
+    assert "emails wait for the mail server" in log
     assert "member1@" not in log and "password/set/" not in log
 
 

@@ -19,9 +19,9 @@ pub fn show_rooms(telemetry: &Telemetry, (state, pan_keys): (&AppState, &PanRota
         telemetry.health_notes.add(NOTE, || true);
     }
     let outbox = Arc::clone(&state.outbox);
-    let help = "Letters that wait to be sent, or for what they tell of.";
+    let help = "Emails that wait to be sent, or for the change that they report.";
     let waiting = move || outbox.waiting() as u64;
-    telemetry.gauges.add("cardswitch_mail_waiting_letters", Kind::Gauge, help, waiting);
+    telemetry.gauges.add("cardswitch_mail_waiting_emails", Kind::Gauge, help, waiting);
     show_webhooks(telemetry, state);
     show_pan_keys(telemetry, state, pan_keys);
 }

@@ -74,7 +74,7 @@ pub enum QueueError {
     #[error("a file of mail was not written here")]
     Foreign,
     /// Too many letters wait.
-    #[error("too many letters wait")]
+    #[error("too many emails wait")]
     Full,
 }
 

@@ -92,17 +92,17 @@ impl MailSending {
         }
         match after(outcome, tries, age, self.retry_wait) {
             LetterStep::Finished => {
-                tracing::debug!(letter = %id, "a letter was sent");
+                tracing::debug!(email = %id, "an email was sent");
                 LetterFate::Over
             }
             LetterStep::GivenUp => {
-                tracing::error!(letter = %id, ?outcome, "a letter was given up");
+                tracing::error!(email = %id, ?outcome, "an email was given up");
                 LetterFate::Over
             }
             LetterStep::Again(tries, wait) => {
                 if matches!(outcome, MailOutcome::PutOff(_) | MailOutcome::Refused(_)) {
                     let wait_s = wait.as_secs();
-                    tracing::warn!(letter = %id, ?outcome, wait_s, "a letter was put off");
+                    tracing::warn!(email = %id, ?outcome, wait_s, "an email was put off");
                 }
                 queue.put_back(id, tries, now + wait);
                 LetterFate::Waits
@@ -120,10 +120,10 @@ impl MailSending {
         now: Duration,
     ) {
         if may_be_read_later(error) {
-            tracing::error!(letter = %id, %error, "a letter is read again later");
+            tracing::error!(email = %id, %error, "an email is read again later");
             queue.put_back(id, tries, now + self.retry_wait);
         } else {
-            tracing::error!(letter = %id, %error, "a letter is left alone");
+            tracing::error!(email = %id, %error, "an email is left alone");
         }
     }
 
@@ -132,7 +132,7 @@ impl MailSending {
             Some(pause) => (pause.wait * 2).min(SERVER_WAIT_MAX),
             None => {
                 let waiting = queue.len();
-                tracing::warn!(reason, waiting, "letters wait for the mail server");
+                tracing::warn!(reason, waiting, "emails wait for the mail server");
                 SERVER_WAIT_MIN
             }
         };
@@ -142,7 +142,7 @@ impl MailSending {
     fn note_server_reached(&mut self, queue: &MailQueue) {
         if self.pause.take().is_some() {
             let waiting = queue.len();
-            tracing::info!(waiting, "the mail server takes letters again");
+            tracing::info!(waiting, "the mail server takes emails again");
         }
     }
 }

@@ -169,13 +169,13 @@ pub async fn tell(desk: MailDesk, held: HeldNews) {
             desk.outbox.send_held(held, letter).await;
         }
         Ok(Some(_)) => {
-            tracing::warn!(news = ?held.news, "too many letters at once: one is not sent");
+            tracing::warn!(news = ?held.news, "too many emails at the same time: one is not sent");
             desk.outbox.withdraw(held).await;
         }
         Ok(None) if is_whole => desk.outbox.withdraw(held).await,
         // The tables are late, or cannot be read: the next start sees.
         Ok(None) => {}
-        Err(error) => tracing::error!(%error, "a letter waits for the next start"),
+        Err(error) => tracing::error!(%error, "an email waits for the next start"),
     }
 }
 

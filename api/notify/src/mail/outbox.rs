@@ -199,7 +199,7 @@ impl Outbox {
         match held.await {
             Ok(Ok(held)) => Some(held),
             Ok(Err(error)) => {
-                tracing::error!(%error, "somebody will not be told of a change");
+                tracing::error!(%error, "no email will report a change");
                 None
             }
             Err(_) => None,
@@ -214,7 +214,7 @@ impl Outbox {
             let read = |id| match outbox.queue.read_news(id) {
                 Ok(news) => Some(HeldNews { id, news }),
                 Err(error) => {
-                    tracing::error!(letter = %id, %error, "somebody will not be told of a change");
+                    tracing::error!(email = %id, %error, "no email will report a change");
                     None
                 }
             };
@@ -286,7 +286,7 @@ fn windows() -> Mutex<Windows<[u8; 32]>> {
 
 fn log_failure(sent: Option<Result<(), MailError>>) {
     if let Some(Err(error)) = sent {
-        tracing::error!(%error, "a letter was not sent");
+        tracing::error!(%error, "an email was not sent");
     }
 }
 

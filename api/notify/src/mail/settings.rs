@@ -31,7 +31,7 @@ pub struct SettingError(pub &'static str, pub String);
 cardswitch_wire::settings! {
     /// How mail is sent.
     "mail." MailSettings, MailFlags {
-        /// Mail server, such as smtps://user@mail.example.com [default: none, letters are files in
+        /// Mail server, such as smtps://user@mail.example.com [default: none, emails are files in
         /// `outbox` of the data directory]
         #[arg(value_name = "URL", hide_env_values = true)]
         smtp_url: SmtpUrl,
@@ -39,13 +39,13 @@ cardswitch_wire::settings! {
         /// [default: none]
         #[arg(value_name = "FILE")]
         smtp_password_file: PathBuf,
-        /// Sender of letters, such as "Cards <no-reply@example.com>" [default: no-reply at the site]
+        /// Sender of emails, such as "Cards <no-reply@example.com>" [default: no-reply at the site]
         #[arg(long = "mail-from", value_name = "ADDRESS")]
         from: String,
-        /// Seconds until a letter that the server defers is sent again, doubled each time up to 4 h
+        /// Seconds until an email that the server defers is sent again, doubled each time up to 4 h
         #[arg(long = "mail-retry-after-s", value_name = "SECONDS")]
         retry_after_s: u64 = 60,
-        /// Whether cardholders get letters about declines and suspicious activity
+        /// Whether cardholders get emails about declines and suspicious activity
         #[arg(long = "mail-declines", value_name = "BOOL")]
         declines: bool = true,
     }
