@@ -154,7 +154,7 @@ fn restore_transactions(
     // The newest transactions have no gaps; only a whole state is without the declined.
     let leaves_out = |state| scope == RestoreScope::Whole && state == TransactionState::Declined;
     snapshot.transaction_rows()?.each(first..u64::MAX, |_, row, newer| {
-        answers.note_ended(row);
+        answers.note_row(row);
         let state = newer.as_ref().map_or_else(|| row.state(), |progress| progress.state);
         if !leaves_out(state) {
             let progress = newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable)?;
@@ -269,7 +269,8 @@ impl AnswerScope {
         Ok(Self { first: first.max(open), since, applied_at, ended: HashMap::new() })
     }
 
-    fn note_ended(&mut self, row: &TransactionView<'_>) {
+    /// Notes the answer in a row, if it has ended.
+    fn note_row(&mut self, row: &TransactionView<'_>) {
         if row.seq().0 < self.first {
             return;
         }
@@ -279,6 +280,7 @@ impl AnswerScope {
         }
     }
 
+    /// Notes an answer given at `at`, if it has ended.
     fn note(&mut self, key: DuplicateKey, at: Timestamp, expires_at: Timestamp) {
         if expires_at <= self.applied_at {
             let newest = self.ended.entry(key).or_insert(at);
