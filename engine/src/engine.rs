@@ -104,6 +104,8 @@ impl std::fmt::Debug for EngineOptions {
 pub struct EngineStorage {
     /// For `store.redb`.
     pub store: SharedBackend,
+    /// The pages of `store.redb` that are kept in memory. Units: bytes.
+    pub cache_bytes: usize,
     /// For the directory `journal`.
     pub journal: Arc<dyn Disk>,
 }
@@ -228,9 +230,9 @@ impl Engine {
         options: EngineOptions,
         storage: EngineStorage,
     ) -> Result<AssembledEngine, OpenError> {
-        let EngineStorage { store, journal } = storage;
+        let EngineStorage { store, cache_bytes, journal } = storage;
         let retention = options.retention.of_log();
-        let store = Store::open_with_backend(store, options.directory.id())?;
+        let store = Store::open_with_cache(store, options.directory.id(), cache_bytes)?;
         let open = |expected: &Expectation| LogJournal::open_on(journal, expected, retention);
         Self::assemble(options, store, open, &RecoveryProgress::default())
     }

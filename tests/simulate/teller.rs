@@ -125,13 +125,15 @@ impl Teller {
                 self.at = self.at.max(*at);
                 return commands.iter().for_each(|command| self.execute(command));
             }
-            Happening::Step(_) | Happening::Audit => return,
+            Happening::Step(_) | Happening::StepAmidWrite(..) | Happening::Audit => return,
             Happening::ClockBack(_) | Happening::ClockLeap(_) => {
                 ("turns of the machine's clock", "a scenario's clock only goes on")
             }
             Happening::Restart => ("restarts", "a scenario has one running switch"),
             Happening::Crash { .. } => ("crashes", "a scenario has one running switch"),
-            Happening::BreakDisk(_) => ("faults of a disk", "a scenario has no disks"),
+            Happening::BreakDisk(_) | Happening::BreakTables(_) => {
+                ("faults of a disk", "a scenario has no disks")
+            }
             Happening::FailOver(_) => ("changes of the leader", "a scenario has one switch"),
         };
         self.told.leave_out(untold);

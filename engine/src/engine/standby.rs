@@ -59,8 +59,8 @@ impl Standby {
         options: EngineOptions,
         storage: EngineStorage,
     ) -> Result<(Self, FollowingParts), OpenError> {
-        let EngineStorage { store, journal } = storage;
-        let store = Store::open_with_backend(store, options.directory.id())?;
+        let EngineStorage { store, cache_bytes, journal } = storage;
+        let store = Store::open_with_cache(store, options.directory.id(), cache_bytes)?;
         Self::assemble(options, store, journal, &RecoveryProgress::default())
     }
 

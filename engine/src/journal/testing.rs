@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use ::redb::StorageBackend;
+use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
 use self::pages::SharedPages;
@@ -31,6 +32,8 @@ pub struct DiskFaultPlan {
     pub fail_sync: Option<u64>,
     /// This sync makes everything durable and fails all the same.
     pub fail_after_sync: Option<u64>,
+    /// This read fails, without taking the device away.
+    pub fail_read: Option<u64>,
     /// Growing beyond this size fails, without taking the device away.
     pub disk_full_bytes: Option<u64>,
     /// Syncs that succeed make nothing durable.
@@ -50,9 +53,31 @@ struct Device {
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
     plan: DiskFaultPlan,
+    reads: u64,
     writes: u64,
     syncs: u64,
     gone: bool,
+    /// The ends of `PausedWrite` that the next durable write takes.
+    pause: Option<(Sender<()>, Receiver<()>)>,
+}
+
+/// The next durable write, which waits between its write and its sync.
+pub struct PausedWrite {
+    reached: Receiver<()>,
+    go_on: Sender<()>,
+}
+
+impl PausedWrite {
+    /// Waits until the write has come so far; returns whether one has, before the pause was taken back.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.reached.recv().is_ok()
+    }
+
+    /// Lets the write go on.
+    pub fn go_on(self) {
+        drop(self.go_on);
+    }
 }
 
 #[derive(Clone, Default)]
@@ -72,12 +97,35 @@ impl FaultyDisk {
     /// Sets what goes wrong from now on, and counts operations from zero again.
     pub fn plan(&self, plan: DiskFaultPlan) {
         let mut device = self.device.lock();
-        (device.plan, device.writes, device.syncs) = (plan, 0, 0);
+        device.plan = plan;
+        (device.reads, device.writes, device.syncs) = (0, 0, 0);
     }
 
     /// Makes nothing durable from now on, besides the planned faults.
     pub fn lie(&self) {
         self.device.lock().plan.lies = true;
+    }
+
+    /// Makes the next durable write wait between its write and its sync.
+    pub fn pause_next_write(&self) -> PausedWrite {
+        let ((reach, reached), (go_on, going)) = (bounded(1), bounded(1));
+        self.device.lock().pause = Some((reach, going));
+        PausedWrite { reached, go_on }
+    }
+
+    /// Takes the pause back, if no write has taken it.
+    pub fn forget_pause(&self) {
+        self.device.lock().pause = None;
+    }
+
+    fn pause(&self) {
+        let pause = self.device.lock().pause.take();
+        if let Some((reach, going)) = pause
+            && reach.send(()).is_ok()
+        {
+            // It goes on where the other end is dropped.
+            let _ = going.recv();
+        }
     }
 
     /// Returns how many syncs were asked for since the plan was set.
@@ -228,7 +276,12 @@ impl DiskFile for FaultyFile {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.disk.device.lock().files[self.at].written.read(index(offset)?, out)
+        let mut device = self.disk.device.lock();
+        device.reads += 1;
+        if device.plan.fail_read == Some(device.reads) {
+            return Err(io::Error::other("a fault was asked for"));
+        }
+        device.files[self.at].written.read(index(offset)?, out)
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -253,6 +306,7 @@ impl DiskFile for FaultyFile {
 
     fn write_durably(&self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         self.write(offset, &parts.concat())?;
+        self.disk.pause();
         self.sync()
     }
 

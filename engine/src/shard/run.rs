@@ -82,6 +82,11 @@ impl ReplyBatch {
     fn with_capacity(len: usize) -> Self {
         Self { replies: Vec::with_capacity(len), handed_over: None }
     }
+
+    /// Adds the reply to a command; none where it was not executed.
+    fn add(&mut self, port: Arc<dyn ReplyPort>, tag: u64, reply: Option<Reply>) {
+        self.replies.push((port, tag, reply.unwrap_or(Reply::OutcomeUnknown)));
+    }
 }
 
 impl Release for ReplyBatch {
@@ -151,7 +156,8 @@ pub trait Witness: Send {
 
 /// The outcome of taking a command.
 enum CommandOutcome {
-    Done(Reply),
+    /// Executed; or not, where the tables cannot be read.
+    Done(Option<Reply>),
     /// Put aside until the tables have answered.
     Aside,
 }
@@ -239,16 +245,14 @@ impl Shard {
             );
             let Envelope { command, tag, .. } = &batch[position];
             let one = self.take(now, command);
-            if let CommandOutcome::Done(_) = one {
+            if let CommandOutcome::Done(Some(_)) = one {
                 self.show(*tag);
             }
             taken.push(one);
         }
         for (envelope, taken) in batch.drain(..).zip(taken) {
             match taken {
-                CommandOutcome::Done(reply) => {
-                    replies.replies.push((envelope.port, envelope.tag, reply))
-                }
+                CommandOutcome::Done(reply) => replies.add(envelope.port, envelope.tag, reply),
                 CommandOutcome::Aside => self.questions.put_aside(envelope),
             }
         }
@@ -259,8 +263,10 @@ impl Shard {
         while let Some((envelope, answer)) = self.questions.next_answered() {
             let Envelope { command, tag, port } = envelope;
             let reply = self.take_with(now, &command, answer);
-            self.show(tag);
-            replies.replies.push((port, tag, reply));
+            if reply.is_some() {
+                self.show(tag);
+            }
+            replies.add(port, tag, reply);
         }
     }
 
@@ -337,7 +343,7 @@ impl Shard {
         let at = self.stamp(now, command.supplied_at);
         self.run_due_timers(at);
         let Some(wanted) = self.state.wanting(&self.wiring.ids, &command.command) else {
-            return CommandOutcome::Done(self.execute(at, command));
+            return CommandOutcome::Done(Some(self.execute(at, command)));
         };
         if !self.wiring.clock.is_manual() {
             self.questions.ask_for_command(wanted);
@@ -352,25 +358,24 @@ impl Shard {
         now: Timestamp,
         command: &TimedCommand,
         answer: Result<LoadedRows, RecallError>,
-    ) -> Reply {
+    ) -> Option<Reply> {
         let at = self.stamp(now, command.supplied_at);
         self.run_due_timers(at);
         self.execute_with(at, command, answer)
     }
 
-    /// Executes a command for which the tables were asked. If they cannot be read, nothing is done:
-    /// the outcome of the command is unknown.
+    /// Executes a command for which the tables were asked. If they cannot be read, nothing is done, and
+    /// there is no reply.
     fn execute_with(
         &mut self,
         at: Timestamp,
         command: &TimedCommand,
         answer: Result<LoadedRows, RecallError>,
-    ) -> Reply {
-        let Ok(loaded) = answer else { return Reply::OutcomeUnknown };
-        self.state.admit(loaded);
+    ) -> Option<Reply> {
+        self.state.admit(answer.ok()?);
         let reply = self.execute(at, command);
         self.state.dismiss();
-        reply
+        Some(reply)
     }
 
     fn execute(&mut self, at: Timestamp, command: &TimedCommand) -> Reply {

@@ -103,7 +103,7 @@ fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<Repl
 
 fn take(shard: &mut Shard, now: Timestamp, command: &TimedCommand) -> Reply {
     match shard.take(now, command) {
-        CommandOutcome::Done(reply) => reply,
+        CommandOutcome::Done(reply) => reply.unwrap(),
         CommandOutcome::Aside => panic!("a shard without limits asks nobody"),
     }
 }

@@ -148,7 +148,17 @@ impl Store {
         backend: impl StorageBackend,
         directory_id: [u8; 16],
     ) -> Result<Self, StoreError> {
-        let opened = AssertUnwindSafe(|| builder().create_with_backend(backend));
+        Self::open_with_cache(backend, directory_id, limits::STORE_CACHE_BYTES)
+    }
+
+    /// As `open_with_backend`, with so many bytes of pages in memory.
+    /// Errors: as `open`.
+    pub fn open_with_cache(
+        backend: impl StorageBackend,
+        directory_id: [u8; 16],
+        cache_bytes: usize,
+    ) -> Result<Self, StoreError> {
+        let opened = AssertUnwindSafe(|| builder_with(cache_bytes).create_with_backend(backend));
         let store = Self::over(catch_unwind(opened).map_err(|_| in_disorder())??);
         if store.database.begin_read()?.list_tables()?.next().is_none() {
             store.initialize(directory_id)?;
@@ -169,8 +179,7 @@ impl Store {
     pub(crate) fn open_beside(&self) -> Result<Option<Self>, StoreError> {
         let Some(file) = &self.file else { return Ok(None) };
         let overlay = OverlayBackend::over(file.clone(), OverlayLocks::Held).map_err(io_failure)?;
-        let mut builder = Builder::new();
-        builder.set_cache_size(limits::START_CACHE_BYTES);
+        let builder = builder_with(limits::START_CACHE_BYTES);
         let opened = catch_unwind(AssertUnwindSafe(|| builder.create_with_backend(overlay)));
         let store = Self::over(opened.map_err(|_| in_disorder())??);
         store.take_up()?;
@@ -385,7 +394,11 @@ fn write_number(write_txn: &WriteTransaction, name: &str, value: u64) -> Result<
 }
 
 fn builder() -> Builder {
+    builder_with(limits::STORE_CACHE_BYTES)
+}
+
+fn builder_with(cache_bytes: usize) -> Builder {
     let mut builder = Builder::new();
-    builder.set_cache_size(limits::STORE_CACHE_BYTES);
+    builder.set_cache_size(cache_bytes);
     builder
 }

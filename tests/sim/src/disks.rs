@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cardswitch_engine::engine::EngineStorage;
 use cardswitch_engine::journal::testing::{FaultyBackend, FaultyDisk};
+use cardswitch_engine::limits;
 use cardswitch_engine::store::overlay::SharedBackend;
 
 /// The files of a directory, in memory.
@@ -48,11 +49,17 @@ impl Disks {
         }
     }
 
-    /// The files as an engine opens them.
-    pub fn storage(&self) -> EngineStorage {
+    /// The files as an engine opens them, with so many bytes of the tables in memory.
+    pub fn storage_with(&self, cache_bytes: usize) -> EngineStorage {
         EngineStorage {
             store: SharedBackend::new(self.store.clone()),
+            cache_bytes,
             journal: Arc::new(self.journal.clone()),
         }
+    }
+
+    /// The files as an engine opens them.
+    pub fn storage(&self) -> EngineStorage {
+        self.storage_with(limits::STORE_CACHE_BYTES)
     }
 }

@@ -39,9 +39,17 @@ impl Part {
         [Self::Shard, Self::Committer, Self::Loader, Self::Projector, Self::Segments];
 }
 
-/// How the disk below the journal fails, and at which operation from now on.
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&format!("{self:?}").to_lowercase())
+    }
+}
+
+/// How a disk fails, and at which operation from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskFault {
+    /// That read fails, and no other.
+    FailRead(u64),
     FailWrite(u64),
     /// That write leaves so many bytes.
     TearWrite(u64, usize),
@@ -68,6 +76,8 @@ pub enum Happening {
         commands: Vec<Command>,
     },
     Step(Part),
+    /// A part moves, and others while the journal's disk is at its write.
+    StepAmidWrite(Part, Vec<Part>),
     /// The machine's clock is set back. Units: microseconds.
     ClockBack(i64),
     /// The machine's clock leaps ahead, and is set right once the shard has looked at it. Units:
@@ -84,7 +94,10 @@ pub enum Happening {
         on_the_way_up: Vec<(u64, Crash)>,
         flip: Option<BitFlip>,
     },
+    /// The disk below the journal.
     BreakDisk(DiskFault),
+    /// The disk below the tables.
+    BreakTables(DiskFault),
     /// Another node of a cluster leads; the former leader goes down by this crash, or goes on.
     FailOver(Option<Crash>),
 }
@@ -96,7 +109,11 @@ impl fmt::Display for Happening {
                 write!(f, "at {at} somebody sends")?;
                 commands.iter().try_for_each(|command| write!(f, "\n    {command:?}"))
             }
-            Self::Step(part) => write!(f, "the {} moves", format!("{part:?}").to_lowercase()),
+            Self::Step(part) => write!(f, "the {part} moves"),
+            Self::StepAmidWrite(part, others) => {
+                write!(f, "the {part} moves, and while the journal is written")?;
+                others.iter().try_for_each(|other| write!(f, " the {other}"))
+            }
             Self::ClockBack(back) => write!(f, "the clock goes back by {} s", back / 1_000_000),
             Self::ClockLeap(ahead) => {
                 write!(f, "the clock leaps ahead by {} s, and back", ahead / 1_000_000)
@@ -115,6 +132,7 @@ impl fmt::Display for Happening {
             Self::FailOver(Some(crash)) => write!(f, "the leader dies: {crash:?}"),
             Self::FailOver(None) => write!(f, "another node leads, and the leader goes on"),
             Self::BreakDisk(fault) => write!(f, "the disk breaks: {fault:?}"),
+            Self::BreakTables(fault) => write!(f, "the disk of the tables breaks: {fault:?}"),
         }
     }
 }

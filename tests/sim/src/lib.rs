@@ -24,6 +24,7 @@ mod rates;
 pub mod rng;
 pub mod samples;
 pub mod shrink;
+mod silence;
 mod sockets;
 mod webhooks;
 mod window;

@@ -25,6 +25,14 @@ pub enum Mark {
     JournalFailed,
     /// The tables were behind the journal when the switch came back.
     TablesBehind,
+    /// A command was answered while the tables stood still, since their disk had failed.
+    AnsweredAtStandstill,
+    /// A command was not carried out, since its rows could not be read.
+    TablesUnread,
+    /// The shard stopped, since the rows of a timer could not be read.
+    ShardStopped,
+    /// Parts moved while the journal's disk was at a write.
+    MovedAmidWrite,
     /// Reads were compared with the model while commands were under way.
     ReadUnderWay,
     /// The clock went back while commands were under way.
@@ -144,7 +152,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 72] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -155,6 +163,10 @@ impl Mark {
         Self::Trimmed,
         Self::JournalFailed,
         Self::TablesBehind,
+        Self::AnsweredAtStandstill,
+        Self::TablesUnread,
+        Self::ShardStopped,
+        Self::MovedAmidWrite,
         Self::ReadUnderWay,
         Self::ClockBack,
         Self::ClockLeap,

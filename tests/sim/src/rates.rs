@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cardswitch_engine::engine::Retention;
 use cardswitch_engine::journal::limits::CommitLimits;
+use cardswitch_engine::limits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 
@@ -29,6 +30,8 @@ pub(crate) struct Rates {
     /// How many of a hundred recoveries meet another crash.
     pub(crate) crashed_recoveries_percent: u64,
     pub(crate) caches: CacheLimits,
+    /// The pages of the tables in memory. Units: bytes.
+    pub(crate) table_cache_bytes: usize,
     pub(crate) pacing: Pacing,
     pub(crate) retention: Retention,
     pub(crate) commits: CommitLimits,
@@ -64,6 +67,7 @@ impl Rates {
             retried_percent: rng.below(101),
             crashed_recoveries_percent: rng.below(60),
             caches: draw_caches(rng),
+            table_cache_bytes: limits::STORE_CACHE_BYTES,
             pacing: draw_pacing(rng),
             // Small ones, so that segments come and go within a world.
             retention: Retention::Bytes(if rng.chance(50) { 2 << 20 } else { 0 }),

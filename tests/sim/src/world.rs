@@ -1,5 +1,6 @@
 //! A simulated world: a switch, its users, its machine, and their happenings. One thread, one seed, no real time.
-//! Its crashes and restarts are in `crashes`, its webhooks in `deliveries`.
+//! Its crashes and restarts are in `crashes`, its webhooks in `deliveries`, a broken disk of its tables in `tables`,
+//! slow writes of its journal in `writes`.
 //!
 //! The switch is the product's own; simulated are the disks, the clock, the senders, and the order in which parts
 //! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
@@ -8,6 +9,8 @@
 pub(crate) mod assembly;
 mod crashes;
 mod deliveries;
+mod tables;
+mod writes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -26,6 +29,8 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use self::assembly::{ExecutedCommand, Executions, open, options, step_part};
+use self::tables::TableFaults;
+use self::writes::SlowWrites;
 use crate::audit::{audit_reads, audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
@@ -124,6 +129,10 @@ struct World {
     /// After so many commands the journal's disk makes nothing durable any more, and says that it does. The
     /// machine keeps its power from then on, but for one look at the end.
     lies_after: Option<u64>,
+    /// The disk below the tables, where it breaks.
+    table_faults: Option<TableFaults>,
+    /// The writes of the journal, where some take their time.
+    slow_writes: Option<SlowWrites>,
     next_tag: u64,
     newest_answered: u64,
     /// The commands that were sent and not answered.
@@ -171,6 +180,8 @@ impl World {
             executions,
             skew: 0,
             lies_after: None,
+            table_faults: None,
+            slow_writes: None,
             next_tag: 0,
             newest_answered: 0,
             sent: BTreeMap::new(),
@@ -189,6 +200,13 @@ impl World {
         }
         alone.lies_after = rng.chance(30).then(|| rng.below(length.max(1)));
         alone.webhooks = Webhooks::draw(seed, length);
+        // A dispatcher needs tables that can be read.
+        if alone.lies_after.is_none() && alone.webhooks.is_none() {
+            alone.table_faults = TableFaults::draw(seed, &mut alone.rates);
+        }
+        if alone.table_faults.is_none() {
+            alone.slow_writes = SlowWrites::draw(seed);
+        }
         alone.await_tables();
         alone
     }
@@ -253,8 +271,11 @@ impl World {
         if self.has_failed() {
             return self.draw_end();
         }
+        if let Some(happening) = self.draw_for_tables() {
+            return happening;
+        }
         match self.rates.next(&mut self.rng) {
-            Action::Step(part) => Happening::Step(part),
+            Action::Step(part) => self.draw_step(part),
             Action::Send if self.sent.len() >= self.rates.in_flight => Happening::Step(Part::Shard),
             Action::Send => match self.rates.next_rare(&mut self.rng) {
                 None => self.draw_commands(),
@@ -332,6 +353,7 @@ impl World {
                 self.send(commands);
             }
             Happening::Step(part) => drop(self.step(part)),
+            Happening::StepAmidWrite(part, others) => self.step_amid_write(part, &others),
             Happening::ClockBack(back) => {
                 self.story.marks.pass_if(Mark::ClockBack, !self.sent.is_empty());
                 self.set_clock(self.clock.load(Ordering::Relaxed) - back);
@@ -343,6 +365,7 @@ impl World {
                 self.crash(first, &on_the_way_up, flip);
             }
             Happening::BreakDisk(fault) => self.break_disk(fault),
+            Happening::BreakTables(fault) => self.break_tables(fault),
             Happening::FailOver(crash) => self.fail_over(crash),
         }
         self.take_answers();
@@ -363,10 +386,13 @@ impl World {
         let failure = self.engine().failure();
         let panic = JournalError::Panicked { what: String::new() }.to_string();
         assert!(!failure.iter().any(|why| why.contains(&panic)), "{}: {failure:?}", self.context());
-        failure.is_some()
+        failure.is_some() || self.has_stopped_shard()
     }
 
     fn step(&mut self, part: Part) -> StepOutcome {
+        if self.are_tables_broken() {
+            return self.step_over_broken_tables(part);
+        }
         step_part(&mut self.running.as_mut().unwrap().parts, &mut self.unwritten, part)
     }
 
@@ -415,6 +441,10 @@ impl World {
     fn take_answers(&mut self) {
         loop {
             let Some((tag, reply)) = self.tray.0.lock().pop_front() else { return };
+            if self.is_unread(tag, &reply) {
+                self.take_back_unread(tag);
+                continue;
+            }
             let executed = self.executions.0.lock().pop_front().unwrap();
             assert_eq!(executed.tag, tag, "{}: answers come in order", self.context());
             self.story.marks.pass_if(Mark::PutAside, tag < self.newest_answered);
@@ -437,6 +467,7 @@ impl World {
         assert_eq!(reply, expected, "{} at {:?}: {command:?}", self.context(), executed.at);
         assert!(self.engine().durable_seq() >= executed.last_seq, "{}", self.context());
         self.told = self.told.max(executed.last_seq);
+        self.audit_standstill();
         self.trace.update(format!("{} {} {reply:?}", executed.tag, executed.at.0));
         self.story.commands += 1;
     }
@@ -451,7 +482,8 @@ impl World {
     fn audit_reads(&mut self) {
         let (seq, at) = self.modelled;
         let applied = self.engine().watermark().applied();
-        if applied != seq || seq == self.read || !seq.0.is_multiple_of(READ_AUDITS) {
+        let is_due = applied == seq && seq != self.read && seq.0.is_multiple_of(READ_AUDITS);
+        if !is_due || self.are_tables_broken() {
             return;
         }
         self.read = seq;
@@ -475,6 +507,9 @@ impl World {
         let context = self.context();
         let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
         audit_state(&mut self.model, parts.deciding.shard.state(), Timestamp(at), &context);
+        if self.are_tables_broken() {
+            return;
+        }
         assert_eq!(parts.following.projector.health().failure(), None, "{context}");
         assert_eq!(engine.watermark().applied(), engine.durable_seq(), "{context}");
         audit_tables(

@@ -72,7 +72,10 @@ pub(crate) fn open(
     rates: &Rates,
     executions: &Executions,
 ) -> Result<AssembledEngine, OpenError> {
-    let mut assembled = Engine::open_parts(options(place, clock, rates), disks.storage())?;
+    let mut assembled = Engine::open_parts(
+        options(place, clock, rates),
+        disks.storage_with(rates.table_cache_bytes),
+    )?;
     assembled.parts.deciding.shard.set_witness(executions.clone());
     Ok(assembled)
 }

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use sha2::Digest as _;
 
 use super::assembly::{ExecutedCommand, Executions, open, options, step_trail};
+use super::tables::plan_of;
 use super::{World, ZOMBIE_STEPS};
 use crate::disks::{Crash, Disks};
 use crate::happening::{BitFlip, DiskFault};
@@ -61,19 +62,8 @@ impl World {
     }
 
     pub(super) fn break_disk(&mut self, fault: DiskFault) {
-        let nothing = DiskFaultPlan::default();
         let bytes = self.disks.journal.bytes();
-        self.disks.journal.plan(match fault {
-            DiskFault::FailWrite(nth) => DiskFaultPlan { fail_write: Some(nth), ..nothing },
-            DiskFault::TearWrite(nth, kept) => {
-                DiskFaultPlan { torn_write: Some((nth, kept)), ..nothing }
-            }
-            DiskFault::FailSync(nth) => DiskFaultPlan { fail_sync: Some(nth), ..nothing },
-            DiskFault::FailAfterSync(nth) => {
-                DiskFaultPlan { fail_after_sync: Some(nth), ..nothing }
-            }
-            DiskFault::Full => DiskFaultPlan { disk_full_bytes: Some(bytes), ..nothing },
-        });
+        self.disks.journal.plan(plan_of(fault, bytes));
         self.story.broken_disks += 1;
     }
 
@@ -103,6 +93,7 @@ impl World {
         self.disks = self.disks.after(first);
         // Writes of an orderly end are not seen: the machine is down.
         self.running = None;
+        self.mend_tables();
         if let Some(webhooks) = &mut self.webhooks {
             webhooks.go_down();
         }
@@ -263,7 +254,7 @@ impl World {
         self.trace.update(format!("back at {kept:?}"));
     }
 
-    fn maybe_retry(&mut self, command: Command) {
+    pub(super) fn maybe_retry(&mut self, command: Command) {
         if self.rng.below(100) < self.rates.retried_percent {
             self.to_retry.push_back(command);
         }
