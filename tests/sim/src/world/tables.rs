@@ -41,9 +41,9 @@ impl TableFaults {
         if !rng.chance(WORLDS_PERCENT) {
             return None;
         }
-        rates.table_cache_bytes = 1 << (14 + rng.below(8));
+        rates.table_cache_bytes = 1 << (10 + rng.below(8));
         Some(Self {
-            breaks: 1 << rng.below(6),
+            breaks: 4 << rng.below(6),
             patience: 1 << (4 + rng.below(7)),
             breaks_left: 1 + rng.below(5),
             rng,
