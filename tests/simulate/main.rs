@@ -6,6 +6,7 @@
 //! | `--commands N` | commands of each |
 //! | `--threads N` | worlds at a time |
 //! | `--story 0` | names the seed that fails and tells no story |
+//! | `--kills N` | instead, so many worlds on real files, each killed and compared with the simulated disk |
 //! | `--scenario-out FILE` | writes the story as a scenario; that of a single seed also if it does not fail |
 //!
 //! A line a minute; 1 where a world failed.
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 
 use cardswitch_feed::Story;
 use cardswitch_sim::campaign::{Campaign, Report};
+use cardswitch_sim::world::files::{kill_on_files, run_on_files};
 
 use retelling::{story_of, story_of_failure};
 
@@ -31,16 +33,34 @@ struct Options {
     campaign: Campaign,
     wants_story: bool,
     scenario_out: Option<PathBuf>,
+    /// Worlds on real files, to be killed.
+    kills: u64,
+    /// The directory of such a world, in its process.
+    on_files: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let Options { campaign, wants_story, scenario_out } = match options() {
+    let Options { campaign, wants_story, scenario_out, kills, on_files } = match options() {
         Ok(options) => options,
         Err(name) => {
             eprintln!("simulate: `{name}` is unknown, or lacks its value; see tests/sim/README.md");
             return ExitCode::from(2);
         }
     };
+    if let Some(place) = on_files {
+        // It ends by a signal, or with its listener.
+        drop(run_on_files(campaign.first_seed, &place, &mut std::io::stdout()));
+        return ExitCode::SUCCESS;
+    }
+    if kills > 0 {
+        let program = std::env::current_exe().expect("a program knows its file");
+        let seeds = campaign.first_seed..campaign.first_seed + kills;
+        let records: u64 = seeds.map(|seed| kill_on_files(seed, &program)).sum();
+        println!(
+            "{kills} worlds on real files were killed; the simulated disk has their {records} records"
+        );
+        return ExitCode::SUCCESS;
+    }
     let report = campaign.run(|report| println!("{report}"));
     println!("{report}\nmarks:\n{}", report.total.marks);
     let Some(seed) = report.failed else {
@@ -70,12 +90,18 @@ fn main() -> ExitCode {
 /// Errors: the option that is unknown, or has no value.
 fn options() -> Result<Options, String> {
     let campaign = Campaign { first_seed: 1, seeds: 2_000, commands: 1_000, threads: threads() };
-    let mut options = Options { campaign, wants_story: true, scenario_out: None };
+    let (scenario_out, on_files) = (None, None);
+    let mut options = Options { campaign, wants_story: true, scenario_out, kills: 0, on_files };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| name.clone())?;
-        if name == "--scenario-out" {
-            options.scenario_out = Some(value.into());
+        let path = match name.as_str() {
+            "--scenario-out" => Some(&mut options.scenario_out),
+            "--on-files" => Some(&mut options.on_files),
+            _ => None,
+        };
+        if let Some(path) = path {
+            *path = Some(value.into());
             continue;
         }
         let value: u64 = value.parse().map_err(|_| name.clone())?;
@@ -85,6 +111,7 @@ fn options() -> Result<Options, String> {
             "--first" => campaign.first_seed = value,
             "--commands" => campaign.commands = value,
             "--threads" => campaign.threads = usize::try_from(value).unwrap_or(1),
+            "--kills" => options.kills = value,
             "--story" => options.wants_story = value > 0,
             _ => return Err(name),
         }

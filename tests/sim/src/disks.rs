@@ -1,11 +1,16 @@
 //! The disks of a simulated machine, and the ways in which it goes down.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cardswitch_engine::disk::RealDisk;
 use cardswitch_engine::engine::EngineStorage;
 use cardswitch_engine::journal::testing::{FaultyBackend, FaultyDisk};
 use cardswitch_engine::limits;
 use cardswitch_engine::store::overlay::SharedBackend;
+use redb::backends::FileBackend;
 
 /// The files of a directory, in memory.
 #[derive(Clone, Default)]
@@ -14,6 +19,8 @@ pub struct Disks {
     pub journal: FaultyDisk,
     /// The state of deliveries of webhooks.
     pub deliveries: FaultyBackend,
+    /// The directory of files that take the place of tables and journal, where these are real.
+    pub(crate) files: Option<PathBuf>,
 }
 
 /// The state in which the files are found again.
@@ -28,29 +35,41 @@ pub enum Crash {
 }
 
 impl Disks {
+    /// New files of a directory on the disk of this machine.
+    pub fn on_files(directory: &Path) -> Self {
+        Self { files: Some(directory.to_owned()), ..Self::default() }
+    }
+
     pub fn after(&self, crash: Crash) -> Self {
-        let Self { store, journal, deliveries } = self;
+        assert!(self.files.is_none(), "real files are as they are");
+        let Self { store, journal, deliveries, files: _ } = self;
         match crash {
             Crash::Kill => Self {
                 store: store.after_kill(),
                 journal: journal.after_kill(),
                 deliveries: deliveries.after_kill(),
+                files: None,
             },
             Crash::PowerFailure => Self {
                 store: store.after_power_failure(),
                 journal: journal.after_power_failure(),
                 deliveries: deliveries.after_power_failure(),
+                files: None,
             },
             Crash::TornPowerFailure(seed) => Self {
                 store: store.after_torn_power_failure(seed),
                 journal: journal.after_torn_power_failure(seed),
                 deliveries: deliveries.after_torn_power_failure(seed),
+                files: None,
             },
         }
     }
 
     /// The files as an engine opens them, with so many bytes of the tables in memory.
     pub fn storage_with(&self, cache_bytes: usize) -> EngineStorage {
+        if let Some(path) = &self.files {
+            return files_of(path, cache_bytes);
+        }
         EngineStorage {
             store: SharedBackend::new(self.store.clone()),
             cache_bytes,
@@ -62,4 +81,12 @@ impl Disks {
     pub fn storage(&self) -> EngineStorage {
         self.storage_with(limits::STORE_CACHE_BYTES)
     }
+}
+
+fn files_of(path: &Path, cache_bytes: usize) -> EngineStorage {
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let store = FileBackend::new(options.open(path.join("store.redb")).unwrap()).unwrap();
+    let journal = RealDisk::open(&path.join("journal")).unwrap();
+    EngineStorage { store: SharedBackend::new(store), cache_bytes, journal: Arc::new(journal) }
 }

@@ -1,6 +1,6 @@
 //! A simulated world: a switch, its users, its machine, and their happenings. One thread, one seed, no real time.
 //! Its crashes and restarts are in `crashes`, its webhooks in `deliveries`, a broken disk of its tables in `tables`,
-//! slow writes of its journal in `writes`.
+//! slow writes of its journal in `writes`; `files` is the same on real files.
 //!
 //! The switch is the product's own; simulated are the disks, the clock, the senders, and the order in which parts
 //! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
@@ -9,6 +9,7 @@
 pub(crate) mod assembly;
 mod crashes;
 mod deliveries;
+pub mod files;
 mod tables;
 mod writes;
 
@@ -154,15 +155,15 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, length: u64, place: &Path) -> Self {
+    /// The world of a node by itself on these disks, to which nothing happens but what is drawn.
+    fn on(seed: u64, length: u64, place: &Path, disks: Disks) -> Self {
         let mut rng = Rng::new(seed ^ 0x5EED);
         let rates = Rates::draw(&mut rng, length).with_small_batches(Rng::new(seed ^ 0xBA7C));
         let workload = Workload::new(seed);
         let clock = Arc::new(AtomicI64::new(workload.at));
-        let disks = Disks::default();
         let executions = Executions::default();
         let running = open(place, &disks, &clock, &rates, &executions).unwrap();
-        let mut alone = Self {
+        Self {
             seed,
             rng,
             rates,
@@ -192,7 +193,11 @@ impl World {
             read: RecordSeq(0),
             trace: Sha256::new(),
             story: Story::default(),
-        };
+        }
+    }
+
+    fn new(seed: u64, length: u64, place: &Path) -> Self {
+        let mut alone = Self::on(seed, length, place, Disks::default());
         // One world in four is that of a cluster.
         let mut rng = Rng::new(seed ^ 0xC1);
         if rng.chance(25) {
