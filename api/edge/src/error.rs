@@ -8,6 +8,7 @@ mod rejections;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use cardswitch_bounds::TooManyTries;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::issuing::IssueError;
@@ -16,7 +17,6 @@ use cardswitch_wire::fault::{Fault, Flaw};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::bounded_table::TooManyTries;
 use crate::json::Json;
 use crate::write_error::WriteError;
 

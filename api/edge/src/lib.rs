@@ -4,7 +4,6 @@
 //! No resource and no person is known here: a client is an address, its request a path.
 
 pub mod bearer;
-pub mod bounded_table;
 pub mod client_address;
 pub mod descriptors;
 pub mod door_stream;

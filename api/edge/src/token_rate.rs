@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use cardswitch_bounds::{BoundedTable, TableEntry, share};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use parking_lot::Mutex;
-
-use crate::bounded_table::{BoundedTable, TableEntry, share};
 
 /// How many seconds' worth may come at once.
 const BURST: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, TableEntry, share};
+use cardswitch_bounds::{BLOCKING, BoundedTable, TableEntry, share};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{SignInProof, User, UserCommand};
 use cardswitch_engine::domain::ids::UserId;

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cardswitch_acquiring::address_counts::network_of;
-use cardswitch_edge::bounded_table::Windows;
+use cardswitch_bounds::Windows;
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 

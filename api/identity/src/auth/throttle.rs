@@ -16,7 +16,7 @@
 
 use std::time::{Duration, Instant};
 
-pub use cardswitch_edge::bounded_table::TooManyTries;
+pub use cardswitch_bounds::TooManyTries;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::{SharedLinkId, UserId};

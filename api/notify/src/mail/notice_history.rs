@@ -4,7 +4,7 @@
 //!
 //! Hours are those of the switch's clock, and begin with the first decline.
 
-use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, TableEntry, share};
+use cardswitch_bounds::{BLOCKING, BoundedTable, TableEntry, share};
 use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
 use cardswitch_engine::store::query::DeclineRow;
 

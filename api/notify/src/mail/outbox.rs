@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cardswitch_bounds::Windows;
 use cardswitch_dispatch::mail::queue::{QueueError, write_whole};
-use cardswitch_edge::bounded_table::Windows;
 use cardswitch_engine::disk::RealDisk;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;

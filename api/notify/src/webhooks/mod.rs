@@ -31,10 +31,10 @@ pub use cardswitch_dispatch::dispatcher::Figures;
 pub use cardswitch_dispatch::{content, deliveries, lane};
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
+use cardswitch_bounds::TooManyTries;
 use cardswitch_dispatch::dispatcher::{
     Dispatcher, DispatcherOrder, ORDERS_MAX, Places, ReplyTo, Tools,
 };
-use cardswitch_edge::bounded_table::TooManyTries;
 use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::switch::Switch;

@@ -10,7 +10,7 @@ use cardswitch_engine::domain::ids::CompanySlot;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use cardswitch_edge::bounded_table::TooManyTries;
+use cardswitch_bounds::TooManyTries;
 
 /// The bound of one company.
 const STREAMS_OF_COMPANY_MAX: usize = 20;

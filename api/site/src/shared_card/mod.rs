@@ -28,7 +28,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use cardswitch_edge::bounded_table::TooManyTries;
+use cardswitch_bounds::TooManyTries;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, TableEntry, TooManyTries, share};
+use cardswitch_bounds::{BLOCKING, BoundedTable, TableEntry, TooManyTries, share};
 use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;

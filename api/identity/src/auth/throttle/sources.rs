@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cardswitch_acquiring::address_counts::network_of;
-use cardswitch_edge::bounded_table::{BLOCKING, BoundedTable, TableEntry, TooManyTries, share};
+use cardswitch_bounds::{BLOCKING, BoundedTable, TableEntry, TooManyTries, share};
 use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
