@@ -8,11 +8,11 @@
 //! | `desk`, `endpoint_queue` | one endpoint at work; the endpoints with something to send |
 //! | `deliveries` | the stored state of all that |
 //! | `dispatcher` | follows the event log, and says what is to be sent and saved |
-//! | `mail` | letters that wait for a mail server |
+//! | `mail` | letters that wait for a mail server, and those about declines |
 //!
 //! INVARIANT: nothing here reads a clock, sleeps, waits or sends. A running switch drives it by
-//! tasks (`webhooks/driver.rs` and `mail/sender.rs` of `notify`), the simulator by its own time, in any
-//! order.
+//! tasks (`webhooks/driver.rs`, `mail/sender.rs` and `mail/declines.rs` of `notify`), the simulator by
+//! its own time, in any order.
 
 pub mod content;
 pub mod deliveries;

@@ -1,13 +1,20 @@
-//! The dispatch of mail as steps: the letters that wait for a mail server, and which one goes next.
+//! The dispatch of mail as steps: the letters that wait for a mail server, which one goes next, and
+//! who is told of which declines. The words of letters are not known here.
 //!
 //! | file | content |
 //! |---|---|
 //! | `queue` | the files of letters that wait, and their order |
 //! | `sending` | the next letter, and the consequences of its outcome |
-//! | `limits` | the bounds of both |
+//! | `declines` | follows the declines: which letters cardholders get about them |
+//! | `notice_history` | the number of those letters |
+//! | `cursor` | the place among the transactions up to which they were written |
+//! | `limits` | the bounds of all |
 //!
 //! Times are durations since any instant that the driver chooses, on a clock that never goes back.
 
+mod cursor;
+pub mod declines;
 pub mod limits;
+pub mod notice_history;
 pub mod queue;
 pub mod sending;

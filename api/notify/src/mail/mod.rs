@@ -10,8 +10,7 @@
 //! | `sealed_queue` | the letters that wait; `cardswitch_dispatch::mail` has their order |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
-//! | `declines`, `cursor`, `decline_cause` | letters to cardholders about declines, and their words |
-//! | `notice_history` | the number of those letters |
+//! | `declines`, `decline_cause` | letters to cardholders about declines; `cardswitch_dispatch::mail` has who is told |
 //! | `settings` | the mail server and the sender |
 //! | `limits` | the bounds of mail |
 //!
@@ -20,14 +19,12 @@
 //! gets none. A letter leaves the disk once a server has taken it, so a crash in between sends it
 //! twice, under the same Message-ID.
 
-mod cursor;
 mod decline_cause;
 mod declines;
 pub mod letter;
 mod limits;
 mod message;
 pub mod news;
-mod notice_history;
 pub mod outbox;
 mod sealed_queue;
 mod sender;

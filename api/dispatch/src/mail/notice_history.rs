@@ -12,7 +12,7 @@ use super::limits::{CARDHOLDERS_MAX, DECLINES_PER_HOUR_MAX, WRONG_CREDENTIALS_MA
 
 /// The kind of letter about a decline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub enum NoticeKind {
     /// It was declined.
     Decline,
     /// More were declined, and no letters follow for a while.
@@ -74,11 +74,11 @@ impl TableEntry for CardHour {
 
 impl NoticeHistory {
     /// The letter about a decline, if any; it counts as sent.
-    pub(super) fn notice(&mut self, decline: &DeclineRow) -> Option<Notice> {
+    pub(super) fn notice(&mut self, decline: &DeclineRow) -> Option<NoticeKind> {
         if is_suspicious(decline.response_number) {
             let is_first = self.is_news_of_card(decline);
             if is_first {
-                return Some(Notice::Alert);
+                return Some(NoticeKind::Alert);
             }
             // The warning was about this, too.
             if decline.response_number == RISK {
@@ -104,7 +104,7 @@ impl NoticeHistory {
         told.unwrap_or(is_risk)
     }
 
-    fn notice_of_member(&mut self, decline: &DeclineRow) -> Option<Notice> {
+    fn notice_of_member(&mut self, decline: &DeclineRow) -> Option<NoticeKind> {
         let at = decline.authorized_at;
         let fresh = || Hour { since: at, letters: 0 };
         let letters = self.members.change(decline.member, at, fresh, |hour| {
@@ -112,8 +112,8 @@ impl NoticeHistory {
             hour.letters
         });
         match letters.unwrap_or(1) {
-            letters if letters <= DECLINES_PER_HOUR_MAX => Some(Notice::Decline),
-            letters if letters == DECLINES_PER_HOUR_MAX + 1 => Some(Notice::More),
+            letters if letters <= DECLINES_PER_HOUR_MAX => Some(NoticeKind::Decline),
+            letters if letters == DECLINES_PER_HOUR_MAX + 1 => Some(NoticeKind::More),
             _ => None,
         }
     }
@@ -151,22 +151,26 @@ mod tests {
         let mut told = NoticeHistory::default();
         for number in 0..DECLINES_PER_HOUR_MAX {
             let at_s = i64::from(number);
-            assert_eq!(told.notice(&decline(number, 7, LIMIT, at_s)), Some(Notice::Decline));
+            assert_eq!(told.notice(&decline(number, 7, LIMIT, at_s)), Some(NoticeKind::Decline));
         }
-        assert_eq!(told.notice(&decline(1, 7, LIMIT, 100)), Some(Notice::More));
+        assert_eq!(told.notice(&decline(1, 7, LIMIT, 100)), Some(NoticeKind::More));
         assert_eq!(told.notice(&decline(1, 7, LIMIT, 3_599)), None);
-        assert_eq!(told.notice(&decline(1, 8, LIMIT, 3_599)), Some(Notice::Decline), "another");
-        assert_eq!(told.notice(&decline(1, 7, LIMIT, 3_600)), Some(Notice::Decline));
+        assert_eq!(told.notice(&decline(1, 8, LIMIT, 3_599)), Some(NoticeKind::Decline), "another");
+        assert_eq!(told.notice(&decline(1, 7, LIMIT, 3_600)), Some(NoticeKind::Decline));
     }
 
     #[test]
     fn warnings_come_once_an_hour_for_each_card() {
         let mut told = NoticeHistory::default();
-        assert_eq!(told.notice(&decline(1, 7, RISK, 0)), Some(Notice::Alert));
+        assert_eq!(told.notice(&decline(1, 7, RISK, 0)), Some(NoticeKind::Alert));
         assert_eq!(told.notice(&decline(1, 7, RISK, 1)), None);
-        assert_eq!(told.notice(&decline(2, 7, RISK, 2)), Some(Notice::Alert), "another card");
-        assert_eq!(told.notice(&decline(1, 7, LIMIT, 3)), Some(Notice::Decline), "another cause");
-        assert_eq!(told.notice(&decline(1, 7, RISK, 3_600)), Some(Notice::Alert));
+        assert_eq!(told.notice(&decline(2, 7, RISK, 2)), Some(NoticeKind::Alert), "another card");
+        assert_eq!(
+            told.notice(&decline(1, 7, LIMIT, 3)),
+            Some(NoticeKind::Decline),
+            "another cause"
+        );
+        assert_eq!(told.notice(&decline(1, 7, RISK, 3_600)), Some(NoticeKind::Alert));
     }
 
     #[test]
@@ -175,14 +179,14 @@ mod tests {
         let codes = [1301, 1302, 1303, 1304];
         for number in 1..WRONG_CREDENTIALS_MAX {
             let code = codes[number as usize % codes.len()];
-            assert_eq!(told.notice(&decline(1, 7, code, 0)), Some(Notice::Decline), "{number}");
+            assert_eq!(told.notice(&decline(1, 7, code, 0)), Some(NoticeKind::Decline), "{number}");
         }
-        assert_eq!(told.notice(&decline(1, 7, 1303, 1)), Some(Notice::Alert));
-        assert_eq!(told.notice(&decline(1, 7, 1303, 2)), Some(Notice::Decline));
+        assert_eq!(told.notice(&decline(1, 7, 1303, 1)), Some(NoticeKind::Alert));
+        assert_eq!(told.notice(&decline(1, 7, 1303, 2)), Some(NoticeKind::Decline));
         assert_eq!(told.notice(&decline(1, 7, RISK, 3)), None, "warned already");
         let spread = |told: &mut NoticeHistory, at_s| told.notice(&decline(2, 8, 1302, at_s));
         for at_s in [0, 1_800, 3_600, 5_400, 7_200] {
-            assert_eq!(spread(&mut told, at_s), Some(Notice::Decline), "two an hour at {at_s}");
+            assert_eq!(spread(&mut told, at_s), Some(NoticeKind::Decline), "two an hour at {at_s}");
         }
     }
 

@@ -12,11 +12,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_dispatch::mail::queue::write_whole;
 use cardswitch_engine::disk::Disk;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 
 use super::limits::CURSOR_INTERVAL;
+use super::queue::write_whole;
 
 /// A transaction, by its number and by when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ const NAME: &str = "cursor";
 const UNFINISHED: &str = "cursor.part";
 
 /// The file of the last transaction that was read.
+#[derive(Debug)]
 pub(super) struct Cursor {
     disk: Arc<dyn Disk>,
     written_at: Duration,
