@@ -12,7 +12,7 @@
 //! INVARIANT: a file is durable, itself and its entry in the directory, before a caller learns that
 //! it waits. An id has a held file or a letter; if a crash left both, the letter counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,8 +91,9 @@ struct WaitingLetters {
     first: Turns,
     /// The other letters.
     in_turn: Turns,
-    /// The ids of letters that go first, also while they are on their way.
-    urgent: BTreeSet<Uuid>,
+    /// The order of each letter that was written, also while it is on its way. A file alone proves
+    /// nothing: its entry in the directory may not be durable.
+    urgencies: BTreeMap<Uuid, Urgency>,
     /// How many files there are, held ones and the one on its way among them.
     files: usize,
 }
@@ -102,7 +103,7 @@ type Turns = BTreeMap<(Duration, Uuid), Tries>;
 
 impl WaitingLetters {
     fn urgency_of(&self, id: Uuid) -> Urgency {
-        if self.urgent.contains(&id) { Urgency::First } else { Urgency::InTurn }
+        self.urgencies.get(&id).copied().unwrap_or(Urgency::InTurn)
     }
 
     fn turns(&mut self, id: Uuid) -> &mut Turns {
@@ -131,15 +132,17 @@ impl MailQueue {
             }
         }
         held.sort_unstable();
-        let letters: BTreeSet<Uuid> = in_turn.iter().chain(&first).copied().collect();
-        for id in held.extract_if(.., |id| letters.contains(id)) {
+        let letters = [(&in_turn, Urgency::InTurn), (&first, Urgency::First)].into_iter();
+        let urgencies: BTreeMap<_, _> =
+            letters.flat_map(|(ids, urgency)| ids.iter().map(move |id| (*id, urgency))).collect();
+        for id in held.extract_if(.., |id| urgencies.contains_key(id)) {
             // A held file left here would bring the letter again once that is gone.
             disk.remove(&name_of(id, MailFileKind::Held))?;
         }
-        let files = held.len() + letters.len();
+        let files = held.len() + urgencies.len();
         let turns = |ids: &[Uuid]| ids.iter().map(|id| ((now, *id), Tries::default())).collect();
-        let (in_turn, urgent) = (turns(&in_turn), first.iter().copied().collect());
-        let waiting = WaitingLetters { first: turns(&first), in_turn, urgent, files };
+        let (first, in_turn) = (turns(&first), turns(&in_turn));
+        let waiting = WaitingLetters { first, in_turn, urgencies, files };
         Ok((Self { disk, waiting: Mutex::new(waiting) }, held))
     }
 
@@ -190,8 +193,8 @@ impl MailQueue {
         letter: &[u8],
         now: Duration,
     ) -> Result<(), QueueError> {
-        // The letter was already written before a crash.
-        if [Urgency::First, Urgency::InTurn].iter().any(|urgency| self.has_letter(id, *urgency)) {
+        // The letter was already written, perhaps before a crash.
+        if self.waiting.lock().urgencies.contains_key(&id) {
             return Ok(());
         }
         self.take_room(urgency)?;
@@ -201,9 +204,7 @@ impl MailQueue {
         if self.has(id, MailFileKind::Held) {
             self.remove(id, MailFileKind::Held);
         }
-        if urgency == Urgency::First {
-            self.waiting.lock().urgent.insert(id);
-        }
+        self.waiting.lock().urgencies.insert(id, urgency);
         self.put_back(id, Tries::default(), now);
         Ok(())
     }
@@ -239,7 +240,7 @@ impl MailQueue {
     pub fn finish(&self, id: Uuid) {
         let urgency = self.waiting.lock().urgency_of(id);
         self.remove(id, MailFileKind::Letter(urgency));
-        self.waiting.lock().urgent.remove(&id);
+        self.waiting.lock().urgencies.remove(&id);
     }
 
     /// Counts a file that is about to be written.
@@ -273,10 +274,6 @@ impl MailQueue {
         Ok(bytes)
     }
 
-    fn has_letter(&self, id: Uuid, urgency: Urgency) -> bool {
-        self.has(id, MailFileKind::Letter(urgency))
-    }
-
     fn has(&self, id: Uuid, kind: MailFileKind) -> bool {
         self.disk.open(&name_of(id, kind)).is_ok()
     }
@@ -296,7 +293,7 @@ impl MailQueue {
 
 /// Writes a file whole and durable, under the name `unfinished` until then. A file of its name is
 /// replaced, and an unfinished one that a crash left.
-/// Errors: the file is not there, or as it was.
+/// Errors: the file is not there, or as it was, or whole and perhaps not durable.
 pub fn write_whole(disk: &dyn Disk, unfinished: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     let write = || {
         match disk.remove(unfinished) {

@@ -136,6 +136,29 @@ fn a_file_that_cannot_be_written_takes_no_room() {
     assert_eq!(disk.names().unwrap(), Vec::<String>::new());
 }
 
+/// The story of the bug: the directory was not synced, so the letter's caller was refused. The next
+/// time the file was found, and the caller was told that the letter waits: it was neither durable
+/// nor among the letters to send.
+#[test]
+fn a_letter_whose_entry_was_not_synced_is_not_taken_for_written() {
+    let disk = FaultyDisk::default();
+    let (queue, _) = open(&disk);
+    let [id] = ids();
+    disk.plan(DiskFaultPlan { fail_sync: Some(2), ..DiskFaultPlan::default() });
+    for _ in 0..2 {
+        assert!(matches!(add(&queue, id, Urgency::InTurn), Err(QueueError::Write(_))));
+        assert_eq!((queue.len(), queue.next(START)), (0, NextLetter::None));
+    }
+    assert_eq!(disk.names().unwrap(), [format!("{id}.due")]);
+    let (queue, _) = open(&disk.after_power_failure());
+    assert!(queue.is_empty());
+    add(&queue, id, Urgency::InTurn).unwrap();
+    add(&queue, id, Urgency::InTurn).unwrap();
+    assert_eq!((queue.len(), queue.next(START)), (1, NextLetter::Due(id, NEVER)));
+    add(&queue, id, Urgency::InTurn).unwrap();
+    assert_eq!(queue.next(START), NextLetter::None, "it is on its way");
+}
+
 #[test]
 fn a_file_that_is_too_long_was_not_written_here() {
     let disk = FaultyDisk::default();
