@@ -21,6 +21,8 @@ pub struct Disks {
     pub deliveries: FaultyBackend,
     /// The directory of files that take the place of tables and journal, where these are real.
     pub(crate) files: Option<PathBuf>,
+    /// The letters that wait, and how far declines were told of.
+    pub mail: FaultyDisk,
 }
 
 /// The state in which the files are found again.
@@ -42,26 +44,13 @@ impl Disks {
 
     pub fn after(&self, crash: Crash) -> Self {
         assert!(self.files.is_none(), "real files are as they are");
-        let Self { store, journal, deliveries, files: _ } = self;
-        match crash {
-            Crash::Kill => Self {
-                store: store.after_kill(),
-                journal: journal.after_kill(),
-                deliveries: deliveries.after_kill(),
-                files: None,
-            },
-            Crash::PowerFailure => Self {
-                store: store.after_power_failure(),
-                journal: journal.after_power_failure(),
-                deliveries: deliveries.after_power_failure(),
-                files: None,
-            },
-            Crash::TornPowerFailure(seed) => Self {
-                store: store.after_torn_power_failure(seed),
-                journal: journal.after_torn_power_failure(seed),
-                deliveries: deliveries.after_torn_power_failure(seed),
-                files: None,
-            },
+        let Self { store, journal, deliveries, mail, files: _ } = self;
+        Self {
+            store: file_after(store, crash),
+            journal: disk_after(journal, crash),
+            deliveries: file_after(deliveries, crash),
+            mail: disk_after(mail, crash),
+            files: None,
         }
     }
 
@@ -80,6 +69,22 @@ impl Disks {
     /// The files as an engine opens them.
     pub fn storage(&self) -> EngineStorage {
         self.storage_with(limits::STORE_CACHE_BYTES)
+    }
+}
+
+fn file_after(file: &FaultyBackend, crash: Crash) -> FaultyBackend {
+    match crash {
+        Crash::Kill => file.after_kill(),
+        Crash::PowerFailure => file.after_power_failure(),
+        Crash::TornPowerFailure(seed) => file.after_torn_power_failure(seed),
+    }
+}
+
+fn disk_after(disk: &FaultyDisk, crash: Crash) -> FaultyDisk {
+    match crash {
+        Crash::Kill => disk.after_kill(),
+        Crash::PowerFailure => disk.after_power_failure(),
+        Crash::TornPowerFailure(seed) => disk.after_torn_power_failure(seed),
     }
 }
 

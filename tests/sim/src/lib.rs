@@ -20,6 +20,7 @@ pub mod marks;
 pub mod model;
 pub mod names;
 mod nodes;
+mod notices;
 mod rates;
 pub mod rng;
 pub mod samples;

@@ -93,6 +93,35 @@ pub enum Mark {
     CrashAfterTaking,
     /// The switch went down after it knew, before the letter left the queue.
     CrashBeforeFinish,
+    /// Declines were read again after a start.
+    DeclinesReadAgain,
+    /// A letter about a decline was handed in once more.
+    NoticeHandedInAgain,
+    /// The mail server took a letter about a decline once more.
+    NoticeRepeated,
+    /// A letter about a decline was not written, since the disk failed.
+    NoticeNotWritten,
+    /// Letters about declines were written, and their place was not.
+    NoticePlaceUnwritten,
+    /// The follower of declines could not start, since its disk failed.
+    NoticesFailedStart,
+    /// Declines waited, since too many letters did.
+    NoticesHeldBack,
+    /// A step told of declines, and left others to the next.
+    DeclinePageEnded,
+    /// A decline brought no letter, since the cardholder had enough.
+    NoticeHeldForMore,
+    /// A cardholder learned that there are more declines.
+    MoreNotices,
+    /// A cardholder was warned of suspicious declines.
+    CardholderWarned,
+    /// A decline brought no letter, since the cardholder had left.
+    NoticeOfFormerMember,
+    /// The switch went down after the mail server had taken a letter about a decline, before it
+    /// knew.
+    CrashAfterNotice,
+    /// A letter about a decline was given up, refused too often or too old.
+    NoticeGivenUp,
     /// A message was not taken, since the engine had stopped.
     MessageNotTaken,
     /// An answer came to a connection that was gone.
@@ -152,7 +181,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 72] = [
+    pub const ALL: [Self; 86] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -197,6 +226,20 @@ impl Mark {
         Self::MailServerPaused,
         Self::CrashAfterTaking,
         Self::CrashBeforeFinish,
+        Self::DeclinesReadAgain,
+        Self::NoticeHandedInAgain,
+        Self::NoticeRepeated,
+        Self::NoticeNotWritten,
+        Self::NoticePlaceUnwritten,
+        Self::NoticesFailedStart,
+        Self::NoticesHeldBack,
+        Self::DeclinePageEnded,
+        Self::NoticeHeldForMore,
+        Self::MoreNotices,
+        Self::CardholderWarned,
+        Self::NoticeOfFormerMember,
+        Self::CrashAfterNotice,
+        Self::NoticeGivenUp,
         Self::MessageNotTaken,
         Self::AnswerToNobody,
         Self::RepeatedOnAnotherLine,

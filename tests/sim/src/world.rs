@@ -1,6 +1,12 @@
 //! A simulated world: a switch, its users, its machine, and their happenings. One thread, one seed, no real time.
-//! Its crashes and restarts are in `crashes`, its webhooks in `deliveries`, a broken disk of its tables in `tables`,
-//! slow writes of its journal in `writes`; `files` is the same on real files.
+//!
+//! | file | content |
+//! |---|---|
+//! | `crashes` | crashes and restarts |
+//! | `deliveries` | webhooks, and letters about declines |
+//! | `tables` | a broken disk below the tables |
+//! | `writes` | parts that move amid a write of the journal |
+//! | `files` | the same on real files |
 //!
 //! The switch is the product's own; simulated are the disks, the clock, the senders, and the order in which parts
 //! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
@@ -39,6 +45,7 @@ use crate::happening::{Action, BitFlip, DiskFault, Happening, Part, RareEvent};
 use crate::marks::{Mark, Marks};
 use crate::model::{DAY, Model};
 use crate::nodes::{Machine, Nodes};
+use crate::notices::Notices;
 use crate::rates::Rates;
 use crate::rng::Rng;
 use crate::webhooks::Webhooks;
@@ -117,6 +124,8 @@ struct World {
     nodes: Option<Nodes>,
     /// The webhooks, where it has some.
     webhooks: Option<Webhooks>,
+    /// The letters about declines, where it has some.
+    notices: Option<Notices>,
     /// None only while the machine is down.
     running: Option<AssembledEngine>,
     /// Batches of the shard that the committer has not looked at.
@@ -170,6 +179,7 @@ impl World {
             place: place.to_owned(),
             nodes: None,
             webhooks: None,
+            notices: None,
             clock,
             disks,
             running: Some(running),
@@ -205,8 +215,10 @@ impl World {
         }
         alone.lies_after = rng.chance(30).then(|| rng.below(length.max(1)));
         alone.webhooks = Webhooks::draw(seed, length);
-        // A dispatcher needs tables that can be read.
-        if alone.lies_after.is_none() && alone.webhooks.is_none() {
+        alone.notices = Notices::draw(seed);
+        // Those who follow the tables need some that can be read.
+        let is_followed = alone.webhooks.is_some() || alone.notices.is_some();
+        if alone.lies_after.is_none() && !is_followed {
             alone.table_faults = TableFaults::draw(seed, &mut alone.rates);
         }
         if alone.table_faults.is_none() {
@@ -376,6 +388,7 @@ impl World {
         self.take_answers();
         self.audit_reads();
         self.move_webhooks();
+        self.move_notices();
         if let Some(nodes) = &mut self.nodes {
             let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
             nodes.follow_now_and_then(&self.disks, &options);
@@ -480,7 +493,11 @@ impl World {
     fn apply(&mut self, executed: ExecutedCommand, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
         self.modelled = (executed.last_seq, executed.at);
-        self.model.expect(executed.at.0, command)
+        let reply = self.model.expect(executed.at.0, command);
+        if let Some(notices) = &mut self.notices {
+            notices.notice_members(executed.last_seq, &self.model);
+        }
+        reply
     }
 
     /// Compares reads with the model, where both stand at the same record.
@@ -561,6 +578,7 @@ impl World {
             self.settle();
         }
         self.end_webhooks();
+        self.end_notices();
         self.verify();
         self.put_back();
         self.story.time = self.latest - Workload::new(self.seed).at;

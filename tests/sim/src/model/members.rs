@@ -183,6 +183,19 @@ impl Model {
         self.members.iter().position(is_it).ok_or(Rejection::MemberNotFound)
     }
 
+    pub fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The id of a member, and the address.
+    pub fn member_contact(&self, member: usize) -> (MemberId, &str) {
+        (self.members[member].id, &self.members[member].email)
+    }
+
+    pub fn is_active(&self, member: usize) -> bool {
+        self.members[member].state == MemberState::Active
+    }
+
     pub(crate) fn is_holder_gone(&self, card: &Card) -> bool {
         card.holder.is_some_and(|holder| self.members[holder].state != MemberState::Active)
     }

@@ -33,6 +33,7 @@ use cardswitch_engine::domain::network_key::{
 };
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
@@ -150,6 +151,16 @@ pub struct Purchase {
     refund_of: Option<usize>,
 }
 
+/// A purchase that was declined, with a card that a member held.
+pub struct Decline {
+    pub seq: u64,
+    pub at: i64,
+    pub card: usize,
+    /// The holder of the card then.
+    pub member: usize,
+    pub code: ResponseCode,
+}
+
 /// Money from the bank, or to it: below zero.
 pub struct Transfer {
     pub seq: u64,
@@ -196,6 +207,8 @@ pub struct Model {
     pub cards: Vec<Card>,
     /// Every purchase that was not declined.
     pub purchases: Vec<Purchase>,
+    /// Every purchase that was declined to a member, in order.
+    pub declines: Vec<Decline>,
     /// Every transfer but the opening balances.
     pub transfers: Vec<Transfer>,
     /// Every increment of a purchase that was judged.
@@ -291,6 +304,7 @@ impl Model {
             requisitions: Vec::new(),
             cards: Vec::new(),
             purchases: Vec::new(),
+            declines: Vec::new(),
             transfers: Vec::new(),
             increments: Vec::new(),
             last_seq: 0,

@@ -97,6 +97,9 @@ impl World {
         if let Some(webhooks) = &mut self.webhooks {
             webhooks.go_down();
         }
+        if let Some(notices) = &mut self.notices {
+            notices.go_down();
+        }
         // The clock does not start before the latest time that was given out.
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
         for (nth, next) in on_the_way_up {

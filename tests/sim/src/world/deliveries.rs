@@ -1,5 +1,5 @@
 //! The webhooks of a world beside its switch: their start, their moves, their end, and an old copy of the disks
-//! that is put back under the newest state of deliveries.
+//! that is put back under the newest state of deliveries. And its letters about declines.
 
 use std::sync::Arc;
 
@@ -20,6 +20,25 @@ impl World {
     pub(super) fn await_tables(&mut self) {
         if let (Some(webhooks), Some(running)) = (&mut self.webhooks, &self.running) {
             webhooks.await_tables(running.engine.durable_seq());
+        }
+        if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
+            notices.await_tables(running.engine.durable_seq());
+        }
+    }
+
+    pub(super) fn move_notices(&mut self) {
+        if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
+            notices.move_now_and_then(&running.engine, &self.model, &mut self.disks.mail);
+        }
+    }
+
+    /// Lets all cardholders be told of what was declined to them.
+    pub(super) fn end_notices(&mut self) {
+        if let (Some(mut notices), Some(running)) = (self.notices.take(), &self.running) {
+            notices.come_to_rest(&running.engine, &self.model, &mut self.disks.mail);
+            let (taken, marks) = notices.end();
+            self.trace.update(taken);
+            self.story.marks.add(&marks);
         }
     }
 

@@ -14,7 +14,7 @@ use cardswitch_engine::shard::authorization_id_of;
 
 use super::hold_lifetime;
 use super::rules::{Attempt, set_of};
-use crate::model::{IncrementOutcome, Model, Purchase};
+use crate::model::{Decline, IncrementOutcome, Model, Purchase};
 
 /// How an authorization ends.
 pub(crate) struct Verdict {
@@ -199,6 +199,8 @@ impl Model {
             if is_settled {
                 self.write_line(self.purchases.len() - 1, -amount, &merchant);
             }
+        } else if let Some(member) = purchase.member {
+            self.declines.push(Decline { seq, at, card, member, code: verdict.code });
         }
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))),

@@ -1,0 +1,382 @@
+//! The letters about declines that are owed, by the model's answers: who is told of which decline, in which words,
+//! and what became of each letter.
+//!
+//! Members who have left get none. Who was told how often is in `hours`, and forgotten when the switch goes down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cardswitch_dispatch::mail::declines::{DeclineNotice, NoticeError};
+use cardswitch_dispatch::mail::limits::{AGE_MAX, REFUSALS_MAX};
+use cardswitch_dispatch::mail::notice_history::NoticeKind;
+use cardswitch_dispatch::mail::queue::Urgency;
+use cardswitch_dispatch::mail::sending::{LetterFate, MailOutcome};
+use cardswitch_engine::domain::ids::{
+    CardId, MemberId, RecordSeq, Timestamp, TransactionId, TransactionSeq,
+};
+use cardswitch_engine::steps::StepOutcome;
+use uuid::Uuid;
+
+use super::hours::Hours;
+use crate::marks::{Mark, Marks};
+use crate::model::Model;
+
+/// What a letter says, and to whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NoticeText {
+    transaction: TransactionId,
+    seq: TransactionSeq,
+    kind: NoticeKind,
+    member: MemberId,
+    address: String,
+    card: CardId,
+}
+
+impl NoticeText {
+    pub(crate) fn of(notice: &DeclineNotice) -> Self {
+        let record = &notice.transaction.record;
+        Self {
+            transaction: record.id,
+            seq: record.seq,
+            kind: notice.kind,
+            member: notice.member.id,
+            address: notice.member.email.clone(),
+            card: notice.card.profile.id,
+        }
+    }
+
+    /// Warnings go before other letters.
+    pub(crate) fn urgency(&self) -> Urgency {
+        if self.kind == NoticeKind::Alert { Urgency::First } else { Urgency::InTurn }
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        format!("{self:?}").into_bytes()
+    }
+}
+
+/// A letter that was handed in.
+pub(crate) struct HandIn {
+    pub(crate) id: Uuid,
+    pub(crate) text: NoticeText,
+    /// Whether the queue took it.
+    pub(crate) is_taken: bool,
+}
+
+/// The tables and limits of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct StepView {
+    /// The record as of which the tables were.
+    pub(crate) applied: RecordSeq,
+    /// Their last transaction.
+    pub(crate) last: TransactionSeq,
+    pub(crate) scan_max: u64,
+    /// Whether so many letters wait that none is added.
+    pub(crate) is_full: bool,
+}
+
+/// A letter as the book knows it.
+struct LetterEntry {
+    transaction: TransactionId,
+    seq: TransactionSeq,
+    member: MemberId,
+    /// The contents under which it was handed in: a crash forgets who was told how often.
+    contents: Vec<Vec<u8>>,
+    /// Whether a caller learned that it waits.
+    is_owed: bool,
+    is_given_up: bool,
+    /// The number of troubles when the server took it last.
+    taken_after: Option<u64>,
+    /// Whether it was handed in since.
+    is_renewed: bool,
+    /// How often the server refused it since the start.
+    refusals: u32,
+    /// Whether it was there at the start.
+    is_old: bool,
+    is_offered: bool,
+}
+
+/// What a cardholder was told last since the start: whether that was handed in by then, and its place.
+type LastOffer = (bool, u64);
+
+pub(crate) struct NoticeBook {
+    context: String,
+    /// When members began and ceased to take part, by the records.
+    activity: Vec<Vec<(RecordSeq, bool)>>,
+    hours: Hours,
+    /// The follower's place; none before its first start.
+    done: Option<TransactionSeq>,
+    /// The place that is on disk for sure.
+    sure: Option<TransactionSeq>,
+    letters: BTreeMap<Uuid, LetterEntry>,
+    ids: BTreeMap<TransactionId, Uuid>,
+    offers: BTreeMap<(MemberId, bool), LastOffer>,
+    /// How often something went wrong after which letters may go twice.
+    troubles: u64,
+    pub(crate) marks: Marks,
+}
+
+impl NoticeBook {
+    pub(crate) fn new(context: String) -> Self {
+        Self {
+            context,
+            activity: Vec::new(),
+            hours: Hours::default(),
+            done: None,
+            sure: None,
+            letters: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            offers: BTreeMap::new(),
+            troubles: 0,
+            marks: Marks::default(),
+        }
+    }
+
+    /// Notes who takes part as of a record.
+    pub(crate) fn notice_members(&mut self, seq: RecordSeq, model: &Model) {
+        self.activity.resize_with(model.member_count().max(self.activity.len()), Vec::new);
+        for (member, known) in self.activity.iter_mut().enumerate().take(model.member_count()) {
+            let is_active = model.is_active(member);
+            if known.last().is_none_or(|(_, was_active)| *was_active != is_active) {
+                known.push((seq, is_active));
+            }
+        }
+    }
+
+    fn was_active(&self, member: usize, at: RecordSeq) -> bool {
+        let until = self.activity[member].iter().rev().find(|(seq, _)| *seq <= at);
+        until.is_some_and(|(_, is_active)| *is_active)
+    }
+
+    pub(crate) fn note_trouble(&mut self) {
+        self.troubles += 1;
+    }
+
+    /// A run of the queue begins with these letters.
+    pub(crate) fn begin_run(&mut self, waiting: &BTreeSet<Uuid>) {
+        self.troubles += 1;
+        self.offers.clear();
+        for (id, letter) in &mut self.letters {
+            letter.is_old = waiting.contains(id);
+            (letter.is_offered, letter.refusals) = (false, 0);
+            let is_over = letter.taken_after.is_some() || letter.is_given_up;
+            assert!(!letter.is_owed || is_over || letter.is_old, "{}: {id} is lost", self.context);
+        }
+        let is_known = |id: &Uuid| self.letters.contains_key(id);
+        assert!(waiting.iter().all(is_known), "{}: a letter of nothing", self.context);
+    }
+
+    /// The follower has tried to start, where tables have so many transactions.
+    pub(crate) fn begin_following(
+        &mut self,
+        followed: Option<TransactionSeq>,
+        last: TransactionSeq,
+    ) {
+        self.hours = Hours::default();
+        // Without a place it begins at the end, by then for sure.
+        let least = *self.sure.get_or_insert(last);
+        let Some(followed) = followed else { return };
+        let most = self.done.unwrap_or(last);
+        assert!(followed >= least, "{}: {followed:?} is told of, up to {least:?}", self.context);
+        assert!(
+            followed <= most,
+            "{}: nobody is told of what is before {followed:?}",
+            self.context
+        );
+        self.marks.pass_if(Mark::DeclinesReadAgain, followed < most);
+        self.done = Some(followed);
+    }
+
+    /// Compares the letters of a step with those that the model's declines bring.
+    pub(crate) fn note_step(
+        &mut self,
+        model: &Model,
+        view: StepView,
+        handed: Vec<HandIn>,
+        outcome: &Result<StepOutcome, NoticeError>,
+    ) {
+        let done = self.done.unwrap();
+        if view.is_full {
+            let is_idle = matches!(outcome, Ok(StepOutcome::Idle)) && handed.is_empty();
+            assert!(is_idle, "{}: letters are added to many", self.context);
+            self.marks.pass(Mark::NoticesHeldBack);
+            return;
+        }
+        let next = TransactionSeq((done.0 + view.scan_max).min(view.last.0));
+        let (hours, expected) = self.expect(model, (done, next), view.applied);
+        let told: Vec<_> = handed.iter().map(|handed| handed.text.clone()).collect();
+        let is_last_lost = handed.last().is_some_and(|handed| !handed.is_taken);
+        handed.into_iter().for_each(|handed| self.note_hand_in(handed));
+        if let Err(NoticeError::Letter(_)) = outcome {
+            let is_start = is_last_lost && expected.starts_with(&told);
+            assert!(is_start, "{}: {told:?}", self.context);
+            self.marks.pass(Mark::NoticeNotWritten);
+            return self.note_trouble();
+        }
+        assert_eq!(told, expected, "{}: letters about {done:?} to {next:?}", self.context);
+        assert!(!is_last_lost, "{}: a letter is missing", self.context);
+        (self.hours, self.done) = (hours, Some(next));
+        self.note_place(next < view.last, !told.is_empty(), outcome);
+    }
+
+    /// The follower's place after a step that told of all declines of a page.
+    fn note_place(
+        &mut self,
+        has_more: bool,
+        has_told: bool,
+        outcome: &Result<StepOutcome, NoticeError>,
+    ) {
+        match outcome {
+            Ok(progress) => {
+                assert_eq!(*progress, StepOutcome::of(has_more), "{}", self.context);
+                self.marks.pass_if(Mark::DeclinePageEnded, has_more && has_told);
+                if has_told {
+                    self.sure = self.done;
+                }
+            }
+            Err(NoticeError::Cursor(_)) => {
+                self.marks.pass_if(Mark::NoticePlaceUnwritten, has_told);
+                self.note_trouble();
+            }
+            Err(error) => panic!("{}: {error}", self.context),
+        }
+    }
+
+    /// The follower's place.
+    pub(crate) const fn done(&self) -> Option<TransactionSeq> {
+        self.done
+    }
+
+    /// The letters about the declines of some transactions.
+    fn expect(
+        &mut self,
+        model: &Model,
+        (after, until): (TransactionSeq, TransactionSeq),
+        applied: RecordSeq,
+    ) -> (Hours, Vec<NoticeText>) {
+        let (mut hours, mut expected) = (self.hours.clone(), Vec::new());
+        let declines = &model.declines;
+        let [first, end] =
+            [after, until].map(|seq| declines.partition_point(|decline| decline.seq <= seq.0));
+        for decline in &declines[first..end] {
+            let Some(kind) = hours.kind_of(decline) else {
+                self.marks.pass(Mark::NoticeHeldForMore);
+                continue;
+            };
+            if !self.was_active(decline.member, applied) {
+                self.marks.pass(Mark::NoticeOfFormerMember);
+                continue;
+            }
+            self.marks.pass_if(Mark::MoreNotices, kind == NoticeKind::More);
+            self.marks.pass_if(Mark::CardholderWarned, kind == NoticeKind::Alert);
+            let (seq, at) = (TransactionSeq(decline.seq), Timestamp(decline.at));
+            let (member, address) = model.member_contact(decline.member);
+            expected.push(NoticeText {
+                transaction: model.ids.transaction_id(at, seq),
+                seq,
+                kind,
+                member,
+                address: address.to_owned(),
+                card: model.cards[decline.card].id,
+            });
+        }
+        (hours, expected)
+    }
+
+    fn note_hand_in(&mut self, HandIn { id, text, is_taken }: HandIn) {
+        let known = self.ids.insert(text.transaction, id);
+        assert!(
+            known.is_none_or(|known| known == id),
+            "{}: {id} was {known:?} before",
+            self.context
+        );
+        self.marks.pass_if(Mark::NoticeHandedInAgain, known.is_some());
+        let letter = self.letters.entry(id).or_insert_with(|| LetterEntry {
+            transaction: text.transaction,
+            seq: text.seq,
+            member: text.member,
+            contents: Vec::new(),
+            is_owed: false,
+            is_given_up: false,
+            taken_after: None,
+            is_renewed: false,
+            refusals: 0,
+            is_old: false,
+            is_offered: false,
+        });
+        assert_eq!(letter.transaction, text.transaction, "{}: {id} is of two", self.context);
+        let content = text.bytes();
+        if !letter.contents.contains(&content) {
+            letter.contents.push(content);
+        }
+        letter.is_owed |= is_taken;
+        letter.is_renewed = letter.taken_after.is_some();
+    }
+
+    /// A letter is on its way. Those of one cardholder go in order: first the ones that waited at the start, by the
+    /// millisecond in their ids.
+    pub(crate) fn offer(&mut self, id: Uuid, urgency: Urgency, bytes: &[u8]) {
+        let letter = self.letters.get_mut(&id).unwrap();
+        let is_content = letter.contents.iter().any(|content| content == bytes);
+        assert!(is_content, "{}: {id} says something else", self.context);
+        if std::mem::replace(&mut letter.is_offered, true) || letter.taken_after.is_some() {
+            return;
+        }
+        let (seconds, nanos) = id.get_timestamp().unwrap().to_unix();
+        let place = match letter.is_old {
+            true => (false, 1_000 * seconds + u64::from(nanos / 1_000_000)),
+            false => (true, letter.seq.0),
+        };
+        let key = (letter.member, urgency == Urgency::First);
+        let before = self.offers.insert(key, place);
+        assert!(
+            before.is_none_or(|before| before <= place),
+            "{}: {id} is out of turn",
+            self.context
+        );
+    }
+
+    /// The mail server takes a letter.
+    pub(crate) fn take(&mut self, id: Uuid) {
+        let letter = self.letters.get_mut(&id).unwrap();
+        self.marks.pass_if(Mark::NoticeRepeated, letter.taken_after.is_some());
+        let before = letter.taken_after.replace(self.troubles);
+        let may_go = before != Some(self.troubles) || letter.is_renewed;
+        assert!(may_go, "{}: {id} goes twice", self.context);
+        letter.is_renewed = false;
+    }
+
+    /// A letter was tried, so long after its decline.
+    pub(crate) fn settle(
+        &mut self,
+        id: Uuid,
+        (outcome, fate): (MailOutcome, LetterFate),
+        age: Duration,
+    ) {
+        let letter = self.letters.get_mut(&id).unwrap();
+        letter.refusals += u32::from(matches!(outcome, MailOutcome::Refused(_)));
+        let may_end = age >= AGE_MAX || letter.refusals >= REFUSALS_MAX;
+        let is_over = outcome == MailOutcome::Taken || may_end;
+        assert_eq!(
+            fate == LetterFate::Over,
+            is_over,
+            "{}: {id} after {outcome:?}, {age:?}",
+            self.context
+        );
+        let is_given_up = fate == LetterFate::Over && outcome != MailOutcome::Taken;
+        letter.is_given_up |= is_given_up;
+        if is_over {
+            // A letter that is handed in once more begins anew.
+            letter.refusals = 0;
+        }
+        self.marks.pass_if(Mark::NoticeGivenUp, is_given_up);
+    }
+
+    /// All is well, and nothing waits: every letter that is owed was taken, or given up.
+    pub(crate) fn audit(&self) {
+        for (id, letter) in &self.letters {
+            let is_over = letter.taken_after.is_some() || letter.is_given_up;
+            assert!(!letter.is_owed || is_over, "{}: nobody got {id}", self.context);
+        }
+    }
+}
