@@ -93,6 +93,10 @@ pub enum Mark {
     CrashAfterTaking,
     /// The switch went down after it knew, before the letter left the queue.
     CrashBeforeFinish,
+    /// The tables had lost declines of which cardholders were told.
+    DeclinesLost,
+    /// Another transaction had the number of the last one of which cardholders were told.
+    NoticePlaceReused,
     /// Declines were read again after a start.
     DeclinesReadAgain,
     /// A letter about a decline was handed in once more.
@@ -181,7 +185,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 86] = [
+    pub const ALL: [Self; 88] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -226,6 +230,8 @@ impl Mark {
         Self::MailServerPaused,
         Self::CrashAfterTaking,
         Self::CrashBeforeFinish,
+        Self::DeclinesLost,
+        Self::NoticePlaceReused,
         Self::DeclinesReadAgain,
         Self::NoticeHandedInAgain,
         Self::NoticeRepeated,

@@ -21,10 +21,12 @@ use cardswitch_engine::disk::Disk as _;
 use cardswitch_engine::domain::ids::{RecordSeq, TransactionSeq};
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyDisk};
+use cardswitch_engine::store::Snapshot;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use self::book::{HandIn, NoticeBook, NoticeText, StepView};
+use crate::disks::{Crash, Disks};
 use crate::marks::{Mark, Marks};
 use crate::model::Model;
 use crate::rng::Rng;
@@ -105,16 +107,26 @@ pub(crate) struct Notices {
     book: NoticeBook,
     /// A hash of everything that the mail server took, in order.
     taken: Sha256,
+    /// What is put back at the end, and after how many commands it is copied.
+    pub(crate) copy: Option<NoticeCopy>,
+    copy_after: u64,
+}
+
+/// An old copy of the disks, and the model as it was then.
+pub(crate) struct NoticeCopy {
+    pub(crate) disks: Disks,
+    pub(crate) model: Model,
 }
 
 impl Notices {
     /// The letters of a world, if it has any.
-    pub(crate) fn draw(seed: u64) -> Option<Self> {
+    pub(crate) fn draw(seed: u64, length: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x00DE_C11E);
         if !rng.chance(WORLDS_PERCENT) {
             return None;
         }
         let rates = NoticeRates::draw(&mut rng);
+        let copy_after = length.saturating_sub(1 + rng.below(length.max(1)));
         let context = format!("seed {seed}: notices");
         Some(Self {
             book: NoticeBook::new(context.clone()),
@@ -125,6 +137,8 @@ impl Notices {
             awaited: RecordSeq(0),
             is_calm: false,
             taken: Sha256::new(),
+            copy: None,
+            copy_after,
         })
     }
 
@@ -136,6 +150,28 @@ impl Notices {
     /// The model has carried out the command of a record.
     pub(crate) fn notice_members(&mut self, seq: RecordSeq, model: &Model) {
         self.book.notice_members(seq, model);
+    }
+
+    /// Makes a copy of the disks once, to be put back at the end. All is at rest, and as the model has it.
+    pub(crate) fn copy_once(&mut self, commands: u64, disks: &Disks, model: &Model) {
+        if self.copy.is_none() && commands >= self.copy_after {
+            let (disks, model) = (disks.after(Crash::PowerFailure), model.clone());
+            self.copy = Some(NoticeCopy { disks, model });
+        }
+    }
+
+    /// An old copy was put back below these tables: they have lost their newest part.
+    pub(crate) fn cut(&mut self, tables: &Snapshot) {
+        let checkpoint = tables.checkpoint().unwrap();
+        let last = checkpoint.last_transaction;
+        let at = tables.transaction_made_at(last).unwrap();
+        let before = at.map(|at| tables.last_transaction_before(at).unwrap());
+        self.book.cut(checkpoint.applied_seq, (before.unwrap_or(last), last));
+    }
+
+    /// After how many of some commands the switch tells of declines again.
+    pub(crate) fn draw_start(&mut self, commands: u64) -> u64 {
+        self.rng.below(commands)
     }
 
     /// The switch goes down, with a letter that is on its way.

@@ -215,7 +215,7 @@ impl World {
         }
         alone.lies_after = rng.chance(30).then(|| rng.below(length.max(1)));
         alone.webhooks = Webhooks::draw(seed, length);
-        alone.notices = Notices::draw(seed);
+        alone.notices = Notices::draw(seed, length);
         // Those who follow the tables need some that can be read.
         let is_followed = alone.webhooks.is_some() || alone.notices.is_some();
         if alone.lies_after.is_none() && !is_followed {
@@ -544,6 +544,7 @@ impl World {
             webhooks.prove(&engine.store().read().unwrap());
         }
         self.trace.update(format!("settled {at} {:?}", engine.durable_seq()));
+        self.copy_for_notices();
     }
 
     /// Returns whether the switch still works.
@@ -581,6 +582,7 @@ impl World {
         self.end_notices();
         self.verify();
         self.put_back();
+        self.put_back_below_letters();
         self.story.time = self.latest - Workload::new(self.seed).at;
         self.story.trace = self.trace.finalize().into();
         self.story

@@ -43,6 +43,7 @@ pub const DAY: i64 = 24 * HOUR;
 pub const HOUR: i64 = 3_600_000_000;
 pub const MINUTE: i64 = 60_000_000;
 
+#[derive(Clone)]
 pub struct Company {
     pub id: CompanyId,
     account_id: AccountId,
@@ -57,12 +58,14 @@ pub struct Company {
 }
 
 /// A statement line.
+#[derive(Clone)]
 pub struct Line {
     pub amount: i64,
     /// The further content of a line of a card; the model has none for transfers.
     pub of_card: Option<LineOfCard>,
 }
 
+#[derive(Clone)]
 pub struct LineOfCard {
     pub seq: u64,
     pub card: usize,
@@ -71,6 +74,7 @@ pub struct LineOfCard {
     pub description: String,
 }
 
+#[derive(Clone)]
 struct Member {
     id: MemberId,
     company: usize,
@@ -82,6 +86,7 @@ struct Member {
     name: String,
 }
 
+#[derive(Clone)]
 pub struct Requisition {
     pub id: RequisitionId,
     pub company: usize,
@@ -126,6 +131,7 @@ struct Part {
     day: NaiveDate,
 }
 
+#[derive(Clone)]
 pub struct Purchase {
     pub seq: u64,
     pub at: i64,
@@ -152,6 +158,7 @@ pub struct Purchase {
 }
 
 /// A purchase that was declined, with a card that a member held.
+#[derive(Clone)]
 pub struct Decline {
     pub seq: u64,
     pub at: i64,
@@ -162,6 +169,7 @@ pub struct Decline {
 }
 
 /// Money from the bank, or to it: below zero.
+#[derive(Clone)]
 pub struct Transfer {
     pub seq: u64,
     at: i64,
@@ -171,7 +179,7 @@ pub struct Transfer {
 }
 
 /// The outcome of an increment.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct IncrementOutcome {
     pub seq: u64,
     pub at: i64,
@@ -180,18 +188,21 @@ pub struct IncrementOutcome {
     pub failed: RuleSet,
 }
 
+#[derive(Clone)]
 struct Answer {
     fingerprint: Fingerprint,
     expires_at: i64,
     reply: NetworkReply,
 }
 
+#[derive(Clone)]
 struct UnmatchedReversal {
     original_key: Option<OriginalKey>,
     retrieval_key: Option<RetrievalKey>,
     expires_at: i64,
 }
 
+#[derive(Clone)]
 struct UsedKey {
     key: [u8; 32],
     request: [u8; 32],
@@ -199,6 +210,7 @@ struct UsedKey {
     is_answered: bool,
 }
 
+#[derive(Clone)]
 pub struct Model {
     pub ids: IdMint,
     pub companies: Vec<Company>,

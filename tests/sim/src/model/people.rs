@@ -15,6 +15,7 @@ use cardswitch_engine::domain::text::LineText;
 
 use super::{DAY, Model};
 
+#[derive(Clone)]
 pub struct Person {
     id: UserId,
     email: String,
@@ -22,6 +23,7 @@ pub struct Person {
     pub totp: Option<Totp>,
 }
 
+#[derive(Clone)]
 pub struct Ticket {
     pub digest: [u8; 32],
     id: TicketId,
@@ -42,12 +44,14 @@ struct Code {
     token: Option<usize>,
 }
 
+#[derive(Clone)]
 pub(crate) struct App {
     id: AppId,
     company: usize,
     is_deleted: bool,
 }
 
+#[derive(Clone)]
 pub struct Token {
     id: AccessTokenId,
     pub digest: [u8; 32],

@@ -111,6 +111,8 @@ pub(crate) struct NoticeBook {
     letters: BTreeMap<Uuid, LetterEntry>,
     ids: BTreeMap<TransactionId, Uuid>,
     offers: BTreeMap<(MemberId, bool), LastOffer>,
+    /// The place that was told of when the tables lost their newest part, until the next start.
+    lost: Option<TransactionSeq>,
     /// How often something went wrong after which letters may go twice.
     troubles: u64,
     pub(crate) marks: Marks,
@@ -124,6 +126,7 @@ impl NoticeBook {
             hours: Hours::default(),
             done: None,
             sure: None,
+            lost: None,
             letters: BTreeMap::new(),
             ids: BTreeMap::new(),
             offers: BTreeMap::new(),
@@ -184,7 +187,28 @@ impl NoticeBook {
             self.context
         );
         self.marks.pass_if(Mark::DeclinesReadAgain, followed < most);
+        let is_reused = self.lost.take().is_some_and(|lost| followed < lost && lost <= last);
+        self.marks.pass_if(Mark::NoticePlaceReused, is_reused);
         self.done = Some(followed);
+    }
+
+    /// The tables have lost all behind a record and a transaction; the instant of that one is that of others, back to
+    /// `least`. Numbers behind have other meanings from now on.
+    pub(crate) fn cut(
+        &mut self,
+        applied: RecordSeq,
+        (least, last): (TransactionSeq, TransactionSeq),
+    ) {
+        self.marks.pass_if(Mark::DeclinesLost, self.done > Some(last));
+        for known in &mut self.activity {
+            known.retain(|(seq, _)| *seq <= applied);
+        }
+        self.lost = self.done;
+        // Where the place is an older one, it is that of a transaction that is still there.
+        let kept = self.done.map_or(last, |done| done.min(last));
+        let sure = self.sure.map_or(kept, |sure| sure.min(kept));
+        (self.done, self.sure) = (Some(kept), Some(sure.min(least)));
+        self.note_trouble();
     }
 
     /// Compares the letters of a step with those that the model's declines bring.

@@ -11,6 +11,7 @@ use sha2::Digest as _;
 
 use super::{Executions, Tray, World, open};
 use crate::disks::{Crash, Disks};
+use crate::notices::NoticeCopy;
 
 /// So many commands come after an old copy was put back.
 const COMMANDS_AFTER_COPY: u64 = 30;
@@ -34,12 +35,53 @@ impl World {
 
     /// Lets all cardholders be told of what was declined to them.
     pub(super) fn end_notices(&mut self) {
-        if let (Some(mut notices), Some(running)) = (self.notices.take(), &self.running) {
+        if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
             notices.come_to_rest(&running.engine, &self.model, &mut self.disks.mail);
-            let (taken, marks) = notices.end();
-            self.trace.update(taken);
-            self.story.marks.add(&marks);
         }
+    }
+
+    /// Keeps an old copy once, where it has all that is durable.
+    pub(super) fn copy_for_notices(&mut self) {
+        let is_lying = self.is_lying();
+        if let Some(notices) = self.notices.as_mut().filter(|_| !is_lying) {
+            notices.copy_once(self.story.commands, &self.disks, &self.model);
+        }
+    }
+
+    /// Puts the old copy of the disks back below the newest state of letters. The switch goes on from there, and
+    /// tells of declines after some commands: numbers of transactions have other meanings by then.
+    pub(super) fn put_back_below_letters(&mut self) {
+        let Some(mut notices) = self.notices.take() else { return };
+        if let Some(NoticeCopy { disks, mut model }) = notices.copy.take() {
+            let mut disks = Disks { mail: self.disks.after(Crash::Kill).mail, ..disks };
+            notices.go_down();
+            let (executions, tray) = (Executions::default(), Arc::new(Tray::default()));
+            let opened = open(&self.place, &disks, &self.clock, &self.rates, &executions).unwrap();
+            let AssembledEngine { engine, mut parts } = opened;
+            drive(&mut parts);
+            notices.cut(&engine.store().read().unwrap());
+            notices.await_tables(engine.durable_seq());
+            let start = notices.draw_start(COMMANDS_AFTER_COPY);
+            for tag in 0..COMMANDS_AFTER_COPY {
+                let at = self.workload.pass_time().0;
+                self.set_clock(at);
+                let command = self.workload.draw(&model);
+                let port: Arc<dyn ReplyPort> = tray.clone();
+                let envelope = Envelope { command: command.clone().into(), tag, port };
+                engine.submit(vec![envelope]).unwrap();
+                drive(&mut parts);
+                let executed = executions.0.lock().pop_front().unwrap();
+                model.expect(executed.at.0, &command);
+                notices.notice_members(executed.last_seq, &model);
+                if tag >= start {
+                    notices.move_now_and_then(&engine, &model, &mut disks.mail);
+                }
+            }
+            notices.come_to_rest(&engine, &model, &mut disks.mail);
+        }
+        let (taken, marks) = notices.end();
+        self.trace.update(taken);
+        self.story.marks.add(&marks);
     }
 
     /// The first endpoints, on a calm day.
