@@ -33,7 +33,7 @@ impl GoldenFile {
 }
 
 fn golden_files() -> Vec<PathBuf> {
-    golden_message::files(env!("CARGO_MANIFEST_DIR"), 47)
+    golden_message::files(env!("CARGO_MANIFEST_DIR"), 48)
 }
 
 #[test]
