@@ -85,6 +85,8 @@ impl SocketWorld {
                 has_moved |= self.run_line(number);
                 if self.lines.contains_key(&number) {
                     self.read_from(number, usize::MAX);
+                    // Its acquirer may have made room for more.
+                    has_moved |= self.lines[&number].is_due(self.now);
                 }
             }
             if !has_moved {
