@@ -174,6 +174,30 @@ pub enum Mark {
     EbcdicSpoken,
     /// An acquirer read an answer with packed digits.
     PackedSpoken,
+    /// An acquirer read an answer of ISO 8583:1993.
+    Spoken1993,
+    /// A message with a CMAC of TDES was taken.
+    TdesCmacTaken,
+    /// A PIN was read from a block of sixteen bytes.
+    LongPinRead,
+    /// A PIN counted as wrong, since its block was under no key that counts.
+    PinUnread,
+    /// The data of a chip came to a door that does not look at them.
+    ChipDataUnread,
+    /// A chip's cryptogram was not its card's.
+    ChipDoubted,
+    /// A chip was answered by its issuer.
+    ChipAnswered,
+    /// A card was named by its track.
+    TrackRead,
+    /// A purchase was in a foreign currency.
+    ForeignAsked,
+    /// An acquirer asked for more on a purchase.
+    IncreaseAsked,
+    /// A part of a purchase was taken back.
+    PartReversed,
+    /// A part of a purchase was taken back in the manner of ISO 8583:1993.
+    PartReversed1993,
     /// An answer came with its TPDU turned round.
     TpduTurned,
     /// An acquirer took a message back, since no answer had come in time.
@@ -185,7 +209,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 88] = [
+    pub const ALL: [Self; 100] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -270,6 +294,18 @@ impl Mark {
         Self::HexSpoken,
         Self::EbcdicSpoken,
         Self::PackedSpoken,
+        Self::Spoken1993,
+        Self::TdesCmacTaken,
+        Self::LongPinRead,
+        Self::PinUnread,
+        Self::ChipDataUnread,
+        Self::ChipDoubted,
+        Self::ChipAnswered,
+        Self::TrackRead,
+        Self::ForeignAsked,
+        Self::IncreaseAsked,
+        Self::PartReversed,
+        Self::PartReversed1993,
         Self::TpduTurned,
         Self::GivenUp,
         Self::LateAnswerHeard,

@@ -9,14 +9,18 @@
 //! | file | content |
 //! |---|---|
 //! | `events` | the happenings and their rates |
-//! | `site`, `spelling`, `ebcdic`, `header`, `keys`, `zone_book` | an acquirer's way to speak, beside the product's own |
-//! | `acquirer`, `answer` | its messages, and what their answers have to be |
+//! | `site`, `spelling`, `version_1993`, `ebcdic`, `header` | an acquirer's way to speak, beside the product's own |
+//! | `keys`, `zone_book`, `chip` | its codes, PIN blocks and keys, and the chips of cards |
+//! | `acquirer`, `draft` | its messages |
+//! | `treatment`, `question`, `answer` | what has to become of them, and what their answers have to be |
 //! | `messages`, `passages`, `ending` | the world: sending, comparing, going down and coming to rest |
 //! | `line`, `wire` | a connection; its stream |
 //! | `gate`, `machine` | the way into the engine; the engine and its model |
 
 mod acquirer;
 mod answer;
+mod chip;
+mod draft;
 mod ebcdic;
 mod ending;
 mod events;
@@ -27,8 +31,11 @@ mod line;
 mod machine;
 mod messages;
 mod passages;
+mod question;
 mod site;
 mod spelling;
+mod treatment;
+mod version_1993;
 mod wire;
 mod zone_book;
 
@@ -146,7 +153,8 @@ impl SocketWorld {
         let (board, clock, now) =
             (PeerBoard::default(), WorldClock::default(), Duration::from_secs(1));
         clock.set(now);
-        let site = |number| Site::draw(&mut rng, number, place, &board, &clock);
+        let mut more = Rng::new(seed ^ 0x8583_1993);
+        let site = |number| Site::draw((&mut rng, &mut more), number, place, &board, &clock);
         let sites = (0..ACQUIRERS).map(site).collect();
         let is_roomy = rng.chance(70);
         let slow_bytes_max = if is_roomy { 1 << 26 } else { 1 << (15 + rng.below(4)) };

@@ -1,34 +1,23 @@
-//! The messages of simulated acquirers, and the treatment that each has to get.
+//! The messages of simulated acquirers, and what they show of cards and their holders.
 
-use cardswitch_acquiring::mapping::{MessageAction, map_message};
-use cardswitch_engine::command::Command;
-use cardswitch_engine::domain::network_key::DuplicateKey;
-use cardswitch_iso8583::{MessageBuilder, Mti, decode};
+use cardswitch_engine::domain::credential::{Cvv, PinVerifier};
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
 use chrono::DateTime;
 
 use super::answer::AnswerContent;
-use super::keys::{clear_pin_block, enciphered_block};
+use super::chip::{ChipProof, OwedAnswer};
+use super::draft::Draft;
+use super::keys::{Cipher, PinEntry, enciphered_block};
+use super::question::{Question, ShownCvv};
 use super::site::Site;
-use super::spelling::Content;
-use super::zone_book::KeyUse;
+use super::spelling::{Content, Spelling};
+use super::treatment::{Reader, Treatment};
+use super::zone_book::{KeyUse, Span};
 use crate::rng::Rng;
 
 /// The PIN of every card.
 pub(super) const PIN: &str = "1234";
-
-/// The treatment that a message has to get.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Treatment {
-    /// The engine is asked, in these words where the PIN can be read.
-    Decided(DuplicateKey, String),
-    /// The engine is asked to keep a key.
-    Exchanged(KeyUse, usize),
-    /// It is answered by the door, with this code.
-    Answered([u8; 2]),
-    /// It is never answered.
-    Ignored,
-}
 
 /// A message of an acquirer.
 pub(super) struct AcquirerMessage {
@@ -36,8 +25,12 @@ pub(super) struct AcquirerMessage {
     pub(super) number: u64,
     pub(super) acquirer: usize,
     pub(super) treatment: Treatment,
-    /// Without its code. A PIN block is clear.
+    /// As ISO 8583:1987 has it, without its code and the PIN.
     pub(super) content: Content,
+    pub(super) pan: String,
+    pub(super) pin: Option<PinEntry>,
+    /// The proof that DE55 gives at this acquirer's door.
+    pub(super) chip: ChipProof,
     /// The number of the message that it reverses, after the acquirer gave up waiting.
     pub(super) reverses: Option<u64>,
     /// Whether the acquirer has given up waiting for its answer.
@@ -51,6 +44,9 @@ pub(super) struct AcquirerMessage {
 /// The circumstances of an acquirer that makes a message.
 pub(super) struct Maker<'a> {
     pub(super) acquirer: usize,
+    pub(super) spelling: Spelling,
+    /// The key that those of chips derive from, where the door has it.
+    pub(super) issuer: Option<Vec<u8>>,
     /// Units: microseconds since 1970.
     pub(super) at: i64,
     pub(super) earlier: &'a [AcquirerMessage],
@@ -62,22 +58,35 @@ impl Maker<'_> {
     /// Draws the next message.
     pub(super) fn draw(&self, rng: &mut Rng) -> AcquirerMessage {
         let own = |message: &&AcquirerMessage| {
-            message.acquirer == self.acquirer && matches!(message.treatment, Treatment::Decided(..))
+            message.acquirer == self.acquirer && matches!(message.treatment, Treatment::Decided(_))
         };
         let own: Vec<_> = self.earlier.iter().filter(own).collect();
         let original = (!own.is_empty()).then(|| own[rng.below(own.len() as u64) as usize]);
-        self.make(draw_kind(rng, original, self.pans))
+        self.make(Draft::draw(rng, self, original))
+    }
+
+    /// A purchase of this acquirer that it knows to be approved.
+    pub(super) fn draw_approved(&self, rng: &mut Rng) -> Option<(&str, &str)> {
+        let own = self.earlier.iter().filter(|message| message.acquirer == self.acquirer);
+        let approved = own.filter_map(|message| Some((message.pan.as_str(), message.id()?)));
+        let approved: Vec<_> = approved.collect();
+        (!approved.is_empty()).then(|| rng.pick(&approved))
     }
 
     /// The message with which an acquirer takes back one that it waits for no longer.
     pub(super) fn reversal(&self, rng: &mut Rng, original: u64) -> AcquirerMessage {
         let original = &self.earlier[original as usize - 1];
         let mti = if rng.chance(75) { "0420" } else { "0400" };
-        let mut content = Content::new(mti).with(90, original.original_data());
-        for element in [2, 3, 4] {
+        let mut content = Content::new(mti).with(2, original.pan.clone());
+        for element in [3, 4] {
             content = content.with(element, original.content.elements[&element].clone());
         }
-        AcquirerMessage { reverses: Some(original.number), ..self.make(content) }
+        let content = content.with(90, original.original_data(self.spelling));
+        let mut draft = Draft::of(content);
+        if self.spelling == Spelling::Of1993 {
+            draft.set_times(self.at);
+        }
+        AcquirerMessage { reverses: Some(original.number), ..self.make(draft) }
     }
 
     /// The message with a new key.
@@ -96,29 +105,41 @@ impl Maker<'_> {
         let master = book.master.clone();
         let history = book.history_mut(use_of).unwrap();
         let generation = history.add(rng, sent_at, number);
-        let key = &history.generations[generation].key;
+        let key = (history.cipher, history.generations[generation].key.as_slice());
         let block = super::keys::key_block(history.usage, key, &master, filling);
         let content = Content::new("0800").with(48, block).with(70, "101");
-        let mut message = self.make(content);
+        let mut message = self.make(Draft::of(content));
         message.content.elements.insert(7, moment(sent_at).into_bytes());
         message.treatment = Treatment::Exchanged(use_of, generation);
         message
     }
 
-    fn make(&self, content: Content) -> AcquirerMessage {
+    fn make(&self, draft: Draft) -> AcquirerMessage {
+        let Draft { content, pan, pin, chip, has_zeros } = draft;
         let number = self.earlier.len() as u64 + 1;
-        let mut content = content
-            .with(11, format!("{number:06}"))
-            .with(7, moment(self.at))
-            .with(32, (1_000 + self.acquirer).to_string());
+        let acquirer = (1_000 + self.acquirer).to_string();
+        let acquirer = if has_zeros { format!("{acquirer:0>8}") } else { acquirer };
+        let mut content =
+            content.with(11, format!("{number:06}")).with(7, moment(self.at)).with(32, acquirer);
         if content.mti[1] != b'8' {
-            content = content.with(37, format!("{number:012}")).with(41, "TERM0001");
+            content.elements.entry(37).or_insert_with(|| format!("{number:012}").into());
+            content = content.with(41, "TERM0001");
+        }
+        let reader = Reader { secrets: self.secrets, spelling: self.spelling };
+        let mut treatment = reader.treatment_of(&content);
+        let is_proven =
+            matches!(&treatment, Treatment::Decided(asked) if asked.credentials.is_some());
+        if is_proven && chip == ChipProof::Unreadable {
+            treatment = Treatment::Answered(*b"30");
         }
         AcquirerMessage {
             number,
             acquirer: self.acquirer,
-            treatment: treatment_of(&content, self.secrets),
+            treatment,
             content,
+            pan,
+            pin,
+            chip: if is_proven { chip } else { ChipProof::None },
             reverses: None,
             is_given_up: false,
             is_replied: false,
@@ -128,7 +149,7 @@ impl Maker<'_> {
 }
 
 /// DE7. Units: microseconds since 1970.
-fn moment(at: i64) -> String {
+pub(super) fn moment(at: i64) -> String {
     DateTime::from_timestamp_micros(at).unwrap().format("%m%d%H%M%S").to_string()
 }
 
@@ -141,7 +162,7 @@ impl AcquirerMessage {
     pub(super) fn is_reversible(&self) -> bool {
         let is_request = matches!(&self.content.mti, b"0100" | b"0200");
         let is_purchase = self.content.text(3) == Some("000000") && self.reverses.is_none();
-        is_request && is_purchase && matches!(self.treatment, Treatment::Decided(..))
+        is_request && is_purchase && matches!(self.treatment, Treatment::Decided(_))
     }
 
     /// Its content at a time, with the PIN under a key of this generation; a repeat has another type.
@@ -150,34 +171,85 @@ impl AcquirerMessage {
         if is_repeat {
             content.mti[3] = b'1';
         }
-        if let Some(block) = self.pin_block(pin, site) {
-            content.elements.insert(52, block.to_vec());
+        let Some(entry) = &self.pin else { return content };
+        let history = site.book.as_ref().and_then(|book| book.history(KeyUse::Pin));
+        let clear = || entry.clear_block(&self.pan);
+        let Some((history, generation)) = history.zip(pin).filter(|_| !entry.is_misplaced) else {
+            return content.with(52, clear());
+        };
+        let key = &history.generations[generation].key;
+        if history.cipher == Cipher::Tdes {
+            return content.with(52, enciphered_block(key, clear()));
         }
-        content
+        let block = u128::from_be_bytes(entry.block_of_format_4(key, &self.pan));
+        let others = content.text(48).unwrap_or_default();
+        let tags = format!("{others}5232{block:032X}");
+        content.with(48, tags)
     }
 
-    /// The PIN block on the wire.
-    fn pin_block(&self, pin: Option<usize>, site: &Site) -> Option<[u8; 8]> {
-        let clear = self.content.elements.get(&52)?.as_slice().try_into().unwrap();
-        let history = site.book.as_ref()?.history(KeyUse::Pin)?;
-        Some(enciphered_block(&history.generations[pin?].key, clear))
-    }
-
-    pub(super) fn has_pin(&self) -> bool {
-        self.content.elements.contains_key(&52)
-    }
-
-    /// The words of the command where the PIN was under a key that does not count.
-    pub(super) fn words_with_wrong_pin(
+    /// Whether this may be what the engine is asked for a sending of it, with these keys.
+    pub(super) fn may_become(
         &self,
-        pin: usize,
-        site: &Site,
+        asked: &Question,
+        (pin, span, site): (Option<usize>, Span, &Site),
         secrets: &Secrets,
-    ) -> String {
-        let content = self.content_of(false, Some(pin), site);
-        match treatment_of(&content, secrets) {
-            Treatment::Decided(_, words) => words,
-            other => panic!("{other:?}"),
+    ) -> bool {
+        let Treatment::Decided(expected) = &self.treatment else { return false };
+        let (asked, cvv, verifier) = asked.clone().split();
+        let (expected, own_cvv, _) = (**expected).clone().split();
+        let unproven = ShownCvv { shown: Cvv::NONE, own: Cvv::NONE };
+        let own_cvv = if self.chip == ChipProof::Wrong { Some(unproven) } else { own_cvv };
+        let has_credentials = expected.credentials.is_some();
+        let is_pin_right = match has_credentials {
+            true => self.may_have_pin(verifier, (pin, span, site), secrets),
+            false => verifier.is_none(),
+        };
+        asked == expected && cvv == own_cvv && is_pin_right
+    }
+
+    /// Whether this may be the value of its PIN: that of its digits, or of none where its key does not count.
+    fn may_have_pin(
+        &self,
+        verifier: Option<PinVerifier>,
+        (pin, span, site): (Option<usize>, Span, &Site),
+        secrets: &Secrets,
+    ) -> bool {
+        let (Some(entry), Some(verifier)) = (&self.pin, verifier) else {
+            return self.pin.is_none() && verifier.is_none();
+        };
+        let [shown, own] = [entry.digits, PIN].map(|digits| self.pin_value(digits, secrets));
+        let history = site.book.as_ref().and_then(|book| book.history(KeyUse::Pin));
+        let (may_be_read, may_be_unread) = match history.zip(pin) {
+            None => (true, false),
+            Some(_) if entry.is_misplaced => (false, true),
+            Some((history, pin)) => {
+                (history.may_count(pin, span), history.may_not_count(pin, span))
+            }
+        };
+        let is_unread = verifier != shown && verifier != own;
+        (verifier == shown && may_be_read) || (is_unread && may_be_unread)
+    }
+
+    fn pin_value(&self, digits: &str, secrets: &Secrets) -> PinVerifier {
+        secrets.pin_verifier(&Pan::parse(self.pan.as_bytes()).unwrap(), digits.as_bytes())
+    }
+
+    /// Whether the door has read the PIN, by what the engine is asked; none if it is asked about none.
+    pub(super) fn is_pin_read(&self, asked: &Question, secrets: &Secrets) -> Option<bool> {
+        let value = asked.credentials.as_ref()?.pin?;
+        Some(value == self.pin_value(self.pin.as_ref()?.digits, secrets))
+    }
+
+    /// The authorization id that its acquirer has heard.
+    pub(super) fn id(&self) -> Option<&str> {
+        self.heard.as_ref()?.authorization_id()
+    }
+
+    /// The answer that the chip of its card awaits.
+    pub(super) fn owed_to_chip(&self) -> Option<&OwedAnswer> {
+        match &self.chip {
+            ChipProof::Right(owed) => Some(owed),
+            _ => None,
         }
     }
 
@@ -192,86 +264,14 @@ impl AcquirerMessage {
         format!("{mti} {}{amount}{reverses}{}{again}", self.number, key.unwrap_or_default())
     }
 
-    /// DE90 of a message about it.
-    fn original_data(&self) -> String {
+    /// DE90 of a message about it, with the time that its version names it by.
+    pub(super) fn original_data(&self, spelling: Spelling) -> String {
         let text = |element| self.content.text(element).unwrap();
         let mti = std::str::from_utf8(&self.content.mti).unwrap();
-        format!("{mti}{}{}{:0>11}{:011}", text(11), text(7), text(32), 0)
+        let moment = match spelling {
+            Spelling::Of1993 => format!("{}{}", text(13), text(12)),
+            _ => text(7).to_owned(),
+        };
+        format!("{mti}{}{moment}{:0>11}{:011}", text(11), text(32), 0)
     }
-
-    fn pan(&self) -> String {
-        self.content.text(2).unwrap_or_default().to_owned()
-    }
-}
-
-/// The elements that make the kind of a message.
-fn draw_kind(rng: &mut Rng, original: Option<&AcquirerMessage>, pans: &[String]) -> Content {
-    let pan = match original.filter(|_| rng.chance(90)) {
-        // A message about another names its card.
-        Some(original) if rng.chance(30) => original.pan(),
-        _ if rng.chance(5) => "4999990000000002".to_owned(),
-        _ => pans[rng.below(pans.len() as u64) as usize].clone(),
-    };
-    let amount = if rng.chance(90) { rng.below(40_000) } else { rng.below(100_000_000) };
-    let made = |mti: &str, processing: &str, pan: &str| {
-        Content::new(mti).with(2, pan).with(3, processing).with(4, format!("{amount:012}"))
-    };
-    match (rng.below(100), original) {
-        (0..6, _) => Content::new("0800").with(70, rng.pick(&["001", "002", "301"])),
-        (6..8, _) => {
-            let mut lacking = made("0100", "000000", &pan);
-            lacking.elements.remove(&4);
-            lacking
-        }
-        (8..10, _) => made("0110", "000000", &pan),
-        (10..14, _) => made("0100", "300000", &pan),
-        (14..24, _) => made("0200", "000000", &pan),
-        (24..30, _) => made("0120", "000000", &pan),
-        (30..45, Some(original)) => {
-            made("0220", "000000", &original.pan()).with(90, original.original_data())
-        }
-        (45..60, Some(original)) => {
-            let mti = rng.pick(&["0400", "0420"]);
-            made(mti, "000000", &original.pan()).with(90, original.original_data())
-        }
-        _ => draw_purchase(rng, made("0100", "000000", &pan), &pan),
-    }
-}
-
-fn draw_purchase(rng: &mut Rng, purchase: Content, pan: &str) -> Content {
-    let purchase = match rng.chance(30) {
-        // The terminal takes a part of the amount.
-        true => purchase.with(48, "61011"),
-        false => purchase,
-    };
-    match rng.below(100) {
-        0..25 => purchase.with(52, clear_pin_block(PIN, pan)),
-        25..28 => purchase.with(52, clear_pin_block("4321", pan)),
-        _ => purchase,
-    }
-}
-
-/// The words of the product's mapping for a message in the default spelling.
-fn treatment_of(content: &Content, secrets: &Secrets) -> Treatment {
-    let mut builder = MessageBuilder::new(Mti::parse(&content.mti).unwrap());
-    for (element, value) in &content.elements {
-        builder = builder.set(*element, value);
-    }
-    let mut body = Vec::new();
-    builder.encode(&mut body).unwrap();
-    match map_message(&decode(&body).unwrap(), secrets) {
-        MessageAction::Ask(asked) => {
-            Treatment::Decided(key_of(&asked.command), format!("{:?}", asked.command))
-        }
-        MessageAction::Answer(code) => Treatment::Answered(code.0),
-        MessageAction::Refuse(refusal) => Treatment::Answered(refusal.de39().0),
-        MessageAction::Ignore => Treatment::Ignored,
-        MessageAction::Exchange(_) => panic!("a zone takes keys, and nobody else"),
-    }
-}
-
-/// The key by which the message of a command is found again.
-pub(super) fn key_of(command: &Command) -> DuplicateKey {
-    let Command::Network(request) = command else { panic!("{command:?} is of no message") };
-    request.fingerprint.unwrap().key
 }

@@ -1,7 +1,7 @@
 //! EBCDIC, as far as messages of acquirers have it. Source: IBM code page 37.
 
 /// The runs of characters that are neighbours in both alphabets: the first of each, and their number.
-const RUNS: [(u8, u8, u8); 9] = [
+const RUNS: [(u8, u8, u8); 11] = [
     (b'0', 0xf0, 10),
     (b'A', 0xc1, 9),
     (b'J', 0xd1, 9),
@@ -11,6 +11,8 @@ const RUNS: [(u8, u8, u8); 9] = [
     (b's', 0xa2, 8),
     (b' ', 0x40, 1),
     (b'_', 0x6d, 1),
+    (b',', 0x6b, 1),
+    (b'=', 0x7e, 1),
 ];
 
 pub(super) fn of_ascii(byte: u8) -> u8 {

@@ -1,7 +1,7 @@
 //! The ends of a world of sockets: of a connection, of the machine, and of the whole.
 
-use super::acquirer::Treatment;
 use super::line::LineEnd;
+use super::treatment::Treatment;
 use super::zone_book::KeyUse;
 use super::{ACQUIRERS, SocketWorld};
 use crate::marks::Mark;

@@ -44,6 +44,10 @@ impl Header {
         Self { mark, is_inclusive, addresses }
     }
 
+    pub(super) const fn has_delimiter(&self) -> bool {
+        matches!(self.mark, LengthMark::End(_))
+    }
+
     /// The name of the length in the product's settings.
     pub(super) fn setting(&self) -> String {
         let name = match self.mark {

@@ -13,10 +13,11 @@ use cardswitch_acquiring::limits;
 use cardswitch_acquiring::peer_board::{DoorNumber, PeerBoard};
 use cardswitch_engine::command::reply::Reply;
 
-use super::acquirer::{AcquirerMessage, Treatment};
+use super::acquirer::AcquirerMessage;
 use super::answer::AnswerContent;
 use super::header::Header;
 use super::site::{Coding, Site};
+use super::treatment::Treatment;
 use super::wire::{Alarm, Wire, WireEnd};
 use super::zone_book::{KeyUse, Span};
 use crate::marks::Mark;
@@ -267,8 +268,11 @@ impl SocketLine {
         if fault.is_some() {
             return sending;
         }
+        answer.prove_chip(message, context);
         match &message.treatment {
-            Treatment::Answered(code) => assert_eq!(answer.code, *code, "{context}: {answer:?}"),
+            Treatment::Answered(code) => {
+                assert!(answer.has_code(*code), "{context}: {answer:?} and not {code:?}");
+            }
             Treatment::Ignored => panic!("{context}: {answer:?} to what is never answered"),
             Treatment::Exchanged(of, generation) => {
                 let span = Span { from: sending.at, to: verdict.now };

@@ -6,10 +6,11 @@ use std::time::Duration;
 use cardswitch_acquiring::counters::Counters;
 use cardswitch_acquiring::door_parts::DoorParts;
 
-use super::acquirer::{AcquirerMessage, Maker, Treatment};
+use super::acquirer::{AcquirerMessage, Maker};
 use super::gate::Gate;
 use super::line::{Sending, SocketLine};
 use super::site::Coding;
+use super::treatment::Treatment;
 use super::zone_book::KeyUse;
 use super::{ACQUIRERS, SocketWorld};
 use crate::marks::Mark;
@@ -73,6 +74,8 @@ impl SocketWorld {
     pub(super) fn maker(&self, acquirer: usize) -> Maker<'_> {
         Maker {
             acquirer,
+            spelling: self.sites[acquirer].spelling,
+            issuer: self.sites[acquirer].issuer().map(<[u8]>::to_vec),
             at: self.clock.wall(),
             earlier: &self.messages,
             pans: &self.pans,
@@ -82,8 +85,8 @@ impl SocketWorld {
 
     fn add(&mut self, message: AcquirerMessage) -> u64 {
         let number = message.number;
-        if let Treatment::Decided(key, _) = &message.treatment {
-            self.keys.insert(*key, number);
+        if let Treatment::Decided(question) = &message.treatment {
+            self.keys.insert(question.fingerprint.key, number);
         }
         self.messages.push(message);
         number
@@ -133,6 +136,8 @@ impl SocketWorld {
         }
         let maker = Maker {
             acquirer,
+            spelling: self.sites[acquirer].spelling,
+            issuer: None,
             at: self.clock.wall(),
             earlier: &self.messages,
             pans: &self.pans,
@@ -179,7 +184,7 @@ impl SocketWorld {
         let message = &self.messages[number as usize - 1];
         let site = &self.sites[message.acquirer];
         let content = message.content_of(is_repeat, sending.pin, site);
-        let frame = site.frame(content, sending.coding);
+        let frame = site.frame(&content, sending.coding);
         self.tell(|| {
             let (acquirer, words) = (message.acquirer, message.words(is_repeat));
             let code = sending.coding.words();
@@ -190,7 +195,7 @@ impl SocketWorld {
 
     fn draw_sending(&mut self, number: u64) -> Sending {
         let message = &self.messages[number as usize - 1];
-        let (acquirer, has_pin) = (message.acquirer, message.has_pin());
+        let (acquirer, has_pin) = (message.acquirer, message.pin.is_some());
         let coding = match self.draw_key(acquirer, KeyUse::Mac) {
             None => Coding::Needless,
             Some(_) if !self.is_hurried && self.rng.chance(3) => Coding::Wrong,
@@ -228,7 +233,7 @@ impl SocketWorld {
         }
         let message = own[self.rng.below(own.len() as u64) as usize];
         let site = &self.sites[acquirer];
-        let frame = site.frame(message.content.clone(), Coding::Needless);
+        let frame = site.frame(&message.content, Coding::Needless);
         let half = 1 + self.rng.below(frame.len() as u64 - 1) as usize;
         line.spoil(&frame[..half]);
         self.tell(|| format!("{half} bytes of a message go into connection {number}"));

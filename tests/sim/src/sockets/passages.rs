@@ -7,16 +7,20 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::directory::exchanged_key::{ExchangedKeyCommand, NewExchangedKey};
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_secrets::Secrets;
+use cardswitch_zone::MacAlgorithm;
 use sha2::Digest as _;
 
 use super::SocketWorld;
-use super::acquirer::{AcquirerMessage, Treatment, key_of};
+use super::acquirer::AcquirerMessage;
 use super::answer::AnswerContent;
+use super::chip::ChipProof;
 use super::gate::Passage;
+use super::keys::Cipher;
 use super::line::{Sending, Verdict};
+use super::question::{Question, QuestionKind};
 use super::site::{Coding, Site};
 use super::spelling::Spelling;
+use super::treatment::Treatment;
 use super::zone_book::{KeyUse, OVERLAP, Span};
 use crate::marks::{Mark, Marks};
 
@@ -73,7 +77,7 @@ impl SocketWorld {
     fn sender_of(&self, command: &Command, context: &str) -> (u64, usize) {
         let found = match new_key_of(command) {
             Some(new) => self.key_message_of(new),
-            None => self.keys.get(&key_of(command)).copied(),
+            None => self.keys.get(&Question::of(command).fingerprint.key).copied(),
         };
         let number = found.unwrap_or_else(|| panic!("{context}: nobody sent {command:?}"));
         (number, self.messages[number as usize - 1].acquirer)
@@ -96,21 +100,29 @@ impl SocketWorld {
         let owed = line.owed.get_mut(&number);
         let owed = owed.unwrap_or_else(|| panic!("{context}: {number} was not sent whole"));
         let (command, now) = (&passage.command, self.now);
-        let words = format!("{command:?}");
+        let new = new_key_of(command);
+        let asked = new.is_none().then(|| Question::of(command));
         let is_of = |sending: &&mut Sending| {
             let sending: &Sending = sending;
             !sending.has_passed && sending.may_be_right(site, now) && {
                 let span = Span { from: sending.at, to: now };
-                match new_key_of(command) {
-                    Some(new) => is_exchange_of(message, new, (site, self.clock.wall())),
-                    None => is_command_of(message, &words, (sending, span, site), &self.secrets),
-                }
+                let of_pin = (sending.pin, span, site);
+                let is_asked = |asked: &Question| message.may_become(asked, of_pin, &self.secrets);
+                asked.as_ref().is_some_and(is_asked)
+                    || new
+                        .is_some_and(|new| is_exchange_of(message, new, (site, self.clock.wall())))
             }
         };
         let sending = owed.iter_mut().find(is_of);
-        let sending = sending
-            .unwrap_or_else(|| panic!("{context}: {words} for {number}, {:?}", message.treatment));
+        let sending = sending.unwrap_or_else(|| {
+            let treatment = &message.treatment;
+            panic!("{context}: {command:?}, {asked:?} for {number}, {treatment:?}")
+        });
         sending.has_passed = true;
+        if let Some(asked) = &asked {
+            let is_pin_read = message.is_pin_read(asked, &self.secrets);
+            note_question(&mut self.marks, (message, asked), is_pin_read, site);
+        }
         number
     }
 
@@ -124,8 +136,8 @@ impl SocketWorld {
             self.trace.update(&body);
             let site = &self.sites[acquirer];
             let read = site.read(&body, &context);
-            let read =
-                read.and_then(|(content, maker)| Some((AnswerContent::of(&content)?, maker)));
+            let answer = |fields| AnswerContent::of(site.spelling, fields);
+            let read = read.and_then(|(fields, maker)| Some((answer(fields)?, maker)));
             // Anything may be answered to garbage.
             let Some((answer, maker)) = read else {
                 assert!(line.is_spoilt(), "{context}: an answer is no message: {body:x?}");
@@ -180,20 +192,31 @@ fn is_exchange_of(message: &AcquirerMessage, new: &NewExchangedKey, at: (&Site, 
     (new.sent_at, new.overlap_until) == (sent_at, until)
 }
 
-/// Whether these are the words of a command that a sending may have become.
-fn is_command_of(
-    message: &AcquirerMessage,
-    words: &str,
-    (sending, span, site): (&Sending, Span, &Site),
-    secrets: &Secrets,
-) -> bool {
-    let Treatment::Decided(_, right) = &message.treatment else { return false };
-    let history = site.book.as_ref().and_then(|book| book.history(KeyUse::Pin));
-    let (Some(pin), Some(history)) = (sending.pin, history) else { return words == right };
-    let is_right = words == right && history.may_count(pin, span);
-    is_right
-        || (history.may_not_count(pin, span)
-            && words == message.words_with_wrong_pin(pin, site, secrets))
+/// Passes the marks of a question to the engine.
+fn note_question(
+    marks: &mut Marks,
+    (message, asked): (&AcquirerMessage, &Question),
+    is_pin_read: Option<bool>,
+    site: &Site,
+) {
+    let cipher = |of| Some(site.book.as_ref()?.history(of)?.cipher);
+    let mac = site.book.as_ref().and_then(|book| book.mac.as_ref());
+    let is_cmac = mac.is_some_and(|(algorithm, _)| *algorithm == MacAlgorithm::Cmac);
+    let is_tdes = cipher(KeyUse::Mac) == Some(Cipher::Tdes);
+    marks.pass_if(Mark::TdesCmacTaken, is_cmac && is_tdes);
+    let is_of_aes = cipher(KeyUse::Pin) == Some(Cipher::Aes);
+    marks.pass_if(Mark::LongPinRead, is_of_aes && is_pin_read == Some(true));
+    marks.pass_if(Mark::PinUnread, is_pin_read == Some(false));
+    let has_chip_data = message.content.has(55);
+    marks.pass_if(Mark::ChipDataUnread, has_chip_data && site.issuer().is_none());
+    marks.pass_if(Mark::ChipDoubted, message.chip == ChipProof::Wrong);
+    marks.pass_if(Mark::TrackRead, message.content.has(35));
+    marks.pass_if(Mark::ForeignAsked, asked.is_foreign());
+    marks.pass_if(Mark::IncreaseAsked, matches!(asked.kind, QuestionKind::Increment(_)));
+    let is_partial = message.content.has(95);
+    let is_of_1993 = site.spelling == Spelling::Of1993;
+    marks.pass_if(Mark::PartReversed, is_partial && !is_of_1993);
+    marks.pass_if(Mark::PartReversed1993, is_partial && is_of_1993);
 }
 
 /// Passes the marks of an answer.
@@ -208,7 +231,9 @@ fn note_answer(
         Spelling::AsciiHex => Mark::HexSpoken,
         Spelling::Ebcdic => Mark::EbcdicSpoken,
         Spelling::Packed => Mark::PackedSpoken,
+        Spelling::Of1993 => Mark::Spoken1993,
     });
+    marks.pass_if(Mark::ChipAnswered, message.owed_to_chip().is_some());
     marks.pass_if(Mark::TpduTurned, site.header.addresses.is_some());
     marks.pass_if(Mark::UnknownOutcomeHeard, answer.code == *b"96");
     marks.pass_if(Mark::LateAnswerHeard, message.is_given_up && answer.is_decision());

@@ -14,11 +14,10 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_iso8583::{Dialect, Framing};
 use cardswitch_secrets::hex::to_hex;
 use cardswitch_secrets::issuing::RandomSource;
-use cardswitch_zone::MacAlgorithm;
 
 use super::header::Header;
 use super::spelling::{Content, Spelling};
-use super::zone_book::{KeyUse, ZoneBook};
+use super::zone_book::{KeyHistory, KeyUse, ZoneBook};
 use crate::rng::Rng;
 use crate::samples::START;
 
@@ -93,16 +92,19 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) fn draw(
-        rng: &mut Rng,
+        (rng, more): (&mut Rng, &mut Rng),
         number: usize,
         place: &Path,
         board: &PeerBoard,
         clock: &WorldClock,
     ) -> Self {
         let all = [Spelling::Ascii, Spelling::AsciiHex, Spelling::Ebcdic, Spelling::Packed];
-        let spelling = rng.pick(&all);
-        let header = Header::draw(rng, spelling == Spelling::AsciiHex);
-        let book = ZoneBook::draw(rng, clock.steady_time(), clock.wall());
+        let drawn = rng.pick(&all);
+        let header = Header::draw(rng, drawn == Spelling::AsciiHex);
+        // Its bitmaps are bytes, so that no delimiter ends its messages.
+        let is_of_1993 = more.chance(30) && !header.has_delimiter();
+        let spelling = if is_of_1993 { Spelling::Of1993 } else { drawn };
+        let book = ZoneBook::draw((rng, more), clock.steady_time(), clock.wall());
         let (name, mut dialect) = (format!("acquirer-{number}"), dialect_of(spelling));
         dialect.framing =
             Framing { length: header.setting().parse().unwrap(), tpdu: header.addresses.is_some() };
@@ -127,12 +129,12 @@ impl Site {
             format!("{name} = {{ {cipher} = \"{}\" }}\n", to_hex(key))
         };
         let mut text = line("master", "tdes", &book.master);
-        if let Some((algorithm, history)) = &book.mac {
-            let cipher = if *algorithm == MacAlgorithm::Cmac { "aes" } else { "tdes" };
-            text += &line("mac", cipher, &history.generations[0].key);
+        let mac = book.mac.as_ref().map(|(_, history)| ("mac", history));
+        for (name, history) in mac.into_iter().chain(book.pin.as_ref().map(|pin| ("pin", pin))) {
+            text += &line(name, history.cipher.name(), &history.generations[0].key);
         }
-        if let Some(history) = &book.pin {
-            text += &line("pin", "tdes", &history.generations[0].key);
+        if let Some(issuer) = &book.issuer {
+            text += &line("issuer", "tdes", issuer);
         }
         fs::write(&self.keys, text).unwrap();
         fs::set_permissions(&self.keys, fs::Permissions::from_mode(0o600)).unwrap();
@@ -152,12 +154,13 @@ impl Site {
     }
 
     /// A message as it stands on the wire.
-    pub(super) fn frame(&self, mut content: Content, coding: Coding) -> Vec<u8> {
+    pub(super) fn frame(&self, content: &Content, coding: Coding) -> Vec<u8> {
+        let mut fields = self.spelling.fields_of(content);
         if matches!(coding, Coding::Key(_) | Coding::Wrong) {
-            let element = code_element(&content);
-            content = content.with(element, [0; 8]);
+            let field = code_field(&fields);
+            fields = fields.with(field, [0; 8]);
         }
-        let mut message = self.spelling.write(&content);
+        let mut message = self.spelling.write(&fields);
         let covered = message.len() - self.spelling.code_len().min(message.len());
         let book = self.book.as_ref();
         match coding {
@@ -175,21 +178,21 @@ impl Site {
         self.header.frame(&message)
     }
 
-    /// Reads an answer; with the generation of the key that its code was made with.
+    /// Reads the fields of an answer; with the generation of the key that its code was made with.
     /// Panics: the code is missing, at another place, or by no key of this acquirer.
     pub(super) fn read(&self, body: &[u8], context: &str) -> Option<(Content, Coding)> {
-        let mut content = self.spelling.read(body)?;
+        let mut fields = self.spelling.read(body)?;
         if !self.has_codes() {
-            return Some((content, Coding::Needless));
+            return Some((fields, Coding::Needless));
         }
-        let place = [128, 64].into_iter().find(|place| content.elements.contains_key(place));
-        let place = place.unwrap_or_else(|| panic!("{context}: {content:?} has no code"));
-        let code = content.elements.remove(&place).unwrap().try_into().unwrap();
-        assert_eq!(place, code_element(&content), "{context}: {content:?}");
+        let place = [128, 64].into_iter().find(|place| fields.has(*place));
+        let place = place.unwrap_or_else(|| panic!("{context}: {fields:?} has no code"));
+        let code = fields.elements.remove(&place).unwrap().try_into().unwrap();
+        assert_eq!(place, code_field(&fields), "{context}: {fields:?}");
         let covered = &body[..body.len() - self.spelling.code_len()];
         let maker = self.book.as_ref().unwrap().maker_of(code, covered);
-        let maker = maker.unwrap_or_else(|| panic!("{context}: {content:?} has a wrong code"));
-        Some((content, Coding::Key(maker)))
+        let maker = maker.unwrap_or_else(|| panic!("{context}: {fields:?} has a wrong code"));
+        Some((fields, Coding::Key(maker)))
     }
 
     /// The newest key of a use that the acquirer knows to count.
@@ -197,24 +200,34 @@ impl Site {
         Some(self.book.as_ref()?.history(of)?.confirmed)
     }
 
+    /// The key that those of chips derive from.
+    pub(super) fn issuer(&self) -> Option<&[u8]> {
+        self.book.as_ref()?.issuer.as_deref()
+    }
+
     pub(super) fn words(&self) -> String {
-        let has = |of| self.confirmed(of).is_some();
+        let history = |of| self.book.as_ref().and_then(|book| book.history(of));
+        let of = |words: &str, history: Option<&KeyHistory>| {
+            history.map(|history| format!(", {words} of {}", history.cipher.name()))
+        };
         let tpdu = if self.header.addresses.is_some() { ", TPDU" } else { "" };
-        let mac = if has(KeyUse::Mac) { ", MAC" } else { "" };
-        let pin = if has(KeyUse::Pin) { ", PIN key" } else { "" };
-        format!("{}, {}{tpdu}{mac}{pin}", self.spelling.dialect(), self.header.setting())
+        let keys = [of("MAC", history(KeyUse::Mac)), of("PIN key", history(KeyUse::Pin))];
+        let keys = keys.map(Option::unwrap_or_default).concat();
+        let issuer = if self.issuer().is_some() { ", issuer key" } else { "" };
+        format!("{}, {}{tpdu}{keys}{issuer}", self.spelling.dialect(), self.header.setting())
     }
 }
 
-/// The element of a message's code. Source: ISO 8583, DE64 and DE128.
-fn code_element(content: &Content) -> u8 {
-    if content.elements.keys().any(|element| *element > 64) { 128 } else { 64 }
+/// The field of a message's code. Source: ISO 8583, DE64 and DE128.
+fn code_field(fields: &Content) -> u8 {
+    if fields.elements.keys().any(|element| *element > 64) { 128 } else { 64 }
 }
 
 /// The product's dialect of a spelling. Files are read once for all worlds.
 fn dialect_of(spelling: Spelling) -> Dialect {
-    static DIALECTS: OnceLock<[Dialect; 4]> = OnceLock::new();
-    let all = [Spelling::Ascii, Spelling::AsciiHex, Spelling::Ebcdic, Spelling::Packed];
+    static DIALECTS: OnceLock<[Dialect; 5]> = OnceLock::new();
+    let all =
+        [Spelling::Ascii, Spelling::AsciiHex, Spelling::Ebcdic, Spelling::Packed, Spelling::Of1993];
     let read = || all.map(|spelling| cardswitch_dialects::find(spelling.dialect()).unwrap());
     DIALECTS.get_or_init(read)[spelling as usize].clone()
 }

@@ -1,11 +1,14 @@
 //! The acquirers' own way to spell messages and to read answers, beside the product's codec: two that read one
 //! standard check each other.
+//!
+//! A message is drawn as the elements of ISO 8583:1987, in plain text. Its *fields* are what an acquirer's version of
+//! the standard makes of them, `version_1993` for the later one; they are spelled here.
 
 use std::collections::BTreeMap;
 
-use super::ebcdic;
+use super::{ebcdic, version_1993};
 
-/// A message's type and elements, each in plain text; bytes where the standard has bytes.
+/// A message's type and elements or fields, each in plain text; bytes where the standard has bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) mti: [u8; 4],
@@ -29,6 +32,10 @@ impl Content {
     pub(super) fn number(&self, element: u8) -> Option<u64> {
         self.text(element)?.parse().ok()
     }
+
+    pub(super) fn has(&self, element: u8) -> bool {
+        self.elements.contains_key(&element)
+    }
 }
 
 /// How an acquirer spells.
@@ -39,40 +46,51 @@ pub(super) enum Spelling {
     Ebcdic,
     /// Two digits a byte.
     Packed,
+    /// ISO 8583:1993, in ASCII.
+    Of1993,
 }
 
-/// The content of an element.
+/// The content of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Digits,
     Text,
+    /// Digits and a separator.
+    Track,
     Bytes,
 }
 
-/// The extent of an element. Units: characters, or bytes.
+/// The extent of a field. Units: characters, or bytes.
 #[derive(Clone, Copy)]
-enum Extent {
+pub(super) enum Extent {
     Fixed(usize),
     /// Behind so many digits of length.
     Counted(usize),
 }
 
 /// The elements that acquirers send or are answered with. Source: ISO 8583:1987, table of data elements.
-const fn form_of(element: u8) -> Option<(Kind, Extent)> {
+const fn form_of_1987(element: u8) -> Option<(Kind, Extent)> {
     Some(match element {
         2 | 32 => (Kind::Digits, Extent::Counted(2)),
-        3 | 11 => (Kind::Digits, Extent::Fixed(6)),
-        4 => (Kind::Digits, Extent::Fixed(12)),
+        3 | 11 | 12 => (Kind::Digits, Extent::Fixed(6)),
+        4 | 6 => (Kind::Digits, Extent::Fixed(12)),
         7 => (Kind::Digits, Extent::Fixed(10)),
+        13 | 14 | 18 => (Kind::Digits, Extent::Fixed(4)),
+        22 | 23 | 49 | 51 | 70 => (Kind::Digits, Extent::Fixed(3)),
+        25 => (Kind::Digits, Extent::Fixed(2)),
+        35 => (Kind::Track, Extent::Counted(2)),
         37 => (Kind::Text, Extent::Fixed(12)),
         38 => (Kind::Text, Extent::Fixed(6)),
         39 => (Kind::Text, Extent::Fixed(2)),
         41 => (Kind::Text, Extent::Fixed(8)),
-        44 => (Kind::Text, Extent::Counted(2)),
-        48 | 54 => (Kind::Text, Extent::Counted(3)),
+        42 => (Kind::Text, Extent::Fixed(15)),
+        43 => (Kind::Text, Extent::Fixed(40)),
+        44 | 102 => (Kind::Text, Extent::Counted(2)),
+        48 | 54 | 60 => (Kind::Text, Extent::Counted(3)),
         52 | 64 | 128 => (Kind::Bytes, Extent::Fixed(8)),
-        70 => (Kind::Digits, Extent::Fixed(3)),
+        55 => (Kind::Bytes, Extent::Counted(3)),
         90 => (Kind::Digits, Extent::Fixed(42)),
+        95 => (Kind::Text, Extent::Fixed(42)),
         _ => return None,
     })
 }
@@ -85,31 +103,72 @@ impl Spelling {
             Self::AsciiHex => "ascii-hex",
             Self::Ebcdic => "ebcdic",
             Self::Packed => "bcd",
+            Self::Of1993 => "1993",
         }
     }
 
-    /// The bytes of a message on the wire, without header.
-    pub(super) fn write(self, content: &Content) -> Vec<u8> {
+    const fn form_of(self, field: u8) -> Option<(Kind, Extent)> {
+        match self {
+            Self::Of1993 => version_1993::form_of(field),
+            _ => form_of_1987(field),
+        }
+    }
+
+    /// The fields of a message.
+    pub(super) fn fields_of(self, content: &Content) -> Content {
+        match self {
+            Self::Of1993 => version_1993::fields_of(content),
+            _ => content.clone(),
+        }
+    }
+
+    /// The code of an answer, as ISO 8583:1987 has it; none where there is no such code.
+    pub(super) fn answer_code(self, fields: &Content) -> Option<[u8; 2]> {
+        match self {
+            Self::Of1993 => version_1993::answer_code(fields.mti, fields.text(39)?),
+            _ => fields.text(39)?.as_bytes().try_into().ok(),
+        }
+    }
+
+    /// The code that an acquirer reads in place of this one, where its version has one for both.
+    pub(super) const fn code_heard(self, code: [u8; 2]) -> [u8; 2] {
+        match (self, &code) {
+            (Self::Of1993, b"80") => *b"54",
+            (Self::Of1993, b"21") => *b"25",
+            _ => code,
+        }
+    }
+
+    /// The bytes of a message of these fields on the wire, without header.
+    pub(super) fn write(self, fields: &Content) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.write_digits(&content.mti, &mut bytes);
+        self.write_digits(&fields.mti, &mut bytes);
         let mut bits = 0_u128;
-        content.elements.keys().for_each(|element| bits |= 1 << (128 - u32::from(*element)));
-        let is_long = content.elements.keys().any(|element| *element > 64);
+        fields.elements.keys().for_each(|element| bits |= 1 << (128 - u32::from(*element)));
+        let is_long = fields.elements.keys().any(|element| *element > 64);
         bits |= u128::from(is_long) << 127;
         let bitmap = bits.to_be_bytes();
         self.write_bytes_or_hex(&bitmap[..if is_long { 16 } else { 8 }], &mut bytes);
-        for (element, value) in &content.elements {
-            let (kind, extent) = form_of(*element).unwrap();
-            if let Extent::Counted(digits) = extent {
-                self.write_digits(format!("{:0digits$}", value.len()).as_bytes(), &mut bytes);
-            }
-            match kind {
-                Kind::Digits => self.write_digits(value, &mut bytes),
-                Kind::Text => bytes.extend(self.text_of(value)),
-                Kind::Bytes => self.write_bytes_or_hex(value, &mut bytes),
-            }
+        for (field, value) in &fields.elements {
+            self.write_field(*field, value, &mut bytes);
         }
         bytes
+    }
+
+    fn write_field(self, field: u8, value: &[u8], bytes: &mut Vec<u8>) {
+        let (kind, extent) = self.form_of(field).unwrap();
+        if let Extent::Counted(digits) = extent {
+            let is_hex = kind == Kind::Bytes && self == Self::AsciiHex;
+            // Hex digits are counted one by one.
+            let len = if is_hex { 2 * value.len() } else { value.len() };
+            self.write_digits(format!("{len:0digits$}").as_bytes(), bytes);
+        }
+        match kind {
+            Kind::Digits => self.write_digits(value, bytes),
+            Kind::Text => bytes.extend(self.text_of(value)),
+            Kind::Track => self.write_track(value, bytes),
+            Kind::Bytes => self.write_bytes_or_hex(value, bytes),
+        }
     }
 
     fn text_of(self, ascii: &[u8]) -> Vec<u8> {
@@ -129,6 +188,16 @@ impl Spelling {
             digits.insert(0, b'0');
         }
         bytes.extend(digits.chunks(2).map(|pair| (pair[0] - b'0') << 4 | (pair[1] - b'0')));
+    }
+
+    /// A track: where digits are packed its separator is a D, and its length even.
+    fn write_track(self, track: &[u8], bytes: &mut Vec<u8>) {
+        if self != Self::Packed {
+            bytes.extend(self.text_of(track));
+            return;
+        }
+        let nibble = |byte: u8| if byte == b'=' { 0xd } else { byte - b'0' };
+        bytes.extend(track.chunks(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])));
     }
 
     fn write_bytes_or_hex(self, value: &[u8], bytes: &mut Vec<u8>) {
@@ -151,7 +220,7 @@ impl Spelling {
         self.write_bytes_or_hex(&code, bytes);
     }
 
-    /// Reads a message; none where these bytes are no message of elements that are known here.
+    /// Reads the fields of a message; none where these bytes are no message of fields that are known here.
     pub(super) fn read(self, bytes: &[u8]) -> Option<Content> {
         let mut rest = bytes;
         let mti = self.take_digits(4, &mut rest)?.try_into().ok()?;
@@ -165,22 +234,26 @@ impl Spelling {
             if bitmap[bit / 8] & (0x80 >> (bit % 8)) == 0 {
                 continue;
             }
-            let (kind, extent) = form_of(element)?;
-            let len = match extent {
-                Extent::Fixed(len) => len,
-                Extent::Counted(digits) => {
-                    let digits = self.take_digits(digits, &mut rest)?;
-                    std::str::from_utf8(&digits).ok()?.parse().ok()?
-                }
-            };
-            let value = match kind {
-                Kind::Digits => self.take_digits(len, &mut rest)?,
-                Kind::Text => self.plain_of(take(len, &mut rest)?),
-                Kind::Bytes => self.take_bytes(len, &mut rest)?,
-            };
-            elements.insert(element, value);
+            elements.insert(element, self.read_field(element, &mut rest)?);
         }
         rest.is_empty().then_some(Content { mti, elements })
+    }
+
+    fn read_field(self, field: u8, rest: &mut &[u8]) -> Option<Vec<u8>> {
+        let (kind, extent) = self.form_of(field)?;
+        let len = match extent {
+            Extent::Fixed(len) => len,
+            Extent::Counted(digits) => {
+                let digits = self.take_digits(digits, rest)?;
+                std::str::from_utf8(&digits).ok()?.parse().ok()?
+            }
+        };
+        let is_hex = self == Self::AsciiHex && matches!(extent, Extent::Counted(_));
+        match kind {
+            Kind::Digits => self.take_digits(len, rest),
+            Kind::Text | Kind::Track => Some(self.plain_of(take(len, rest)?)),
+            Kind::Bytes => self.take_bytes(if is_hex { len / 2 } else { len }, rest),
+        }
     }
 
     fn plain_of(self, text: &[u8]) -> Vec<u8> {

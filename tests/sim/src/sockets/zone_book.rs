@@ -7,7 +7,7 @@ use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
 use cardswitch_secrets::Secrets;
 use cardswitch_zone::MacAlgorithm;
 
-use super::keys;
+use super::keys::{self, Cipher};
 use crate::rng::Rng;
 
 /// The time that a key before counts beside the newest.
@@ -34,11 +34,17 @@ pub(super) struct ZoneBook {
     pub(super) master: Vec<u8>,
     pub(super) mac: Option<(MacAlgorithm, KeyHistory)>,
     pub(super) pin: Option<KeyHistory>,
+    /// The key that those of chip cards derive from.
+    pub(super) issuer: Option<Vec<u8>>,
 }
 
 impl ZoneBook {
     /// Draws the keys of a door that opens now; none in some worlds.
-    pub(super) fn draw(rng: &mut Rng, now: Duration, wall: i64) -> Option<Self> {
+    pub(super) fn draw(
+        (rng, more): (&mut Rng, &mut Rng),
+        now: Duration,
+        wall: i64,
+    ) -> Option<Self> {
         if rng.chance(35) {
             return None;
         }
@@ -47,10 +53,26 @@ impl ZoneBook {
         let usage = if algorithm == MacAlgorithm::Cmac { "M6" } else { "M3" };
         let has_pin = rng.chance(50);
         let has_mac = !has_pin || rng.chance(70);
-        let mut key = || drawn_key(rng, 16);
-        let mac = has_mac.then(|| (algorithm, KeyHistory::new(usage, key(), now, wall)));
-        let pin = has_pin.then(|| KeyHistory::new("P0", key(), now, wall));
-        Some(Self { master: drawn_key(rng, 24), mac, pin })
+        let mut history = |usage: &'static str, rng: &mut Rng| {
+            let is_aes = match usage {
+                "M3" => false,
+                "M6" => more.chance(60),
+                _ => more.chance(50),
+            };
+            let cipher = if is_aes { Cipher::Aes } else { Cipher::Tdes };
+            let mut key = drawn_key(rng, 16);
+            let further = match (usage, cipher) {
+                ("M3", _) => 0,
+                (_, Cipher::Tdes) => 8 * more.below(2),
+                (_, Cipher::Aes) => 8 * more.below(3),
+            };
+            key.extend(drawn_key(more, further as usize));
+            KeyHistory::new(usage, (cipher, key), now, wall)
+        };
+        let mac = has_mac.then(|| (algorithm, history(usage, rng)));
+        let pin = has_pin.then(|| history("P0", rng));
+        let issuer = more.chance(40).then(|| drawn_key(more, 16));
+        Some(Self { master: drawn_key(rng, 24), mac, pin, issuer })
     }
 
     pub(super) fn history(&self, of: KeyUse) -> Option<&KeyHistory> {
@@ -78,14 +100,16 @@ impl ZoneBook {
         let id = ExchangedKeyId::of(&new.door, &new.usage);
         let opened = secrets.open_zone_key(&new.sealed, id)?;
         let mut keys = self.history(of)?.generations.iter();
-        // A letter for the cipher stands before the key.
-        Some((of, keys.position(|generation| generation.key == opened[1..])?))
+        let (letter, key) = opened.split_first()?;
+        assert_eq!(char::from(*letter), self.history(of)?.cipher.letter(), "the cipher of a key");
+        Some((of, keys.position(|generation| generation.key == key)?))
     }
 
     /// The code over a message, with a key of this generation.
     pub(super) fn code(&self, generation: usize, message: &[u8]) -> [u8; 8] {
         let (algorithm, history) = self.mac.as_ref().unwrap();
-        keys::code_of(*algorithm, &history.generations[generation].key, message)
+        let key = (history.cipher, history.generations[generation].key.as_slice());
+        keys::code_of(*algorithm, key, message)
     }
 
     /// The generation of the key that a code was made with.
@@ -127,18 +151,24 @@ pub(super) struct KeyHistory {
     states: Vec<KeyState>,
     /// The newest that the acquirer knows to count.
     pub(super) confirmed: usize,
+    pub(super) cipher: Cipher,
 }
 
 impl KeyHistory {
-    fn new(usage: &'static str, key: Vec<u8>, now: Duration, wall: i64) -> Self {
+    fn new(
+        usage: &'static str,
+        (cipher, key): (Cipher, Vec<u8>),
+        now: Duration,
+        wall: i64,
+    ) -> Self {
         let first = Generation { key, sent_at: 0, number: 0 };
         let state = KeyState { since: now, now: 0, before: None, newest_at: wall };
-        Self { usage, generations: vec![first], states: vec![state], confirmed: 0 }
+        Self { usage, generations: vec![first], states: vec![state], confirmed: 0, cipher }
     }
 
     /// A new key, which a message of this number brings.
     pub(super) fn add(&mut self, rng: &mut Rng, sent_at: i64, number: u64) -> usize {
-        let key = drawn_key(rng, 16);
+        let key = drawn_key(rng, self.generations[0].key.len());
         self.generations.push(Generation { key, sent_at, number });
         self.generations.len() - 1
     }
@@ -227,7 +257,7 @@ mod tests {
     #[test]
     fn a_key_counts_from_its_exchange_until_a_minute_after_the_next() {
         let mut rng = Rng::new(1);
-        let mut history = KeyHistory::new("M3", vec![0; 16], Duration::ZERO, 5);
+        let mut history = KeyHistory::new("M3", (Cipher::Tdes, vec![0; 16]), Duration::ZERO, 5);
         let [first, second] = [10, 20].map(|sent_at| history.add(&mut rng, sent_at, 1));
         history.take(second, Duration::from_secs(100));
         let counts = |history: &KeyHistory, key, seconds| {
