@@ -83,6 +83,11 @@ impl Draft {
             }
             (b"0120", original) => self.vary_advice(rng, original),
             (b"0100", _) if is_purchase && kind < 12 => self.increase(rng, maker),
+            // With a name, but no increase.
+            (b"0100", _) if is_purchase && kind < 14 => {
+                self.increase(rng, maker);
+                self.set(4, "000000000000");
+            }
             (b"0100", _) if is_purchase && kind < 18 => self.set(4, "000000000000"),
             (b"0100", _) if is_purchase && kind < 24 => {
                 self.set(3, rng.pick(&["010000", "093000", "200000", "400000"]));
@@ -94,6 +99,7 @@ impl Draft {
                 self.name(rng, original);
             }
             (b"0200", _) if kind < 35 => self.set(3, rng.pick(&["010000", "300000"])),
+            (b"0200", _) if kind < 45 => self.increase(rng, maker),
             _ => {}
         }
     }
@@ -151,7 +157,7 @@ impl Draft {
         }
     }
 
-    /// More of a purchase that was approved.
+    /// Names a purchase that was approved: a 0100 for an amount asks for more of it.
     fn increase(&mut self, rng: &mut Rng, maker: &Maker<'_>) {
         let Some((pan, id)) = maker.draw_approved(rng) else { return };
         self.set(2, pan);
@@ -200,8 +206,10 @@ impl Draft {
             self.set(42, id.unwrap_or_default());
         }
         if rng.chance(40) {
-            let (name, city) = rng.pick(&[("Blue Bottle", "Oakland"), ("A", "San Francisco")]);
-            self.set(43, format!("{name:<22}{city:<13}CA   "));
+            let places =
+                [("Blue Bottle", "Oakland", "CA"), ("A House of Many Stores", "Newcastle", "NSW")];
+            let (name, city, region) = rng.pick(&places);
+            self.set(43, format!("{name:<22}{city:<13}{region:<5}"));
         }
     }
 
