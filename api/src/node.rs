@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, FollowError, FollowerNotices, Leader, LeaderEnd, LeaderNotes, Node,
+    Beats, ClusterAddress, EtcdNotes, FollowError, FollowerNotices, Leader, LeaderEnd, Node,
     NodeRecord, NodeStatus, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
@@ -321,9 +321,9 @@ async fn lead(
     let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let cluster = line_of(&node);
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
-    let notes = tokio::task::spawn_blocking(move || LeaderNotes::open(&node));
+    let notes = tokio::task::spawn_blocking(move || EtcdNotes::open(&node));
     let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
-    let deliveries = Box::new(NotedDeliveries(notes));
+    let deliveries = Box::new(NotedDeliveries::new(notes));
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
     let opened = SwitchParts { engine, secrets, operators, receipts, deliveries, cluster, nodes };

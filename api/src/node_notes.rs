@@ -2,24 +2,64 @@
 
 use std::thread;
 
-use cardswitch_cluster::{LeaderNotes, NotesError};
+use cardswitch_cluster::{EtcdError, EtcdNotes, NoteCondition};
+use cardswitch_engine::journal::chain::Epoch;
 use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
+use cardswitch_notify::webhooks::notes::{
+    LeaderNotes, Note, NoteBounds, NoteStore, OWNER, OwnerCondition,
+};
 
 /// The notes of a leader, used from any thread: each call has one of its own to wait on.
 #[derive(Debug)]
-pub struct NotedDeliveries(pub LeaderNotes);
+pub struct NotedDeliveries(LeaderNotes<ClusterNotes>);
 
-impl RemoteDeliveries for NotedDeliveries {
-    fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
-        apart(|| self.0.take_over())
-    }
-
-    fn write(&self, values: Vec<(String, Option<Vec<u8>>)>) -> Result<(), String> {
-        apart(|| self.0.write(values))
+impl NotedDeliveries {
+    /// Those in `notes`.
+    pub const fn new(notes: EtcdNotes) -> Self {
+        Self(LeaderNotes::new(ClusterNotes(notes), NoteBounds::ETCD))
     }
 }
 
-fn apart<T: Send>(work: impl FnOnce() -> Result<T, NotesError> + Send) -> Result<T, String> {
+impl RemoteDeliveries for NotedDeliveries {
+    fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+        apart(|| RemoteDeliveries::take_over(&self.0))
+    }
+
+    fn write(&self, values: Vec<Note>) -> Result<(), String> {
+        apart(|| RemoteDeliveries::write(&self.0, values))
+    }
+}
+
+fn apart<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let done = thread::scope(|scope| scope.spawn(work).join());
-    done.map_err(|_| "it broke off".to_owned())?.map_err(|error| error.to_string())
+    done.map_err(|_| "it broke off".to_owned())?
+}
+
+/// etcd, as leaders' notes use it.
+#[derive(Debug)]
+struct ClusterNotes(EtcdNotes);
+
+impl NoteStore for ClusterNotes {
+    type Error = EtcdError;
+
+    fn led_epoch(&mut self) -> Result<Option<Epoch>, EtcdError> {
+        self.0.led_epoch()
+    }
+
+    fn change(&mut self, condition: OwnerCondition, changes: Vec<Note>) -> Result<bool, EtcdError> {
+        let condition = match condition {
+            OwnerCondition::Absent => NoteCondition::Absent,
+            OwnerCondition::Below(owner) => NoteCondition::Below(owner.into()),
+            OwnerCondition::Value(owner) => NoteCondition::Value(owner.into()),
+        };
+        self.0.change((OWNER, condition), changes)
+    }
+
+    fn owner(&mut self) -> Result<Option<Vec<u8>>, EtcdError> {
+        self.0.find(OWNER)
+    }
+
+    fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {
+        self.0.list()
+    }
 }

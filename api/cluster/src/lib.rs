@@ -8,7 +8,7 @@
 //! | `beat` | the leader's sign of life, JSON |
 //! | `step-down` | the run of the node that is asked to let another one lead |
 //! | `node/<name>` | addresses and newest record of a node, JSON |
-//! | `note/<name>` | a note of the leader for the next one, see `notes` |
+//! | `note/<name>` | a note of the leader for the next one, see `notes.rs` of `dispatch` |
 //! | `directory` | the id of the chain's data directory |
 //!
 //! INVARIANT: only `tip` decides which node may answer. Beats decide when a node tries to take over;
@@ -35,6 +35,6 @@ pub use etcd::EtcdError;
 pub use etcd_watch::watch_etcd;
 pub use follow::{FollowError, FollowerNotices, Node, follow};
 pub use members::{ClusterView, Leader, NodeRecord};
-pub use notes::{LeaderNotes, Note, NotesError};
+pub use notes::{EtcdNotes, NoteCondition};
 pub use status::{EtcdView, NodeStatus};
 pub use window::{EtcdWindow, OpenWindowError};

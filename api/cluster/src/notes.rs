@@ -1,127 +1,93 @@
-//! The notes of a leader in etcd beside the window, with which the next leader goes on.
-//!
-//! | key, behind `note/` | value |
-//! |---|---|
-//! | `owner` | the epoch of the leader that owns the notes, 20 digits |
-//! | others | the leader's notes |
-//!
-//! INVARIANT: each write compares `owner`, so a former leader changes nothing that a later one noted.
+//! The notes of a leader in etcd beside the window. What is noted, and by whom, is in `notes.rs` of `dispatch`.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use cardswitch_engine::journal::chain::Epoch;
 
 use crate::follow::Node;
 use crate::proto::{Compare, DeleteRangeRequest, Request, RequestOp, TxnRequest};
 use crate::window::{Keys, put};
 use crate::{EtcdError, EtcdWindow, OpenWindowError};
 
-/// Changes of one transaction: etcd takes 128, and 1.5 MiB.
-const CHANGES_MAX: usize = 100;
-const CHANGES_BYTES: usize = 1 << 20;
-const OWNER: &str = "owner";
-
-/// A note: its name, and its content where it stays.
-pub type Note = (String, Option<Vec<u8>>);
-
-/// Why notes are not read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum NotesError {
-    /// The cluster.
-    #[error(transparent)]
-    Cluster(#[from] OpenWindowError),
-    /// Another node leads.
-    #[error("another node leads: its notes stay")]
-    Fenced,
+/// What a note must be for a change to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoteCondition {
+    /// It is not there.
+    Absent,
+    /// It is there and comes before this, byte by byte.
+    Below(Bytes),
+    /// It is this.
+    Value(Bytes),
 }
 
-impl From<EtcdError> for NotesError {
-    fn from(error: EtcdError) -> Self {
-        Self::Cluster(error.into())
-    }
-}
-
-/// The notes of the node that leads.
+/// The notes in etcd, as one run of one node.
 #[derive(Debug)]
-pub struct LeaderNotes {
+pub struct EtcdNotes {
     keys: Keys,
-    /// One after the other: later notes come later.
-    window: Mutex<EtcdWindow>,
-    owner: Mutex<Bytes>,
+    window: EtcdWindow,
 }
 
-impl LeaderNotes {
-    /// The notes of a node that has taken over.
+impl EtcdNotes {
+    /// Reaches the notes of a node's cluster.
     /// Errors: the cluster cannot be reached.
     pub fn open(node: &Node) -> Result<Self, OpenWindowError> {
         let window = EtcdWindow::reach(&node.cluster, node.writer, &Arc::default())?;
-        let keys = Keys::of(&node.cluster);
-        Ok(Self { keys, window: Mutex::new(window), owner: Mutex::default() })
+        Ok(Self { keys: Keys::of(&node.cluster), window })
     }
 
-    /// Makes the notes this node's and returns those of the node that led before.
-    /// Errors: another node leads.
-    pub fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, NotesError> {
-        let mut window = self.window.lock();
-        let tip = window.find_tip()?.ok_or(NotesError::Fenced)?;
-        if !window.is_of(&tip) {
-            return Err(NotesError::Fenced);
-        }
-        let owner = Bytes::from(format!("{:020}", tip.position.epoch.0));
-        let key = self.key(OWNER);
-        let is_taken = [Compare::absent(key.clone()), Compare::below(key.clone(), owner.clone())]
-            .into_iter()
-            .try_fold(false, |is_taken, compare| {
-                let success = vec![put(key.clone(), owner.clone())];
-                let request = TxnRequest { compare: vec![compare], success };
-                Ok::<_, EtcdError>(is_taken || window.client().call(&request)?.succeeded)
-            })?;
-        // After a lost answer the value is the one to be written.
-        if !is_taken && window.client().get(key)?.as_ref() != Some(&owner) {
-            return Err(NotesError::Fenced);
-        }
-        *self.owner.lock() = owner;
-        let notes = window.client().list(self.key(""))?.into_iter().filter_map(|(key, value)| {
-            let name = key.strip_prefix(&self.key(""))?;
-            (name != OWNER).then(|| (name.to_owned(), value.to_vec()))
-        });
-        Ok(notes.collect())
+    /// The epoch of the chain's newest batch, if this run of the node has written it.
+    pub fn led_epoch(&mut self) -> Result<Option<Epoch>, EtcdError> {
+        let tip = self.window.find_tip()?;
+        Ok(tip.filter(|tip| self.window.is_of(tip)).map(|tip| tip.position.epoch))
     }
 
-    /// Writes notes, in this order where they are too many for one transaction.
-    /// Errors: another node leads; etcd does not answer, and some may be written.
-    pub fn write(&self, notes: Vec<Note>) -> Result<(), NotesError> {
-        let mut window = self.window.lock();
-        let mut changes: Vec<RequestOp> = Vec::new();
-        let mut bytes = 0;
-        for (name, content) in notes {
-            bytes += content.as_ref().map_or(0, Vec::len);
-            if changes.len() >= CHANGES_MAX || (bytes > CHANGES_BYTES && !changes.is_empty()) {
-                self.commit(&mut window, std::mem::take(&mut changes))?;
-                bytes = content.as_ref().map_or(0, Vec::len);
-            }
-            let key = self.key(&name);
-            changes.push(match content {
-                Some(content) => put(key, content.into()),
-                None => {
-                    let one = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
-                    Request::DeleteRange(one).into()
-                }
-            });
-        }
-        if changes.is_empty() { Ok(()) } else { self.commit(&mut window, changes) }
+    /// Makes all of these changes in one transaction if the note `name` is as the condition has it, or none.
+    /// Returns whether it is. A note without content is removed.
+    /// Errors: no answer; it may take effect all the same, also later.
+    pub fn change(
+        &mut self,
+        (name, condition): (&str, NoteCondition),
+        changes: Vec<(String, Option<Vec<u8>>)>,
+    ) -> Result<bool, EtcdError> {
+        let key = self.key(name);
+        let compare = vec![match condition {
+            NoteCondition::Absent => Compare::absent(key),
+            NoteCondition::Below(value) => Compare::below(key, value),
+            NoteCondition::Value(value) => Compare::value(key, value),
+        }];
+        let changes = changes.into_iter();
+        let success = changes.map(|(name, content)| change_of(self.key(&name), content)).collect();
+        Ok(self.window.client().call(&TxnRequest { compare, success })?.succeeded)
     }
 
-    fn commit(&self, window: &mut EtcdWindow, success: Vec<RequestOp>) -> Result<(), NotesError> {
-        let owner = self.owner.lock().clone();
-        let compare = vec![Compare::value(self.key(OWNER), owner)];
-        let written = window.client().call(&TxnRequest { compare, success })?;
-        if written.succeeded { Ok(()) } else { Err(NotesError::Fenced) }
+    /// The content of a note.
+    pub fn find(&mut self, name: &str) -> Result<Option<Vec<u8>>, EtcdError> {
+        let key = self.key(name);
+        Ok(self.window.client().get(key)?.map(|content| content.to_vec()))
     }
 
-    fn key(&self, name: impl Display) -> String {
+    /// All notes.
+    pub fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {
+        let prefix = self.key("");
+        let found = self.window.client().list(prefix.clone())?.into_iter();
+        let note = |(key, value): (String, Bytes)| {
+            Some((key.strip_prefix(&prefix)?.to_owned(), value.to_vec()))
+        };
+        Ok(found.filter_map(note).collect())
+    }
+
+    fn key(&self, name: &str) -> String {
         self.keys.named(&format!("note/{name}"))
+    }
+}
+
+fn change_of(key: String, content: Option<Vec<u8>>) -> RequestOp {
+    match content {
+        Some(content) => put(key, content.into()),
+        None => {
+            let one = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
+            Request::DeleteRange(one).into()
+        }
     }
 }

@@ -1,0 +1,167 @@
+//! The notes of a leader beside the window of its cluster, with which the next leader goes on.
+//!
+//! | name | value |
+//! |---|---|
+//! | `owner` | the epoch of the leader that owns the notes, 20 digits |
+//! | others | the leader's notes |
+//!
+//! The steps are pure: a `NoteStore` compares and writes. It is etcd in a cluster, and a map in the simulator.
+//!
+//! INVARIANT: each write compares `owner`, so a former leader changes nothing that a later one noted.
+
+use std::fmt::Debug;
+
+use cardswitch_engine::journal::chain::Epoch;
+use parking_lot::Mutex;
+
+use crate::deliveries::RemoteDeliveries;
+
+/// The name of the note that says whose the others are.
+pub const OWNER: &str = "owner";
+
+/// A note: its name, and its content where it stays.
+pub type Note = (String, Option<Vec<u8>>);
+
+/// What `owner` must be for a change to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerCondition {
+    /// It is not there.
+    Absent,
+    /// It is there and comes before this, byte by byte.
+    Below(String),
+    /// It is this.
+    Value(String),
+}
+
+/// A store of notes that all nodes of a cluster reach, as one run of one node.
+pub trait NoteStore: Send + Debug {
+    /// Why it gives no answer.
+    type Error: std::error::Error;
+
+    /// The epoch of the chain's newest batch, if this run of the node has written it.
+    fn led_epoch(&mut self) -> Result<Option<Epoch>, Self::Error>;
+
+    /// Makes all of these changes if the condition holds, or none. Returns whether it holds.
+    /// Errors: no answer; it may take effect all the same, also later.
+    fn change(
+        &mut self,
+        condition: OwnerCondition,
+        changes: Vec<Note>,
+    ) -> Result<bool, Self::Error>;
+
+    /// The content of `owner`.
+    fn owner(&mut self) -> Result<Option<Vec<u8>>, Self::Error>;
+
+    /// All notes, `owner` among them.
+    fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, Self::Error>;
+}
+
+/// What one change may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoteBounds {
+    /// Notes.
+    pub changes_max: usize,
+    /// Units: bytes.
+    pub bytes_max: usize,
+}
+
+impl NoteBounds {
+    /// Those of etcd, which takes 128 notes and 1.5 MiB.
+    pub const ETCD: Self = Self { changes_max: 100, bytes_max: 1 << 20 };
+}
+
+/// Why notes are not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum NotesError<E: std::error::Error> {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] E),
+    /// Another node leads.
+    #[error("another node leads: its notes stay")]
+    Fenced,
+}
+
+/// The notes of the node that leads.
+#[derive(Debug)]
+pub struct LeaderNotes<S> {
+    bounds: NoteBounds,
+    /// One after the other: later notes come later.
+    held: Mutex<OwnedNotes<S>>,
+}
+
+#[derive(Debug)]
+struct OwnedNotes<S> {
+    store: S,
+    /// Blank before the notes are taken over: no owner is.
+    owner: String,
+}
+
+impl<S: NoteStore> LeaderNotes<S> {
+    /// The notes in `store` of a node that has taken over.
+    pub const fn new(store: S, bounds: NoteBounds) -> Self {
+        Self { bounds, held: Mutex::new(OwnedNotes { store, owner: String::new() }) }
+    }
+
+    /// Makes the notes this node's and returns those of the node that led before.
+    /// Errors: another node leads.
+    pub fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, NotesError<S::Error>> {
+        let mut held = self.held.lock();
+        let epoch = held.store.led_epoch()?.ok_or(NotesError::Fenced)?;
+        held.own(format!("{:020}", epoch.0))?;
+        let notes = held.store.list()?.into_iter();
+        Ok(notes.filter(|(name, _)| name != OWNER).collect())
+    }
+
+    /// Writes notes, in this order where they are too many for one change.
+    /// Errors: another node leads; the store does not answer, and some may be written.
+    pub fn write(&self, notes: Vec<Note>) -> Result<(), NotesError<S::Error>> {
+        let mut held = self.held.lock();
+        let mut changes: Vec<Note> = Vec::new();
+        let mut bytes = 0;
+        for note in notes {
+            let note_bytes = note.1.as_ref().map_or(0, Vec::len);
+            bytes += note_bytes;
+            let has_bytes = bytes > self.bounds.bytes_max && !changes.is_empty();
+            if changes.len() >= self.bounds.changes_max || has_bytes {
+                held.commit(std::mem::take(&mut changes))?;
+                bytes = note_bytes;
+            }
+            changes.push(note);
+        }
+        if changes.is_empty() { Ok(()) } else { held.commit(changes) }
+    }
+}
+
+impl<S: NoteStore> OwnedNotes<S> {
+    /// Writes `owner`, unless that of a later leader is there.
+    fn own(&mut self, owner: String) -> Result<(), NotesError<S::Error>> {
+        let note = || vec![(OWNER.to_owned(), Some(owner.clone().into_bytes()))];
+        let is_taken = self.store.change(OwnerCondition::Absent, note())?
+            || self.store.change(OwnerCondition::Below(owner.clone()), note())?;
+        // After a lost answer the value is the one to be written.
+        if !is_taken && self.store.owner()?.as_deref() != Some(owner.as_bytes()) {
+            return Err(NotesError::Fenced);
+        }
+        self.owner = owner;
+        Ok(())
+    }
+
+    fn commit(&mut self, changes: Vec<Note>) -> Result<(), NotesError<S::Error>> {
+        let condition = OwnerCondition::Value(self.owner.clone());
+        if self.store.change(condition, changes)? { Ok(()) } else { Err(NotesError::Fenced) }
+    }
+}
+
+impl<S: NoteStore> RemoteDeliveries for LeaderNotes<S> {
+    fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+        Self::take_over(self).map_err(|error| error.to_string())
+    }
+
+    fn write(&self, values: Vec<Note>) -> Result<(), String> {
+        Self::write(self, values).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+#[path = "notes_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+//! The notes of leaders in a map, which two connections share.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use super::*;
+
+type Content = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+
+/// A connection of a node that leads in `epoch`.
+#[derive(Debug)]
+struct NoteMap {
+    content: Content,
+    epoch: Option<u64>,
+    /// Of so many changes no answer comes, though they are made.
+    silent: u32,
+    /// How many notes each change had.
+    changes: Arc<Mutex<Vec<usize>>>,
+}
+
+impl NoteStore for NoteMap {
+    type Error = io::Error;
+
+    fn led_epoch(&mut self) -> io::Result<Option<Epoch>> {
+        Ok(self.epoch.map(Epoch))
+    }
+
+    fn change(&mut self, condition: OwnerCondition, changes: Vec<Note>) -> io::Result<bool> {
+        let mut content = self.content.lock();
+        let owner = content.get(OWNER);
+        let holds = match condition {
+            OwnerCondition::Absent => owner.is_none(),
+            OwnerCondition::Below(other) => owner.is_some_and(|owner| **owner < *other.as_bytes()),
+            OwnerCondition::Value(other) => owner.is_some_and(|owner| **owner == *other.as_bytes()),
+        };
+        if holds {
+            self.changes.lock().push(changes.len());
+            for (name, value) in changes {
+                match value {
+                    Some(value) => drop(content.insert(name, value)),
+                    None => drop(content.remove(&name)),
+                }
+            }
+        }
+        if self.silent > 0 {
+            self.silent -= 1;
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(holds)
+    }
+
+    fn owner(&mut self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.content.lock().get(OWNER).cloned())
+    }
+
+    fn list(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        Ok(self.content.lock().clone().into_iter().collect())
+    }
+}
+
+fn leader(content: &Content, epoch: impl Into<Option<u64>>) -> LeaderNotes<NoteMap> {
+    let content = Arc::clone(content);
+    let store = NoteMap { content, epoch: epoch.into(), silent: 0, changes: Arc::default() };
+    LeaderNotes::new(store, NoteBounds { changes_max: 2, bytes_max: 10 })
+}
+
+fn note(name: &str, content: &str) -> Note {
+    (name.to_owned(), Some(content.as_bytes().to_vec()))
+}
+
+fn noted(name: &str, content: &str) -> (String, Vec<u8>) {
+    (name.to_owned(), content.as_bytes().to_vec())
+}
+
+#[test]
+fn a_former_leader_changes_no_note() {
+    let content = Content::default();
+    let former = leader(&content, 9);
+    assert!(matches!(former.write(vec![note("a", "0")]), Err(NotesError::Fenced)), "not yet its");
+    assert!(former.take_over().unwrap().is_empty());
+    former.write(vec![note("a", "1"), note("b", "1")]).unwrap();
+    let next = leader(&content, 10);
+    assert_eq!(next.take_over().unwrap(), [noted("a", "1"), noted("b", "1")]);
+    assert!(matches!(former.write(vec![note("a", "2")]), Err(NotesError::Fenced)));
+    assert!(matches!(former.take_over(), Err(NotesError::Fenced)));
+    next.write(vec![("b".to_owned(), None)]).unwrap();
+    assert_eq!(next.take_over().unwrap(), [noted("a", "1")]);
+}
+
+#[test]
+fn a_node_that_does_not_lead_takes_nothing_over() {
+    let content = Content::default();
+    assert!(matches!(leader(&content, None).take_over(), Err(NotesError::Fenced)));
+    assert!(content.lock().is_empty());
+}
+
+#[test]
+fn a_lost_answer_of_a_take_over_is_repeated() {
+    let content = Content::default();
+    let notes = leader(&content, 3);
+    notes.held.lock().store.silent = 1;
+    assert!(matches!(notes.take_over(), Err(NotesError::Store(_))));
+    notes.take_over().unwrap();
+    notes.write(vec![note("a", "1")]).unwrap();
+}
+
+#[test]
+fn many_notes_are_several_changes_in_their_order() {
+    let content = Content::default();
+    let notes = leader(&content, 3);
+    notes.take_over().unwrap();
+    let changes = Arc::clone(&notes.held.lock().store.changes);
+    changes.lock().clear();
+    notes.write(["a", "b", "c"].map(|name| note(name, "1")).into()).unwrap();
+    assert_eq!(*changes.lock(), [2, 1], "by their number");
+    changes.lock().clear();
+    notes.write(vec![note("a", "123456"), note("b", "123456"), note("c", "")]).unwrap();
+    assert_eq!(*changes.lock(), [1, 2], "by their bytes");
+    notes.write(Vec::new()).unwrap();
+    assert_eq!(changes.lock().len(), 2);
+}
