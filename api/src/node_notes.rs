@@ -50,13 +50,8 @@ impl NoteStore for ClusterNotes {
         let condition = match condition {
             OwnerCondition::Absent => NoteCondition::Absent,
             OwnerCondition::Below(owner) => NoteCondition::Below(owner.into()),
-            OwnerCondition::Value(owner) => NoteCondition::Value(owner.into()),
         };
         self.0.change((OWNER, condition), changes)
-    }
-
-    fn owner(&mut self) -> Result<Option<Vec<u8>>, EtcdError> {
-        self.0.find(OWNER)
     }
 
     fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {

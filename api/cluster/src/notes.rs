@@ -17,8 +17,6 @@ pub enum NoteCondition {
     Absent,
     /// It is there and comes before this, byte by byte.
     Below(Bytes),
-    /// It is this.
-    Value(Bytes),
 }
 
 /// The notes in etcd, as one run of one node.
@@ -54,17 +52,10 @@ impl EtcdNotes {
         let compare = vec![match condition {
             NoteCondition::Absent => Compare::absent(key),
             NoteCondition::Below(value) => Compare::below(key, value),
-            NoteCondition::Value(value) => Compare::value(key, value),
         }];
         let changes = changes.into_iter();
         let success = changes.map(|(name, content)| change_of(self.key(&name), content)).collect();
         Ok(self.window.client().call(&TxnRequest { compare, success })?.succeeded)
-    }
-
-    /// The content of a note.
-    pub fn find(&mut self, name: &str) -> Result<Option<Vec<u8>>, EtcdError> {
-        let key = self.key(name);
-        Ok(self.window.client().get(key)?.map(|content| content.to_vec()))
     }
 
     /// All notes.

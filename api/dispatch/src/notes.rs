@@ -2,12 +2,13 @@
 //!
 //! | name | value |
 //! |---|---|
-//! | `owner` | the epoch of the leader that owns the notes, 20 digits |
+//! | `owner` | the epoch of the leader that owns the notes, and its newest change: 20 digits each, with `/` between |
 //! | others | the leader's notes |
 //!
 //! The steps are pure: a `NoteStore` compares and writes. It is etcd in a cluster, and a map in the simulator.
 //!
-//! INVARIANT: each write compares `owner`, so a former leader changes nothing that a later one noted.
+//! INVARIANT: each change raises `owner`, so nothing comes behind a newer note: no note of a former leader, and none
+//! that got no answer and arrives late.
 
 use std::fmt::Debug;
 
@@ -29,8 +30,6 @@ pub enum OwnerCondition {
     Absent,
     /// It is there and comes before this, byte by byte.
     Below(String),
-    /// It is this.
-    Value(String),
 }
 
 /// A store of notes that all nodes of a cluster reach, as one run of one node.
@@ -48,9 +47,6 @@ pub trait NoteStore: Send + Debug {
         condition: OwnerCondition,
         changes: Vec<Note>,
     ) -> Result<bool, Self::Error>;
-
-    /// The content of `owner`.
-    fn owner(&mut self) -> Result<Option<Vec<u8>>, Self::Error>;
 
     /// All notes, `owner` among them.
     fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, Self::Error>;
@@ -92,14 +88,16 @@ pub struct LeaderNotes<S> {
 #[derive(Debug)]
 struct OwnedNotes<S> {
     store: S,
-    /// Blank before the notes are taken over: no owner is.
-    owner: String,
+    /// None before the notes are taken over.
+    epoch: Option<Epoch>,
+    /// Changes that were sent to the store.
+    sent: u64,
 }
 
 impl<S: NoteStore> LeaderNotes<S> {
     /// The notes in `store` of a node that has taken over.
     pub const fn new(store: S, bounds: NoteBounds) -> Self {
-        Self { bounds, held: Mutex::new(OwnedNotes { store, owner: String::new() }) }
+        Self { bounds, held: Mutex::new(OwnedNotes { store, epoch: None, sent: 0 }) }
     }
 
     /// Makes the notes this node's and returns those of the node that led before.
@@ -107,7 +105,7 @@ impl<S: NoteStore> LeaderNotes<S> {
     pub fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, NotesError<S::Error>> {
         let mut held = self.held.lock();
         let epoch = held.store.led_epoch()?.ok_or(NotesError::Fenced)?;
-        held.own(format!("{:020}", epoch.0))?;
+        held.own(epoch)?;
         let notes = held.store.list()?.into_iter();
         Ok(notes.filter(|(name, _)| name != OWNER).collect())
     }
@@ -133,23 +131,32 @@ impl<S: NoteStore> LeaderNotes<S> {
 }
 
 impl<S: NoteStore> OwnedNotes<S> {
-    /// Writes `owner`, unless that of a later leader is there.
-    fn own(&mut self, owner: String) -> Result<(), NotesError<S::Error>> {
-        let note = || vec![(OWNER.to_owned(), Some(owner.clone().into_bytes()))];
-        let is_taken = self.store.change(OwnerCondition::Absent, note())?
-            || self.store.change(OwnerCondition::Below(owner.clone()), note())?;
-        // After a lost answer the value is the one to be written.
-        if !is_taken && self.store.owner()?.as_deref() != Some(owner.as_bytes()) {
-            return Err(NotesError::Fenced);
-        }
-        self.owner = owner;
-        Ok(())
+    /// Makes the notes those of the leader of an epoch, unless they are a later one's.
+    fn own(&mut self, epoch: Epoch) -> Result<(), NotesError<S::Error>> {
+        let owner = self.next_owner(epoch);
+        let is_taken = self.store.change(OwnerCondition::Absent, vec![owner_note(&owner)])?
+            || self.store.change(OwnerCondition::Below(owner.clone()), vec![owner_note(&owner)])?;
+        self.epoch = Some(epoch).filter(|_| is_taken);
+        if is_taken { Ok(()) } else { Err(NotesError::Fenced) }
     }
 
-    fn commit(&mut self, changes: Vec<Note>) -> Result<(), NotesError<S::Error>> {
-        let condition = OwnerCondition::Value(self.owner.clone());
-        if self.store.change(condition, changes)? { Ok(()) } else { Err(NotesError::Fenced) }
+    /// Writes changes behind all that were sent before, also those that got no answer.
+    fn commit(&mut self, mut changes: Vec<Note>) -> Result<(), NotesError<S::Error>> {
+        let owner = self.next_owner(self.epoch.ok_or(NotesError::Fenced)?);
+        changes.push(owner_note(&owner));
+        let is_made = self.store.change(OwnerCondition::Below(owner), changes)?;
+        if is_made { Ok(()) } else { Err(NotesError::Fenced) }
     }
+
+    /// An owner that no change has had.
+    fn next_owner(&mut self, epoch: Epoch) -> String {
+        self.sent += 1;
+        format!("{:020}/{:020}", epoch.0, self.sent)
+    }
+}
+
+fn owner_note(owner: &str) -> Note {
+    (OWNER.to_owned(), Some(owner.as_bytes().to_vec()))
 }
 
 impl<S: NoteStore> RemoteDeliveries for LeaderNotes<S> {
