@@ -347,6 +347,17 @@ impl Lane {
         }
     }
 
+    /// The lane as it is kept, with the place up to which the log was read for it: it may be kept without the place of
+    /// the follower, which has read up to `followed`.
+    #[must_use]
+    pub fn as_of(&self, followed: EventNumber) -> Self {
+        let position = match self.position {
+            Position::Abreast(after) => Position::Abreast(after.max(followed)),
+            behind @ Position::Behind(_) => behind,
+        };
+        Self { position, ..self.clone() }
+    }
+
     /// Takes up events that the log was read past, of transactions of which nothing was delivered
     /// yet.
     pub fn take_missed(&mut self, entries: Vec<QueuedEvent>) {

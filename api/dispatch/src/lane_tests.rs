@@ -28,6 +28,23 @@ fn numbers(message: &WebhookMessage) -> Vec<u64> {
     message.entries.iter().map(|entry| entry.number.0).collect()
 }
 
+/// Once, the next leader of a cluster delivered events in two messages, where the leader before it had noted their
+/// lane and not the place of the follower. The simulated world of seed 201 found it.
+#[test]
+fn a_lane_that_is_kept_without_the_follower_is_offered_nothing_again() {
+    let mut lane = abreast();
+    lane.offer(entry(1, 1));
+    lane.offer(entry(2, 2));
+    lane.start(T0, name).unwrap();
+    lane.settle(AttemptOutcome::Delivered, T0);
+    lane.offer(entry(3, 3));
+    let mut kept = lane.as_of(EventNumber(3));
+    (1..=4).for_each(|number| kept.offer(entry(number, number)));
+    assert_eq!(numbers(&kept.start(T0, name).unwrap()), [3, 4]);
+    let behind = Lane::after(EventNumber(1));
+    assert_eq!(behind.as_of(EventNumber(3)), behind, "it has not read so far");
+}
+
 #[test]
 fn what_comes_while_a_message_is_sent_goes_out_as_one() {
     let mut lane = abreast();

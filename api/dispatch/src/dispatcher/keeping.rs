@@ -57,7 +57,7 @@ impl Dispatcher {
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: WebhookEndpointId| {
             let desk = self.desks.get(&id)?;
-            let (lane, gone_url) = (desk.lane.clone(), desk.gone_url.clone());
+            let (lane, gone_url) = (desk.lane.as_of(self.followed.number), desk.gone_url.clone());
             let Desk { attempts, on_since, .. } = *desk;
             Some((id, KeptLane { lane, attempts, on_since, gone_url }))
         };
