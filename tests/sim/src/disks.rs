@@ -66,6 +66,11 @@ impl Disks {
         }
     }
 
+    /// A copy of the files as a backup has them: without the state of deliveries.
+    pub fn backup(&self) -> Self {
+        Self { deliveries: FaultyBackend::default(), ..self.after(Crash::Kill) }
+    }
+
     /// The files as an engine opens them.
     pub fn storage(&self) -> EngineStorage {
         self.storage_with(limits::STORE_CACHE_BYTES)

@@ -20,6 +20,7 @@ pub mod marks;
 pub mod model;
 pub mod names;
 mod nodes;
+mod notes;
 mod notices;
 mod rates;
 pub mod rng;

@@ -77,6 +77,22 @@ pub enum Mark {
     WebhooksFailedStart,
     /// The event log had lost its newest part.
     EventLogCut,
+    /// A leader went on from the notes of another.
+    DeliveriesTakenOver,
+    /// A leader could not reach the notes, and leads no more.
+    NotesNotReached,
+    /// A webhook came once more, since another node leads.
+    RepeatedAfterFailOver,
+    /// A node that led delivered a webhook.
+    FormerLeaderDelivered,
+    /// A note of a node that led was refused.
+    NoteRefused,
+    /// A note arrived, and its answer did not.
+    LostNoteAnswer,
+    /// A note arrived that its writer held for lost.
+    LateNote,
+    /// A note that its writer held for lost was refused when it arrived.
+    LateNoteRefused,
     /// A letter or news was not written, and its caller was told.
     LetterRefused,
     /// The switch went down while it held news of a change.
@@ -209,7 +225,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 100] = [
+    pub const ALL: [Self; 108] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -246,6 +262,14 @@ impl Mark {
         Self::WebhooksUnsaved,
         Self::WebhooksFailedStart,
         Self::EventLogCut,
+        Self::DeliveriesTakenOver,
+        Self::NotesNotReached,
+        Self::RepeatedAfterFailOver,
+        Self::FormerLeaderDelivered,
+        Self::NoteRefused,
+        Self::LostNoteAnswer,
+        Self::LateNote,
+        Self::LateNoteRefused,
         Self::LetterRefused,
         Self::NewsHeldOverCrash,
         Self::NewsWithdrawn,

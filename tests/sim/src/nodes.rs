@@ -27,6 +27,8 @@ pub(crate) struct Machine {
 /// The nodes beside the leader, and the window.
 pub(crate) struct Nodes {
     window: SimulatedWindow,
+    /// The leader's connection.
+    leader: SimulatedWindow,
     followers: VecDeque<Follower>,
     rng: Rng,
     /// How often a follower looks at the window, of a thousand things that happen.
@@ -57,7 +59,8 @@ impl Nodes {
         let follower = |machine| Follower { machine, running: None, window: window.for_next_run() };
         let followers = machines.into_iter().map(follower).collect();
         let looks_per_mille = 1 << rng.below(8);
-        let mut nodes = Self { window, followers, rng, looks_per_mille, marks: Vec::new() };
+        let (leader, marks) = (window.clone(), Vec::new());
+        let mut nodes = Self { window, leader, followers, rng, looks_per_mille, marks };
         let (machine, engine) = nodes.take_over(None, options);
         (nodes, machine, engine)
     }
@@ -89,7 +92,7 @@ impl Nodes {
             Err(OpenError::Journal(JournalError::Window(WindowError::Trimmed { .. }))) => {
                 self.marks.push(Mark::FollowerCopied);
                 follower.running = None;
-                follower.machine.disks = leader.after(Crash::Kill);
+                follower.machine.disks = leader.backup();
                 false
             }
             Err(error) => panic!("a follower cannot follow: {error}"),
@@ -117,7 +120,7 @@ impl Nodes {
                     }))) => {
                         self.marks.push(Mark::FollowerCopied);
                         next.running = None;
-                        next.machine.disks = copied_from.after(Crash::Kill);
+                        next.machine.disks = copied_from.backup();
                     }
                     Err(error) => panic!("a follower cannot follow: {error}"),
                 }
@@ -127,6 +130,7 @@ impl Nodes {
                 TakeOver::Leads((engine, deciding)) => {
                     let parts = EngineParts { deciding, following };
                     self.followers.extend(old.map(|machine| self.follower(machine)));
+                    self.leader = next.window;
                     return (next.machine, AssembledEngine { engine, parts });
                 }
                 TakeOver::Follows(standby) => {
@@ -157,6 +161,10 @@ impl Nodes {
             self.followers[at].go_down(Crash::Kill);
         }
         self.followers.iter().map(|follower| &follower.machine).collect()
+    }
+
+    pub(crate) fn leader(&self) -> &SimulatedWindow {
+        &self.leader
     }
 
     pub(crate) fn window(&self) -> &SimulatedWindow {

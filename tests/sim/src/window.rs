@@ -91,6 +91,15 @@ impl SimulatedWindow {
         self.shared.lock().is_troubled = is_troubled;
     }
 
+    pub(crate) fn is_troubled(&self) -> bool {
+        self.shared.lock().is_troubled
+    }
+
+    /// Whether the newest batch is of this run.
+    pub(crate) fn leads(&self) -> bool {
+        self.shared.lock().tip.writer == self.writer
+    }
+
     pub(crate) fn take_marks(&self) -> Marks {
         std::mem::take(&mut self.shared.lock().marks)
     }

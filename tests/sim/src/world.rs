@@ -211,7 +211,10 @@ impl World {
         // One world in four is that of a cluster.
         let mut rng = Rng::new(seed ^ 0xC1);
         if rng.chance(25) {
-            return alone.with_other_nodes(rng);
+            alone = alone.with_other_nodes(rng);
+            alone.webhooks = Webhooks::draw_of_cluster(seed, length);
+            alone.await_tables();
+            return alone;
         }
         alone.lies_after = rng.chance(30).then(|| rng.below(length.max(1)));
         alone.webhooks = Webhooks::draw(seed, length);

@@ -2,7 +2,8 @@
 //!
 //! Events of a transaction come in order. None is missing, from the record on that made an endpoint or turned it
 //! on. The same message has the same events, and the other way round. Nothing comes twice but after a crash, a
-//! failure or a recovery, and nothing that is not in the journal.
+//! failure or a recovery, and nothing that is not in the journal. Where another node of a cluster leads, nothing
+//! comes twice that the note before it knows to have arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,8 @@ const SETTLED_US: i64 = 2 * crate::model::DAY;
 pub(super) struct Letter {
     pub(super) id: WebhookEndpointId,
     pub(super) created_at: Timestamp,
+    /// When the endpoint was enabled, as its sender knows.
+    pub(super) enabled_at: Timestamp,
     /// It arrives after the switch has given it up: others may have come first.
     pub(super) is_late: bool,
     pub(super) events: Vec<Event>,
@@ -43,20 +46,39 @@ struct Arrivals {
     /// The newest event of each transaction.
     newest: BTreeMap<TransactionSeq, EventNumber>,
     given_up: BTreeSet<EventNumber>,
-    /// Those that the dispatcher knows to have arrived, since it runs.
+    /// When it was enabled, as the newest message that arrived has it.
+    enabled_at: Timestamp,
+}
+
+/// One receiver, as one run of a dispatcher knows it.
+#[derive(Clone, Default)]
+struct RunArrivals {
+    /// Those that the dispatcher knows to have arrived.
     taken: BTreeSet<EventNumber>,
-    /// The message of each event, since it runs.
+    /// The message of each event.
     carried: BTreeMap<EventNumber, Uuid>,
     /// Messages from before the last recovery, whose end says nothing.
     void: BTreeSet<Uuid>,
+    /// Whether events come once more without a fail-over.
+    is_recovered: bool,
     /// When it was enabled, as the dispatcher knows.
     noticed: Option<Timestamp>,
     /// No earlier event is promised.
     settled: Option<Timestamp>,
 }
 
+/// What one run of a dispatcher knows.
+#[derive(Clone, Default)]
+pub(super) struct RunBook {
+    receivers: BTreeMap<WebhookEndpointId, RunArrivals>,
+    /// The last event that was handed to lanes, where this is noted.
+    followed: EventNumber,
+}
+
 #[derive(Default)]
 pub(super) struct Book {
+    /// What the next run knows of the runs before: all where one switch is alone, in a cluster what is noted.
+    left: RunBook,
     receivers: BTreeMap<WebhookEndpointId, Arrivals>,
     told: BTreeMap<EventNumber, Event>,
     /// Of these, those that were not compared with the log.
@@ -77,47 +99,86 @@ impl Book {
         self.log > 0
     }
 
-    /// A dispatcher starts, with the lanes and the place that its file has.
-    pub(super) fn begin_run(&mut self, kept: BTreeSet<WebhookEndpointId>, followed: EventNumber) {
+    /// A dispatcher starts where it is alone, with the lanes and the place that its file has.
+    pub(super) fn begin_run(
+        &mut self,
+        kept: &BTreeSet<WebhookEndpointId>,
+        followed: EventNumber,
+    ) -> RunBook {
         if self.is_new_log && followed <= self.cut_at {
             // The file knows nothing of what is lost, so that messages are named as those that are.
             (self.messages, self.names) = (BTreeMap::new(), BTreeMap::new());
         }
         self.is_new_log = false;
-        for (id, arrivals) in &mut self.receivers {
-            arrivals.forget_run();
+        let mut run = self.left.clone();
+        for (id, arrivals) in &mut run.receivers {
+            arrivals.forget();
             arrivals.noticed = None;
             if !kept.contains(id) {
                 arrivals.settled = None;
             }
         }
+        run
+    }
+
+    /// The dispatcher of the node that leads from now on starts, with the lanes and the place that are noted.
+    pub(super) fn take_over(
+        &self,
+        kept: &BTreeSet<WebhookEndpointId>,
+        followed: EventNumber,
+        context: &str,
+    ) -> RunBook {
+        let noted = self.left.followed;
+        assert!(followed >= noted, "{context}: it begins at {followed:?}, noted is {noted:?}");
+        let mut run = self.left.clone();
+        for (id, arrivals) in &mut run.receivers {
+            (arrivals.carried, arrivals.void) = (BTreeMap::new(), BTreeSet::new());
+            arrivals.is_recovered = false;
+            assert!(arrivals.noticed.is_none() || kept.contains(id), "{context}: {id:?} is lost");
+        }
+        run
+    }
+
+    /// A run has ended and leaves what it knows.
+    pub(super) fn end_run(&mut self, run: RunBook) {
+        self.left = run;
+    }
+
+    /// All that a run knows is noted, of the events up to `followed`.
+    pub(super) fn note(&mut self, run: &RunBook, followed: EventNumber) {
+        self.left = RunBook { followed, ..run.clone() };
     }
 
     /// Events may come once more without a crash.
-    pub(super) fn forget_run(&mut self, id: WebhookEndpointId) {
-        self.receivers.entry(id).or_default().forget_run();
+    pub(super) fn forget_run(&mut self, run: &mut RunBook, id: WebhookEndpointId) {
+        run.receivers.entry(id).or_default().forget();
+        self.left.receivers.entry(id).or_default().forget();
     }
 
     /// The dispatcher has read the endpoints.
-    pub(super) fn notice(&mut self, snapshot: &Snapshot) {
+    pub(super) fn notice(&mut self, run: &mut RunBook, snapshot: &Snapshot) {
         let last = snapshot.event_place(snapshot.last_event().unwrap()).unwrap();
         let settled = Timestamp(last.at.unwrap_or_default().0 - SETTLED_US);
         for endpoint in snapshot.all_webhook_endpoints().unwrap() {
-            let arrivals = self.receivers.entry(endpoint.id).or_default();
             let since = endpoint.is_enabled().then_some(endpoint.enabled_at);
-            if arrivals.noticed != since {
-                arrivals.forget_run();
-                arrivals.noticed = since;
+            if run.receivers.entry(endpoint.id).or_default().noticed != since {
+                self.forget_run(run, endpoint.id);
             }
+            let arrivals = run.receivers.entry(endpoint.id).or_default();
+            arrivals.noticed = since;
             arrivals.settled.get_or_insert(settled);
         }
     }
 
-    /// A request begins.
-    pub(super) fn begin(&mut self, request: &Request, context: &str) {
+    /// A request begins. Returns whether an event comes once more that another run delivered.
+    pub(super) fn begin(&mut self, run: &mut RunBook, request: &Request, context: &str) -> bool {
         let (id, message, log) = (request.endpoint.id, request.message, self.log);
         let numbers = request.content.numbers();
-        let arrivals = self.receivers.entry(id).or_default();
+        let heard = &self.receivers.entry(id).or_default().heard;
+        let arrivals = run.receivers.entry(id).or_default();
+        let is_repeat =
+            |number: &EventNumber| heard.contains(number) && !arrivals.carried.contains_key(number);
+        let is_repeated = !arrivals.is_recovered && numbers.iter().any(is_repeat);
         for number in numbers {
             assert!(!arrivals.taken.contains(number), "{context}: {number:?} comes once more");
             let carried = *arrivals.carried.entry(*number).or_insert(message);
@@ -129,11 +190,13 @@ impl Book {
         assert_eq!(known.log, log, "{context}: {message} is of the log before");
         let name = *self.names.entry((id, numbers.to_vec())).or_insert(message);
         assert_eq!(name, message, "{context}: {numbers:?} have another message");
+        is_repeated
     }
 
     /// A message arrives at its receiver.
     pub(super) fn arrive(&mut self, letter: &Letter, context: &str) {
         let arrivals = self.receivers.entry(letter.id).or_default();
+        arrivals.enabled_at = arrivals.enabled_at.max(letter.enabled_at);
         for event in &letter.events {
             let number = event.number;
             assert!(event.at > letter.created_at, "{context}: {number:?} was before the endpoint");
@@ -145,7 +208,9 @@ impl Book {
                 continue;
             }
             let newest = arrivals.newest.entry(event.transaction).or_default();
-            let is_excused = letter.is_late || arrivals.given_up.contains(&number);
+            // A former leader does not know that the endpoint was turned off and on.
+            let is_outdated = letter.enabled_at < arrivals.enabled_at;
+            let is_excused = letter.is_late || is_outdated || arrivals.given_up.contains(&number);
             let is_next = *newest < number;
             assert!(is_next || is_excused, "{context}: {number:?} comes behind {newest:?}");
             *newest = number.max(*newest);
@@ -154,18 +219,24 @@ impl Book {
 
     /// The dispatcher learns how a request has ended.
     /// Returns whether its message can be given up now.
-    pub(super) fn end(&mut self, done: &EndedRequest, result: Option<&AttemptResult>) -> bool {
+    pub(super) fn end(
+        &mut self,
+        run: &mut RunBook,
+        done: &EndedRequest,
+        result: Option<&AttemptResult>,
+    ) -> bool {
         let message = done.attempt.message;
         let Some(begun) = self.messages.get_mut(&(done.id, message)) else { return false };
-        let arrivals = self.receivers.entry(done.id).or_default();
+        let run = run.receivers.entry(done.id).or_default();
         match result {
-            Some(AttemptResult::Answered(200..=299)) if !arrivals.void.contains(&message) => {
-                arrivals.taken.extend(&begun.numbers);
+            Some(AttemptResult::Answered(200..=299)) if !run.void.contains(&message) => {
+                run.taken.extend(&begun.numbers);
             }
             Some(AttemptResult::Answered(200..=299)) | None => {}
             Some(_) => {
                 begun.failures = begun.failures.saturating_add(1);
                 if begun.failures > RETRIES_MAX {
+                    let arrivals = self.receivers.entry(done.id).or_default();
                     arrivals.given_up.extend(&begun.numbers);
                     return true;
                 }
@@ -186,14 +257,16 @@ impl Book {
     /// Panics: where one is missing that was not given up.
     pub(super) fn first_given_up(
         &self,
+        run: &RunBook,
         snapshot: &Snapshot,
         context: &str,
     ) -> Vec<(WebhookEndpointId, EventNumber)> {
         let mut first = Vec::new();
-        for (endpoint, missing) in self.missing(snapshot) {
-            let arrivals = &self.receivers[&endpoint.id];
+        for (endpoint, missing) in self.missing(run, snapshot) {
+            let arrivals = self.receivers.get(&endpoint.id);
             for number in &missing {
-                let is_given_up = arrivals.given_up.contains(number);
+                let is_given_up =
+                    arrivals.is_some_and(|arrivals| arrivals.given_up.contains(number));
                 assert!(is_given_up, "{context}: {number:?} is missing at {:?}", endpoint.id);
             }
             first.extend(missing.first().map(|number| (endpoint.id, *number)));
@@ -202,35 +275,33 @@ impl Book {
     }
 
     /// Panics: where an event is missing.
-    pub(super) fn audit(&self, snapshot: &Snapshot, context: &str) {
-        for (endpoint, missing) in self.missing(snapshot) {
+    pub(super) fn audit(&self, run: &RunBook, snapshot: &Snapshot, context: &str) {
+        for (endpoint, missing) in self.missing(run, snapshot) {
             assert!(missing.is_empty(), "{context}: {missing:?} are missing at {:?}", endpoint.id);
         }
     }
 
     /// The promised events that did not arrive.
-    fn missing(&self, snapshot: &Snapshot) -> Vec<(WebhookEndpoint, Vec<EventNumber>)> {
+    fn missing(
+        &self,
+        run: &RunBook,
+        snapshot: &Snapshot,
+    ) -> Vec<(WebhookEndpoint, Vec<EventNumber>)> {
         let all = snapshot.events_after(EventNumber(0), usize::MAX).unwrap();
         let endpoints = snapshot.all_webhook_endpoints().unwrap();
         let enabled = endpoints.into_iter().filter(WebhookEndpoint::is_enabled);
         let missing = enabled.map(|endpoint| {
-            let arrivals = &self.receivers[&endpoint.id];
-            let from = self.promised_from(&endpoint);
+            let heard = self.receivers.get(&endpoint.id).map(|arrivals| &arrivals.heard);
+            let from = run.promised_from(&endpoint);
             let promised = all.iter().filter(|event| {
                 event.company == endpoint.company && event.at >= from && event.number > self.cut_at
             });
             let numbers = promised.map(|event| event.number);
-            let missing = numbers.filter(|number| !arrivals.heard.contains(number)).collect();
+            let is_heard = |number: &EventNumber| heard.is_some_and(|heard| heard.contains(number));
+            let missing = numbers.filter(|number| !is_heard(number)).collect();
             (endpoint, missing)
         });
         missing.collect()
-    }
-
-    /// Earlier events are not promised to an endpoint.
-    pub(super) fn promised_from(&self, endpoint: &WebhookEndpoint) -> Timestamp {
-        let arrivals = self.receivers.get(&endpoint.id);
-        let settled = arrivals.and_then(|arrivals| arrivals.settled);
-        endpoint.enabled_at.max(settled.unwrap_or(Timestamp::MIN))
     }
 
     /// See `Webhooks::cut`.
@@ -257,9 +328,19 @@ impl Book {
     }
 }
 
-impl Arrivals {
-    fn forget_run(&mut self) {
+impl RunBook {
+    /// Earlier events are not promised to an endpoint.
+    pub(super) fn promised_from(&self, endpoint: &WebhookEndpoint) -> Timestamp {
+        let arrivals = self.receivers.get(&endpoint.id);
+        let settled = arrivals.and_then(|arrivals| arrivals.settled);
+        endpoint.enabled_at.max(settled.unwrap_or(Timestamp::MIN))
+    }
+}
+
+impl RunArrivals {
+    fn forget(&mut self) {
         self.taken.clear();
         self.void.extend(std::mem::take(&mut self.carried).into_values());
+        self.is_recovered = true;
     }
 }

@@ -181,6 +181,9 @@ impl World {
             Some(crash) => {
                 self.disks = self.disks.after(crash);
                 drop(led);
+                if let Some(webhooks) = &mut self.webhooks {
+                    webhooks.go_down();
+                }
                 self.story.marks.pass(Mark::LeaderDied);
             }
             None => {
@@ -204,6 +207,12 @@ impl World {
                 zombie.parts.deciding.shard.step_loader();
                 zombie.parts.deciding.committer.step();
                 step_trail(&mut zombie.parts.deciding.trail);
+                if self.webhooks.is_some() {
+                    zombie.parts.following.projector.step();
+                }
+            }
+            if let Some(webhooks) = &mut self.webhooks {
+                webhooks.lose_lead(&zombie.engine);
             }
             self.nodes.as_mut().unwrap().old_leader_stops(disks.after(Crash::Kill));
             for (tag, reply) in tray.0.lock().drain(..) {
@@ -214,6 +223,7 @@ impl World {
         }
         let shown = std::mem::take(&mut *shown.0.lock());
         self.resolve(shown);
+        self.await_tables();
     }
 
     fn reopen(&mut self) {

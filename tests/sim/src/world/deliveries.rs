@@ -11,7 +11,9 @@ use sha2::Digest as _;
 
 use super::{Executions, Tray, World, open};
 use crate::disks::{Crash, Disks};
+use crate::nodes::Nodes;
 use crate::notices::NoticeCopy;
+use crate::webhooks::FailedStart;
 
 /// So many commands come after an old copy was put back.
 const COMMANDS_AFTER_COPY: u64 = 30;
@@ -20,7 +22,8 @@ impl World {
     /// As a start has it, deliveries begin once the tables show all that is durable.
     pub(super) fn await_tables(&mut self) {
         if let (Some(webhooks), Some(running)) = (&mut self.webhooks, &self.running) {
-            webhooks.await_tables(running.engine.durable_seq());
+            let leader = self.nodes.as_ref().map(Nodes::leader);
+            webhooks.await_tables(running.engine.durable_seq(), leader);
         }
         if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
             notices.await_tables(running.engine.durable_seq());
@@ -96,21 +99,38 @@ impl World {
         let is_lying = self.is_lying();
         let Some(webhooks) = &mut self.webhooks else { return };
         let Some(running) = &self.running else { return };
-        // A copy of disks that lie would have lost more than what is not durable.
-        if !is_lying {
+        // A copy of disks that lie would have lost more than what is not durable; a node of a cluster with a copy
+        // follows.
+        if !is_lying && self.nodes.is_none() {
             webhooks.copy_once(self.story.commands, &self.disks);
         }
-        let change = webhooks.move_now_and_then(&running.engine, &mut self.disks.deliveries);
-        if let Some(change) = change {
-            self.send(vec![change]);
+        match webhooks.move_now_and_then(&running.engine, &mut self.disks.deliveries) {
+            Ok(change) => change.into_iter().for_each(|change| self.send(vec![change])),
+            Err(FailedStart(crash)) => self.fail_over(Some(crash)),
+        }
+    }
+
+    /// Starts the dispatcher, at the node that leads in the end.
+    fn start_webhooks(&mut self) {
+        loop {
+            let Some(webhooks) = &mut self.webhooks else { return };
+            let Some(running) = &self.running else { return };
+            match webhooks.is_running(&running.engine, &mut self.disks.deliveries) {
+                Ok(_) => return,
+                Err(FailedStart(crash)) => {
+                    self.fail_over(Some(crash));
+                    self.settle();
+                }
+            }
         }
     }
 
     /// Lets all webhooks arrive, and stops them.
     pub(super) fn end_webhooks(&mut self) {
+        self.start_webhooks();
         let Some(webhooks) = &mut self.webhooks else { return };
         let Some(running) = &self.running else { return };
-        webhooks.come_to_rest(&running.engine, &mut self.disks.deliveries);
+        webhooks.come_to_rest(&running.engine);
         webhooks.shut_down(&running.engine);
         self.trace.update(webhooks.trace());
     }
@@ -127,7 +147,7 @@ impl World {
             let AssembledEngine { engine, mut parts } = opened;
             while parts.following.projector.step() == StepOutcome::Worked {}
             webhooks.cut(&engine.store().read().unwrap());
-            webhooks.await_tables(engine.durable_seq());
+            webhooks.await_tables(engine.durable_seq(), None);
             let port: Arc<dyn ReplyPort> = Arc::new(Tray::default());
             for tag in 0..COMMANDS_AFTER_COPY {
                 let at = self.workload.pass_time().0;
@@ -137,12 +157,14 @@ impl World {
                 let envelope = Envelope { command: command.into(), tag, port };
                 engine.submit(vec![envelope]).unwrap();
                 drive(&mut parts);
-                webhooks.move_now_and_then(&engine, &mut disks.deliveries);
+                // A switch that is alone leads for ever.
+                drop(webhooks.move_now_and_then(&engine, &mut disks.deliveries));
             }
-            webhooks.come_to_rest(&engine, &mut disks.deliveries);
+            drop(webhooks.is_running(&engine, &mut disks.deliveries));
+            webhooks.come_to_rest(&engine);
             self.trace.update(webhooks.trace());
         }
-        self.story.marks.add(&webhooks.marks);
+        self.story.marks.add(&webhooks.marks());
     }
 }
 

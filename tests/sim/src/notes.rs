@@ -1,0 +1,165 @@
+//! The notes of a cluster's leaders in memory, beside the window: a store that loses answers and writes late.
+//!
+//! Whose notes they are is the product's to decide; compared is that none of a former leader, and none that its
+//! leader held for lost, comes behind a later one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cardswitch_dispatch::notes::{Note, NoteStore, OWNER, OwnerCondition};
+use cardswitch_engine::journal::chain::Epoch;
+use cardswitch_engine::journal::window::{ChainWindow, WindowError};
+use parking_lot::Mutex;
+
+use crate::marks::{Mark, Marks};
+use crate::rng::Rng;
+use crate::window::SimulatedWindow;
+
+/// The notes, which every node reaches.
+#[derive(Clone)]
+pub(crate) struct NoteShelf(Arc<Mutex<ShelfModel>>);
+
+struct ShelfModel {
+    rng: Rng,
+    notes: BTreeMap<String, Vec<u8>>,
+    /// Requests that were held for lost, and arrive yet.
+    late: Vec<ChangeRequest>,
+    /// The newest change that was made.
+    newest: ChangePlace,
+    /// How many of a hundred requests are not answered.
+    silent_percent: u64,
+    marks: Marks,
+}
+
+/// The epoch of a leader, and which of its changes it is.
+type ChangePlace = (Epoch, u64);
+
+struct ChangeRequest {
+    place: ChangePlace,
+    condition: OwnerCondition,
+    changes: Vec<Note>,
+}
+
+/// A connection of one run of one node.
+pub(crate) struct SimulatedNotes {
+    shelf: NoteShelf,
+    window: SimulatedWindow,
+    newest: ChangePlace,
+}
+
+cardswitch_engine::opaque!(SimulatedNotes);
+
+impl NoteShelf {
+    pub(crate) fn new(mut rng: Rng) -> Self {
+        let silent_percent = rng.below(16);
+        Self(Arc::new(Mutex::new(ShelfModel {
+            rng,
+            notes: BTreeMap::new(),
+            late: Vec::new(),
+            newest: (Epoch(0), 0),
+            silent_percent,
+            marks: Marks::default(),
+        })))
+    }
+
+    pub(crate) fn marks(&self) -> Marks {
+        self.0.lock().marks.clone()
+    }
+}
+
+impl SimulatedNotes {
+    pub(crate) const fn new(shelf: NoteShelf, window: SimulatedWindow) -> Self {
+        Self { shelf, window, newest: (Epoch(0), 0) }
+    }
+}
+
+impl ShelfModel {
+    /// Lets some of the requests arrive that were held for lost.
+    fn let_late_arrive(&mut self) {
+        while !self.late.is_empty() && self.rng.chance(30) {
+            let at = self.rng.below(self.late.len() as u64) as usize;
+            let late = self.late.swap_remove(at);
+            let is_made = self.make(late);
+            self.marks.pass(if is_made { Mark::LateNote } else { Mark::LateNoteRefused });
+        }
+    }
+
+    fn is_silent(&mut self, window: &SimulatedWindow) -> bool {
+        window.is_troubled() && self.rng.below(100) < self.silent_percent
+    }
+
+    /// Makes the changes, if the condition holds.
+    fn make(&mut self, ChangeRequest { place, condition, changes }: ChangeRequest) -> bool {
+        let owner = self.notes.get(OWNER).map(Vec::as_slice);
+        let holds = match &condition {
+            OwnerCondition::Absent => owner.is_none(),
+            OwnerCondition::Below(other) => owner.is_some_and(|owner| owner < other.as_bytes()),
+        };
+        if !holds {
+            return false;
+        }
+        assert!(place > self.newest, "the change {place:?} comes behind {:?}", self.newest);
+        self.newest = place;
+        for (name, content) in changes {
+            match content {
+                Some(content) => drop(self.notes.insert(name, content)),
+                None => drop(self.notes.remove(&name)),
+            }
+        }
+        true
+    }
+}
+
+fn silence() -> WindowError {
+    WindowError::Unavailable("simulated".to_owned())
+}
+
+impl NoteStore for SimulatedNotes {
+    type Error = WindowError;
+
+    fn led_epoch(&mut self) -> Result<Option<Epoch>, WindowError> {
+        let tip = self.window.tip()?;
+        let led = (tip.writer == self.window.writer()).then_some(tip.position.epoch);
+        self.newest.0 = led.unwrap_or(self.newest.0);
+        Ok(led)
+    }
+
+    fn change(
+        &mut self,
+        condition: OwnerCondition,
+        changes: Vec<Note>,
+    ) -> Result<bool, WindowError> {
+        self.newest.1 += 1;
+        // A take-over changes nothing but the owner.
+        let is_note = changes.len() > 1;
+        let request = ChangeRequest { place: self.newest, condition, changes };
+        let mut shelf = self.shelf.0.lock();
+        shelf.let_late_arrive();
+        if !shelf.is_silent(&self.window) {
+            let is_made = shelf.make(request);
+            shelf.marks.pass_if(Mark::NoteRefused, is_note && !is_made);
+            return Ok(is_made);
+        }
+        // It never arrives, arrives later, or has arrived and its answer does not.
+        match shelf.rng.below(3) {
+            0 => {}
+            1 => shelf.late.push(request),
+            _ => {
+                let is_made = shelf.make(request);
+                shelf.marks.pass_if(Mark::LostNoteAnswer, is_made);
+            }
+        }
+        Err(silence())
+    }
+
+    fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, WindowError> {
+        let mut shelf = self.shelf.0.lock();
+        shelf.let_late_arrive();
+        if shelf.is_silent(&self.window) {
+            return Err(silence());
+        }
+        let has_notes = shelf.notes.len() > 1;
+        shelf.marks.pass_if(Mark::DeliveriesTakenOver, has_notes);
+        Ok(shelf.notes.clone().into_iter().collect())
+    }
+}
