@@ -22,6 +22,8 @@ pub const OWNER: &str = "owner";
 
 /// A note: its name, and its content where it stays.
 pub type Note = (String, Option<Vec<u8>>);
+/// A note that is there: its name, and its content.
+pub type StoredNote = (String, Vec<u8>);
 
 /// What `owner` must be for a change to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ pub trait NoteStore: Send + Debug {
     ) -> Result<bool, Self::Error>;
 
     /// All notes, `owner` among them.
-    fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, Self::Error>;
+    fn list(&mut self) -> Result<Vec<StoredNote>, Self::Error>;
 }
 
 /// What one change may have.
@@ -102,7 +104,7 @@ impl<S: NoteStore> LeaderNotes<S> {
 
     /// Makes the notes this node's and returns those of the node that led before.
     /// Errors: another node leads.
-    pub fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, NotesError<S::Error>> {
+    pub fn take_over(&self) -> Result<Vec<StoredNote>, NotesError<S::Error>> {
         let mut held = self.held.lock();
         let epoch = held.store.led_epoch()?.ok_or(NotesError::Fenced)?;
         held.own(epoch)?;
@@ -160,7 +162,7 @@ fn owner_note(owner: &str) -> Note {
 }
 
 impl<S: NoteStore> RemoteDeliveries for LeaderNotes<S> {
-    fn take_over(&self) -> Result<Vec<(String, Vec<u8>)>, String> {
+    fn take_over(&self) -> Result<Vec<StoredNote>, String> {
         Self::take_over(self).map_err(|error| error.to_string())
     }
 
