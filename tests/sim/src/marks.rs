@@ -87,6 +87,8 @@ pub enum Mark {
     FormerLeaderDelivered,
     /// A note of a node that led was refused.
     NoteRefused,
+    /// A leader died when a part of its notes had arrived.
+    LeaderDiedAmidNote,
     /// A note arrived, and its answer did not.
     LostNoteAnswer,
     /// A note arrived that its writer held for lost.
@@ -225,7 +227,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 108] = [
+    pub const ALL: [Self; 109] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -267,6 +269,7 @@ impl Mark {
         Self::RepeatedAfterFailOver,
         Self::FormerLeaderDelivered,
         Self::NoteRefused,
+        Self::LeaderDiedAmidNote,
         Self::LostNoteAnswer,
         Self::LateNote,
         Self::LateNoteRefused,

@@ -28,6 +28,8 @@ struct ShelfModel {
     newest: ChangePlace,
     /// How many of a hundred requests are not answered.
     silent_percent: u64,
+    /// So many changes of a leader that dies arrive yet; None while none does.
+    left: Option<u64>,
     marks: Marks,
 }
 
@@ -58,8 +60,18 @@ impl NoteShelf {
             late: Vec::new(),
             newest: (Epoch(0), 0),
             silent_percent,
+            left: None,
             marks: Marks::default(),
         })))
+    }
+
+    /// Lets a leader die at `last_act`, of whose changes no more than `arriving` arrive.
+    pub(crate) fn die_amid(&self, arriving: u64, last_act: impl FnOnce()) {
+        self.0.lock().left = Some(arriving);
+        last_act();
+        let mut shelf = self.0.lock();
+        let has_died = shelf.left.take() == Some(0);
+        shelf.marks.pass_if(Mark::LeaderDiedAmidNote, has_died && arriving > 0);
     }
 
     pub(crate) fn marks(&self) -> Marks {
@@ -135,6 +147,10 @@ impl NoteStore for SimulatedNotes {
         let request = ChangeRequest { place: self.newest, condition, changes };
         let mut shelf = self.shelf.0.lock();
         shelf.let_late_arrive();
+        if shelf.left == Some(0) {
+            return Err(silence());
+        }
+        shelf.left = shelf.left.map(|left| left - 1);
         if !shelf.is_silent(&self.window) {
             let is_made = shelf.make(request);
             shelf.marks.pass_if(Mark::NoteRefused, is_note && !is_made);

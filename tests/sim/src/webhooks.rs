@@ -264,6 +264,17 @@ impl Webhooks {
         }
     }
 
+    /// The node that leads dies, perhaps while it notes how far it is.
+    pub(crate) fn die(&mut self, engine: &Engine) {
+        if let (Some(run), Some(notes)) = (&mut self.running, &self.notes)
+            && self.receivers.rng.chance(50)
+        {
+            let (arriving, view) = (self.receivers.rng.below(5), SwitchView::of(engine));
+            notes.shelf.die_amid(arriving, || run.save(&mut self.receivers, &view));
+        }
+        self.go_down();
+    }
+
     /// The node that leads loses the lead and does not know it.
     pub(crate) fn lose_lead(&mut self, engine: &Engine) {
         self.end_zombie();

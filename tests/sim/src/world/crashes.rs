@@ -179,11 +179,11 @@ impl World {
         let mut zombie = None;
         match crash {
             Some(crash) => {
+                if let Some(webhooks) = &mut self.webhooks {
+                    webhooks.die(&led.engine);
+                }
                 self.disks = self.disks.after(crash);
                 drop(led);
-                if let Some(webhooks) = &mut self.webhooks {
-                    webhooks.go_down();
-                }
                 self.story.marks.pass(Mark::LeaderDied);
             }
             None => {
