@@ -30,7 +30,7 @@ use crate::command::TimedCommand;
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
 use crate::command::reply::Reply;
-use crate::domain::ids::{RecordSeq, Timestamp};
+use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
 use crate::inbox::{Doorbell, Inbox};
 use crate::journal::limits::BATCH_BYTES_MAX;
@@ -150,8 +150,8 @@ pub struct Shard {
 
 /// A witness of the shard's executions, in order, before anybody is told: for proofs.
 pub trait Witness: Send {
-    /// The command under `tag` was executed with the time `at`; `last_seq` is the newest record then.
-    fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq);
+    /// The command under `tag` was executed with the time `at`, which led to this state.
+    fn executed(&mut self, tag: u64, at: Timestamp, state: &ShardState);
 }
 
 /// The outcome of taking a command.
@@ -272,7 +272,7 @@ impl Shard {
 
     fn show(&mut self, tag: u64) {
         if let Some(witness) = &mut self.witness {
-            witness.executed(tag, self.last_accepted, self.state.last_seq());
+            witness.executed(tag, self.last_accepted, &self.state);
         }
     }
 

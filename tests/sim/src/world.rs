@@ -496,7 +496,10 @@ impl World {
     fn apply(&mut self, executed: ExecutedCommand, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
         self.modelled = (executed.last_seq, executed.at);
-        let reply = self.model.expect(executed.at.0, command);
+        let reply = match executed.has_record {
+            true => self.model.expect(executed.at.0, command),
+            false => self.model.expect_without_record(executed.at.0, command),
+        };
         if let Some(notices) = &mut self.notices {
             notices.notice_members(executed.last_seq, &self.model);
         }

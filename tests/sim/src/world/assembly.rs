@@ -11,6 +11,7 @@ use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
 use cardswitch_engine::journal::TrailSteps;
 use cardswitch_engine::limits;
+use cardswitch_engine::shard::ShardState;
 use cardswitch_engine::shard::run::Witness;
 use cardswitch_engine::steps::{StepOutcome, Steps};
 use parking_lot::Mutex;
@@ -28,14 +29,17 @@ pub(crate) struct ExecutedCommand {
     pub(crate) at: Timestamp,
     /// The newest record then.
     pub(crate) last_seq: RecordSeq,
+    /// Whether that is its own: it has changed something.
+    pub(crate) has_record: bool,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct Executions(pub(crate) Arc<Mutex<VecDeque<ExecutedCommand>>>);
 
 impl Witness for Executions {
-    fn executed(&mut self, tag: u64, at: Timestamp, last_seq: RecordSeq) {
-        self.0.lock().push_back(ExecutedCommand { tag, at, last_seq });
+    fn executed(&mut self, tag: u64, at: Timestamp, state: &ShardState) {
+        let (last_seq, has_record) = (state.last_seq(), state.last_at() == at);
+        self.0.lock().push_back(ExecutedCommand { tag, at, last_seq, has_record });
     }
 }
 

@@ -253,7 +253,10 @@ impl World {
                 && let Some(command) = self.sent.remove(&executed.tag)
             {
                 self.story.marks.pass(Mark::Unheard);
-                self.apply(executed, &command);
+                // Without a record nothing of it is left, not even its time.
+                if executed.has_record {
+                    self.apply(executed, &command);
+                }
                 self.story.unheard += 1;
                 self.maybe_retry(command);
             }
