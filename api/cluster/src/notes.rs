@@ -10,7 +10,7 @@ use crate::proto::{Compare, DeleteRangeRequest, Request, RequestOp, TxnRequest};
 use crate::window::{Keys, put};
 use crate::{EtcdError, EtcdWindow, OpenWindowError};
 
-/// What a note must be for a change to be made.
+/// The state of a note that a change requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteCondition {
     /// It is not there.

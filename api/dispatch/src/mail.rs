@@ -1,5 +1,5 @@
-//! The dispatch of mail as steps: the letters that wait for a mail server, which one goes next, and
-//! who is told of which declines. The words of letters are not known here.
+//! The dispatch of mail as steps: the queue for a mail server, the choice of the next letter, and the choice of
+//! the cardholders who get letters about declines. The text of letters is elsewhere.
 //!
 //! | file | content |
 //! |---|---|

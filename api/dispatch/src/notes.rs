@@ -54,7 +54,7 @@ pub trait NoteStore: Send + Debug {
     fn list(&mut self) -> Result<Vec<StoredNote>, Self::Error>;
 }
 
-/// What one change may have.
+/// The bounds of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoteBounds {
     /// Notes.

@@ -21,7 +21,7 @@ pub struct Disks {
     pub deliveries: FaultyBackend,
     /// The directory of files that take the place of tables and journal, where these are real.
     pub(crate) files: Option<PathBuf>,
-    /// The letters that wait, and how far declines were told of.
+    /// The mail queue, and the position of the follower of declines.
     pub mail: FaultyDisk,
 }
 

@@ -318,7 +318,7 @@ impl LetterWorld {
         held.into_iter().for_each(|id| self.tell(id));
     }
 
-    /// All is well from now on: every letter that is owed arrives, and nothing is left.
+    /// Ends all trouble. Every letter that is owed must arrive then, and the queue must be empty.
     fn end(&mut self) {
         self.go_down();
         for _ in 0..ROUNDS_TO_THE_END {

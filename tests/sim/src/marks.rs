@@ -129,7 +129,7 @@ pub enum Mark {
     NoticesFailedStart,
     /// Declines waited, since too many letters did.
     NoticesHeldBack,
-    /// A step told of declines, and left others to the next.
+    /// A step handed in letters, and reached the end of its page with more transactions to read.
     DeclinePageEnded,
     /// A decline brought no letter, since the cardholder had enough.
     NoticeHeldForMore,

@@ -346,7 +346,7 @@ impl Notices {
         }
     }
 
-    /// All is well from now on: every cardholder is told of every decline, by the rules, and nothing is left.
+    /// Ends all trouble. Every letter that the rules require must arrive then, and the queue must be empty.
     pub(crate) fn come_to_rest(&mut self, engine: &Engine, model: &Model, disk: &mut FaultyDisk) {
         (self.is_calm, self.rates.crashed_starts_percent) = (true, 0);
         self.go_down();

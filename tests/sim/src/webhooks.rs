@@ -48,6 +48,7 @@ const COMPANIES: u64 = 3;
 const ENDPOINTS_MAX: u64 = 6;
 /// So many rounds are enough for all that waits, once nothing is in the way.
 const CALM_ROUNDS_MAX: usize = 3_000;
+
 /// How often things happen to webhooks in one world.
 struct WebhookRates {
     /// Of 1,024 happenings, so many let webhooks move.

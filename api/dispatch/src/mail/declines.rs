@@ -1,8 +1,7 @@
 //! Letters to cardholders about declined purchases, and warnings of suspicious ones, as steps.
 //!
-//! The follower reads the transactions in their order, a page at a time: it chooses who is told of
-//! which declines, has the letters written and handed in, and then moves its place on. The words of
-//! a letter are the driver's.
+//! The follower reads transactions in order, one page at a time. It chooses the declines and their
+//! recipients, hands letters to the queue, and then saves its position. The driver writes the text.
 //!
 //! INVARIANT: the place, in the file `mail/cursor`, is written after the letters: no letter is lost
 //! by a crash. A letter that is written twice has the same id, so it is sent once while it waits,
@@ -53,7 +52,7 @@ pub struct NoticeContext<'a> {
     pub now: Duration,
 }
 
-/// A letter to be written: a member who takes part is told of a decline.
+/// A letter to an active member about a decline.
 #[derive(Clone, Debug)]
 pub struct DeclineNotice {
     /// The letter's id: always the same for the same transaction.

@@ -67,7 +67,7 @@ impl TableFaults {
 }
 
 impl World {
-    /// What the disk of the tables brings about next, if anything.
+    /// The next happening of the disk below the tables, if there is one.
     pub(super) fn draw_for_tables(&mut self) -> Option<Happening> {
         let tables = self.table_faults.as_mut()?;
         if !tables.is_broken {
@@ -95,7 +95,7 @@ impl World {
         }
     }
 
-    /// Whether the tables may stand still, and their rows be missed.
+    /// Whether projection and reads of the tables may fail.
     pub(super) fn are_tables_broken(&self) -> bool {
         self.table_faults.as_ref().is_some_and(|tables| tables.is_broken)
     }
@@ -134,7 +134,7 @@ impl World {
         self.maybe_retry(command);
     }
 
-    /// Compares the tables with what is told of them, where they stand still beside an answer.
+    /// Compares the tables with the watermark, where a command was answered after projection had failed.
     pub(super) fn audit_standstill(&mut self) {
         let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
         if !self.are_tables_broken() || parts.following.projector.health().failure().is_none() {
