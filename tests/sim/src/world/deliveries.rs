@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::engine::{AssembledEngine, DecidingParts, EngineParts, FollowingParts};
+use cardswitch_engine::engine::{
+    AssembledEngine, DecidingParts, Engine, EngineParts, FollowingParts,
+};
 use cardswitch_engine::steps::{StepOutcome, Steps};
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use sha2::Digest as _;
 
-use super::{Executions, Tray, World, open};
+use super::{ExecutedCommand, Executions, Tray, World, open};
 use crate::disks::{Crash, Disks};
+use crate::model::Model;
 use crate::nodes::Nodes;
 use crate::notices::NoticeCopy;
 use crate::webhooks::FailedStart;
@@ -58,29 +61,21 @@ impl World {
         if let Some(NoticeCopy { disks, mut model }) = notices.copy.take() {
             let mut disks = Disks { mail: self.disks.after(Crash::Kill).mail, ..disks };
             notices.go_down();
-            let (executions, tray) = (Executions::default(), Arc::new(Tray::default()));
-            let opened = open(&self.place, &disks, &self.clock, &self.rates, &executions).unwrap();
-            let AssembledEngine { engine, mut parts } = opened;
-            drive(&mut parts);
-            notices.cut(&engine.store().read().unwrap());
-            notices.await_tables(engine.durable_seq());
+            let mut copy = self.open_copy(&disks);
+            copy.come_to_rest();
+            notices.cut(&copy.engine().store().read().unwrap());
+            notices.await_tables(copy.engine().durable_seq());
             let start = notices.draw_start(COMMANDS_AFTER_COPY);
-            for tag in 0..COMMANDS_AFTER_COPY {
-                let at = self.workload.pass_time().0;
-                self.set_clock(at);
-                let command = self.workload.draw(&model);
-                let port: Arc<dyn ReplyPort> = tray.clone();
-                let envelope = Envelope { command: command.clone().into(), tag, port };
-                engine.submit(vec![envelope]).unwrap();
-                drive(&mut parts);
-                let executed = executions.0.lock().pop_front().unwrap();
+            for number in 0..COMMANDS_AFTER_COPY {
+                let command = self.draw_timely(&model);
+                let executed = copy.carry_out(command.clone());
                 model.expect(executed.at.0, &command);
                 notices.notice_members(executed.last_seq, &model);
-                if tag >= start {
-                    notices.move_now_and_then(&engine, &model, &mut disks.mail);
+                if number >= start {
+                    notices.move_now_and_then(copy.engine(), &model, &mut disks.mail);
                 }
             }
-            notices.come_to_rest(&engine, &model, &mut disks.mail);
+            notices.come_to_rest(copy.engine(), &model, &mut disks.mail);
         }
         let (taken, marks) = notices.end();
         self.trace.update(taken);
@@ -142,47 +137,78 @@ impl World {
         if let Some(copy) = webhooks.copy.take() {
             let mut disks = Disks { deliveries: self.disks.after(Crash::Kill).deliveries, ..copy };
             webhooks.go_down();
-            let executions = Executions::default();
-            let opened = open(&self.place, &disks, &self.clock, &self.rates, &executions).unwrap();
-            let AssembledEngine { engine, mut parts } = opened;
-            while parts.following.projector.step() == StepOutcome::Worked {}
-            webhooks.cut(&engine.store().read().unwrap());
-            webhooks.await_tables(engine.durable_seq(), None);
-            let port: Arc<dyn ReplyPort> = Arc::new(Tray::default());
-            for tag in 0..COMMANDS_AFTER_COPY {
-                let at = self.workload.pass_time().0;
-                self.set_clock(at);
-                let command: Command = self.workload.draw(&self.model);
-                let port = Arc::clone(&port);
-                let envelope = Envelope { command: command.into(), tag, port };
-                engine.submit(vec![envelope]).unwrap();
-                drive(&mut parts);
+            let mut switch = self.open_copy(&disks);
+            webhooks.cut(&switch.engine().store().read().unwrap());
+            webhooks.await_tables(switch.engine().durable_seq(), None);
+            let model = self.model.clone();
+            for _ in 0..COMMANDS_AFTER_COPY {
+                switch.carry_out(self.draw_timely(&model));
                 // A switch that is alone leads for ever.
-                drop(webhooks.move_now_and_then(&engine, &mut disks.deliveries));
+                drop(webhooks.move_now_and_then(switch.engine(), &mut disks.deliveries));
             }
-            drop(webhooks.is_running(&engine, &mut disks.deliveries));
-            webhooks.come_to_rest(&engine);
+            drop(webhooks.is_running(switch.engine(), &mut disks.deliveries));
+            webhooks.come_to_rest(switch.engine());
             self.trace.update(webhooks.trace());
         }
         self.story.marks.add(&webhooks.marks());
     }
 }
 
-/// Lets every part move until nothing is left to do.
-fn drive(parts: &mut EngineParts) {
-    let EngineParts { deciding, following } = parts;
-    let DecidingParts { shard, committer, .. } = deciding;
-    let FollowingParts { segments, projector } = following;
-    loop {
-        let outcomes = [
-            shard.step(),
-            shard.step_loader(),
-            committer.step(),
-            projector.step(),
-            segments.step(),
-        ];
-        if !outcomes.contains(&StepOutcome::Worked) {
-            return;
+/// A switch on an old copy of the disks, which carries out one command at a time.
+struct CopiedSwitch {
+    assembled: AssembledEngine,
+    executions: Executions,
+    /// Takes replies that nobody looks at.
+    tray: Arc<Tray>,
+}
+
+impl World {
+    /// Starts a switch on an old copy of the disks, and brings its tables up to date. No timer has run yet.
+    fn open_copy(&self, disks: &Disks) -> CopiedSwitch {
+        let (executions, tray) = (Executions::default(), Arc::default());
+        let opened = open(&self.place, disks, &self.clock, &self.rates, &executions);
+        let mut copy = CopiedSwitch { assembled: opened.unwrap(), executions, tray };
+        while copy.assembled.parts.following.projector.step() == StepOutcome::Worked {}
+        copy
+    }
+
+    /// Lets time pass, and draws a command.
+    fn draw_timely(&mut self, model: &Model) -> Command {
+        let at = self.workload.pass_time().0;
+        self.set_clock(at);
+        self.workload.draw(model)
+    }
+}
+
+impl CopiedSwitch {
+    const fn engine(&self) -> &Engine {
+        &self.assembled.engine
+    }
+
+    fn carry_out(&mut self, command: Command) -> ExecutedCommand {
+        let port: Arc<dyn ReplyPort> = self.tray.clone();
+        let envelope = Envelope { command: command.into(), tag: 0, port };
+        self.engine().submit(vec![envelope]).unwrap();
+        self.come_to_rest();
+        self.executions.0.lock().pop_front().unwrap()
+    }
+
+    /// Lets every part move until nothing is left to do.
+    fn come_to_rest(&mut self) {
+        let EngineParts { deciding, following } = &mut self.assembled.parts;
+        let DecidingParts { shard, committer, .. } = deciding;
+        let FollowingParts { segments, projector } = following;
+        loop {
+            let outcomes = [
+                shard.step(),
+                shard.step_loader(),
+                committer.step(),
+                projector.step(),
+                segments.step(),
+            ];
+            if !outcomes.contains(&StepOutcome::Worked) {
+                return;
+            }
         }
     }
 }
