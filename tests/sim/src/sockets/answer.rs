@@ -139,8 +139,10 @@ impl ExpectedAnswer {
     fn of(message: &AcquirerMessage, reply: &NetworkReply) -> Self {
         let is_advice = message.is_advice();
         let plain = |code| Self { code, part: None, id: None, balance: None };
-        let of_known =
-            |is_known: bool, amount, currency| is_known.then(|| balance(amount, currency));
+        let with_balance = |code, is_known: bool, amount, currency| Self {
+            balance: is_known.then(|| balance(amount, currency)),
+            ..plain(code)
+        };
         match reply {
             NetworkReply::Authorization(reply) => {
                 let code = code_of(reply.response_code, reply.sub_reason);
@@ -149,16 +151,11 @@ impl ExpectedAnswer {
                 let part = reply.approved.0 as u64;
                 let is_part = code == *b"00" && !is_advice && is_own && 0 < part && part < asked;
                 let code = if is_advice { *b"00" } else { code };
-                Self {
-                    code: if is_part { *b"10" } else { code },
-                    part: is_part.then_some(part),
-                    id: reply.authorization_id,
-                    balance: of_known(
-                        reply.transaction.is_some(),
-                        reply.allowance_balance,
-                        reply.currency,
-                    ),
-                }
+                let code = if is_part { *b"10" } else { code };
+                let (part, id) = (is_part.then_some(part), reply.authorization_id);
+                let is_known = reply.transaction.is_some();
+                let answer = with_balance(code, is_known, reply.allowance_balance, reply.currency);
+                Self { part, id, ..answer }
             }
             NetworkReply::Reversal(reply) => {
                 let code = match reply.outcome {
@@ -169,8 +166,7 @@ impl ExpectedAnswer {
                     ReversalOutcome::AmountOutOfRange => *b"30",
                 };
                 let is_known = reply.transaction.is_some();
-                let balance = of_known(is_known, reply.allowance_balance, reply.currency);
-                Self { balance, ..plain(code) }
+                with_balance(code, is_known, reply.allowance_balance, reply.currency)
             }
             NetworkReply::Posting(reply) => {
                 let code = match reply.outcome {
@@ -180,13 +176,12 @@ impl ExpectedAnswer {
                     PostingOutcome::OutOfBounds => *b"30",
                 };
                 let is_known = reply.transaction.is_some();
-                let balance = of_known(is_known, reply.allowance_balance, reply.currency);
-                Self { balance, ..plain(code) }
+                with_balance(code, is_known, reply.allowance_balance, reply.currency)
             }
             NetworkReply::Balance(reply) => {
                 let code = code_of(reply.response_code, reply.sub_reason);
-                let balance = of_known(code == *b"00", reply.allowance_balance, reply.currency);
-                Self { balance, ..plain(code) }
+                let is_known = code == *b"00";
+                with_balance(code, is_known, reply.allowance_balance, reply.currency)
             }
             NetworkReply::Conflict => plain(*b"94"),
             NetworkReply::FormatError(_) => plain(*b"30"),
