@@ -48,6 +48,8 @@ struct Arrivals {
     given_up: BTreeSet<EventNumber>,
     /// When it was enabled, as the newest message that arrived has it.
     enabled_at: Timestamp,
+    /// No earlier event is promised by some run, which may have begun behind it.
+    settled: Option<Timestamp>,
 }
 
 /// One receiver, as one run of a dispatcher knows it.
@@ -166,7 +168,9 @@ impl Book {
             }
             let arrivals = run.receivers.entry(endpoint.id).or_default();
             arrivals.noticed = since;
-            arrivals.settled.get_or_insert(settled);
+            let settled = *arrivals.settled.get_or_insert(settled);
+            let known = &mut self.receivers.entry(endpoint.id).or_default().settled;
+            *known = Some(settled).max(*known);
         }
     }
 
@@ -210,7 +214,10 @@ impl Book {
             let newest = arrivals.newest.entry(event.transaction).or_default();
             // A former leader does not know that the endpoint was turned off and on.
             let is_outdated = letter.enabled_at < arrivals.enabled_at;
-            let is_excused = letter.is_late || is_outdated || arrivals.given_up.contains(&number);
+            // Nor that the next one, for which nothing was noted, has begun behind it.
+            let is_settled = Some(event.at) < arrivals.settled;
+            let is_excused =
+                letter.is_late || is_outdated || is_settled || arrivals.given_up.contains(&number);
             let is_next = *newest < number;
             assert!(is_next || is_excused, "{context}: {number:?} comes behind {newest:?}");
             *newest = number.max(*newest);
@@ -316,6 +323,7 @@ impl Book {
             arrivals.heard.split_off(&last.next());
             arrivals.given_up.split_off(&last.next());
             arrivals.newest.clear();
+            arrivals.settled = None;
             for number in &arrivals.heard {
                 arrivals.newest.insert(self.told[number].transaction, *number);
             }
