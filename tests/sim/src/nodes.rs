@@ -111,6 +111,7 @@ impl Nodes {
             // Its log may end before the first batch of the window.
             let copied_from =
                 old.as_ref().map_or_else(|| next.machine.disks.clone(), |old| old.disks.clone());
+            let mut is_copy = false;
             let tip = loop {
                 match next.catch_up(options) {
                     Ok(Some(tip)) => break tip,
@@ -118,9 +119,11 @@ impl Nodes {
                     Err(OpenError::Journal(JournalError::Window(WindowError::Trimmed {
                         ..
                     }))) => {
+                        assert!(!is_copy, "a copy of the leader ends before the window, too");
                         self.marks.push(Mark::FollowerCopied);
                         next.running = None;
                         next.machine.disks = copied_from.backup();
+                        is_copy = true;
                     }
                     Err(error) => panic!("a follower cannot follow: {error}"),
                 }
