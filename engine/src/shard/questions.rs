@@ -32,6 +32,8 @@ pub struct RecallWiring {
 const TIMERS_AHEAD: i64 = 2 * Timestamp::HOUR;
 /// The rest of that time at which the next ends are asked for. Units: microseconds.
 const TIMERS_LEFT_MIN: i64 = Timestamp::HOUR;
+/// The time before timers ahead are asked for again after tables that could not be read. Units: microseconds.
+const ASKED_AGAIN_AFTER: i64 = Timestamp::SECOND;
 /// The rows of a timer are loaded together with those of timers up to this time behind it.
 /// Units: microseconds.
 const LOADED_AHEAD: i64 = Timestamp::SECOND;
@@ -51,6 +53,8 @@ pub(super) struct Questions {
     answered: VecDeque<TableAnswer<LoadedRows>>,
     /// Ends of holds that were asked for in passing.
     holds: Option<TableAnswer<HoldEnds>>,
+    /// Before this instant they are not asked for again in passing.
+    ask_from: Timestamp,
     /// The answer that the shard waited for.
     waited: Option<Result<LoaderAnswer, RecallError>>,
     /// The loader, until a thread of its own has it.
@@ -85,6 +89,7 @@ impl Questions {
             aside: VecDeque::new(),
             answered: VecDeque::new(),
             holds: None,
+            ask_from: Timestamp::MIN,
             waited: None,
             loader,
         }
@@ -190,7 +195,9 @@ impl Questions {
     /// Takes in the timers that were asked for, and asks for the next ones well before the time
     /// `reached` comes to them.
     pub(super) fn keep_timers_ahead(&mut self, state: &mut ShardState, reached: Timestamp) {
-        self.take_in_holds(state);
+        if !self.take_in_holds(state) {
+            self.ask_from = reached.plus(ASKED_AGAIN_AFTER);
+        }
         if reached >= self.ask_by(state) {
             let question =
                 LoaderQuestion::Holds(state.timers_known_until(), reached.plus(TIMERS_AHEAD));
@@ -204,7 +211,7 @@ impl Questions {
         if known_until == Timestamp::MAX || self.are_timers_asked() {
             Timestamp::MAX
         } else {
-            known_until.plus(-TIMERS_LEFT_MIN)
+            known_until.plus(-TIMERS_LEFT_MIN).max(self.ask_from)
         }
     }
 
@@ -212,10 +219,16 @@ impl Questions {
         self.open.iter().any(|open| open.0 == Purpose::TimersAhead)
     }
 
-    fn take_in_holds(&mut self, state: &mut ShardState) {
-        // Tables that could not be read are asked again; a command that needs the answer insists.
-        if let Some((as_of, Ok((holds, until)))) = self.holds.take() {
-            state.learn_timers(until, &holds, as_of);
+    /// Takes in what was asked for in passing; false where the tables could not be read. They are asked
+    /// again; a command that needs the answer insists.
+    fn take_in_holds(&mut self, state: &mut ShardState) -> bool {
+        match self.holds.take() {
+            None => true,
+            Some((as_of, Ok((holds, until)))) => {
+                state.learn_timers(until, &holds, as_of);
+                true
+            }
+            Some((_, Err(_))) => false,
         }
     }
 

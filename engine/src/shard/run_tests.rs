@@ -16,7 +16,9 @@ use crate::domain::ids::{
     AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, RecordSeq,
 };
 use crate::domain::money::{CurrencyCode, Minor};
-use crate::inbox::inbox;
+use crate::inbox::{InboxSender, inbox};
+use crate::loader::{Recall, RecallSource};
+use crate::store::Watermark;
 
 const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
 
@@ -85,7 +87,19 @@ fn state_with_ending_cards(cards: u32) -> ShardState {
 }
 
 fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<ReplyBatch>>) {
-    let (_, from_edges) = inbox(1);
+    let (shard, committed, _edges) = shard_over(state, clock, None);
+    (shard, committed)
+}
+
+type Ends = (Shard, Inbox<CommitRequest<ReplyBatch>>, InboxSender<Submission>);
+
+fn shard_over(state: ShardState, clock: Clock, tables: Option<Arc<dyn RecallSource>>) -> Ends {
+    let (edges, from_edges) = inbox(1);
+    let wired = |tables| RecallWiring {
+        loader: Loader::new(tables, from_edges.bell()),
+        watermark: Arc::new(Watermark::new(RecordSeq(1))),
+    };
+    let recall = tables.map(wired);
     let (committer, committed) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
     let (_, spent_payloads) = bounded(1);
     let wiring = ShardWiring {
@@ -95,10 +109,10 @@ fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<Repl
         spent_payloads,
         clock: Arc::new(clock),
         ids: IdMint::new([7; 16], 0),
-        recall: None,
+        recall,
         meters: Arc::default(),
     };
-    (Shard::new(state, wiring), committed)
+    (Shard::new(state, wiring), committed, edges)
 }
 
 fn take(shard: &mut Shard, now: Timestamp, command: &TimedCommand) -> Reply {
@@ -151,6 +165,35 @@ fn a_supplied_time_beyond_the_calendar_moves_no_clock() {
         assert_eq!(shard.wiring.clock.now(), NOON);
     }
     assert_eq!(shard.stamp(NOON, Some(last)), last);
+}
+
+/// Tables that nobody can read.
+struct BrokenTables;
+
+impl RecallSource for BrokenTables {
+    fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
+        Err(RecallError("the disk is gone".to_owned()))
+    }
+}
+
+/// Shard and loader asked and answered each other as fast as they could, for as long as the tables were
+/// broken.
+#[test]
+fn broken_tables_are_asked_for_timers_once_a_second() {
+    let time = Arc::new(std::sync::atomic::AtomicI64::new(NOON.0));
+    let mut state = ShardState::default();
+    state.learn_timers(NOON.plus(Timestamp::MINUTE), &[], RecordSeq(1));
+    let clock = Clock::Simulated(Arc::clone(&time));
+    let (mut shard, _committed, _edges) = shard_over(state, clock, Some(Arc::new(BrokenTables)));
+    let mut asked = 0;
+    for half_second in 0..5 {
+        time.store(NOON.plus(half_second * Timestamp::SECOND / 2).0, Ordering::Release);
+        for _ in 0..100 {
+            shard.step();
+            asked += u32::from(shard.step_loader() == StepOutcome::Worked);
+        }
+        assert_eq!(i64::from(asked), half_second / 2 + 1, "after {half_second} half seconds");
+    }
 }
 
 /// After a long rest every hold and allowance that ended meanwhile is due at once: as one request
