@@ -59,6 +59,8 @@ const CLUSTER_PLACES: [&str; 3] = ["a", "b", "c"];
 const READ_AUDITS: u64 = 4;
 /// Steps for which a former leader goes on.
 const ZOMBIE_STEPS: usize = 6;
+/// Steps of every part, after which nothing is left to do.
+const ROUNDS_MAX: usize = 10_000;
 
 /// The history of a world.
 #[derive(Clone, Debug, Default)]
@@ -479,7 +481,7 @@ impl World {
 
     /// Returns whether the switch still works.
     fn drive_until_idle(&mut self) -> bool {
-        loop {
+        for _ in 0..ROUNDS_MAX {
             let mut has_worked = false;
             for part in Part::ALL {
                 has_worked |= self.step(part) == StepOutcome::Worked;
@@ -493,6 +495,7 @@ impl World {
                 return true;
             }
         }
+        panic!("{}: some part works for ever", self.context());
     }
 
     fn finish(mut self) -> Story {
