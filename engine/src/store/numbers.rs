@@ -8,7 +8,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | card_usages | card slot / 100 | CRC32C, format version, 3 zero; of 100 cards the usage, 32 bytes, and what is held, 8 |
+//! | card_usages | card slot / 90 | format version, 3 zero; of 90 cards the usage, 32 bytes, what is held, 8, and CRC32C over slot and both, 4; all zero where there is no card |
 //! | account_balances | account slot | row |
 //!
 //! INVARIANT: on disk they are as of `META_NUMBERS`, which is the record of the last checkpoint. Tables
@@ -31,13 +31,12 @@ use crate::domain::ids::CardSlot;
 use crate::domain::money::Minor;
 use crate::packed::{USAGE_BYTES, pack_usage, parse_usage};
 
-/// Cards in a page: as many as keep it a little under 4 KiB, a page of redb's. A read of one card
-/// checks the sum over all.
-const PAGE_CARDS: u32 = 100;
-const PAGE_HEAD_BYTES: usize = 8;
-const CARD_BYTES: usize = USAGE_BYTES + 8;
-const PAGE_BYTES: usize = PAGE_HEAD_BYTES + PAGE_CARDS as usize * CARD_BYTES;
-const PAGE_FORMAT: u8 = 1;
+/// Cards in a page: as many as keep it a little under 4 KiB, a page of redb's.
+const PAGE_CARDS: u32 = 90;
+const PAGE_HEAD: [u8; 4] = [1, 0, 0, 0];
+const SUM_AT: usize = USAGE_BYTES + 8;
+const CARD_BYTES: usize = SUM_AT + 4;
+const PAGE_BYTES: usize = PAGE_HEAD.len() + PAGE_CARDS as usize * CARD_BYTES;
 
 const _: () = assert!(PAGE_BYTES < 4 * 1024 - 64);
 
@@ -185,7 +184,7 @@ impl Numbers {
         &self.figures
     }
 
-    /// Writes everything to the tables. Cost: a page for every 500 slots with a change, at most one
+    /// Writes everything to the tables. Cost: at most a page for each slot with
     /// a change.
     pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         self.figures.write(write_txn)?;
@@ -198,17 +197,21 @@ impl Numbers {
         for changed in cards.chunk_by(|one, other| page_of(one.0) == page_of(other.0)) {
             let page = page_of(changed[0].0);
             let mut bytes = [0; PAGE_BYTES];
+            bytes[..PAGE_HEAD.len()].copy_from_slice(&PAGE_HEAD);
             if let Some(stored) = pages.get(page)? {
-                bytes = *checked(page, stored.value())?;
+                bytes = *whole(page, stored.value())?;
             }
             for (slot, change) in changed {
-                let (usage, held) = bytes[place_of(*slot)].split_at_mut(USAGE_BYTES);
+                let card = &mut bytes[place_of(*slot)];
+                let before = stored_card(*slot, card)?;
+                let held = before.map_or(Minor::ZERO, held_in);
                 if let Some(newest) = &change.usage {
-                    usage.copy_from_slice(&pack_usage(newest));
+                    card[..USAGE_BYTES].copy_from_slice(&pack_usage(newest));
                 }
-                held.copy_from_slice(&(held_in(held) + change.held).0.to_le_bytes());
+                card[USAGE_BYTES..SUM_AT].copy_from_slice(&(held + change.held).0.to_le_bytes());
+                let sum = sum_of(*slot, &card[..SUM_AT]);
+                card[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
             }
-            seal(&mut bytes);
             pages.insert(page, bytes.as_slice())?;
         }
         Ok(())
@@ -238,7 +241,7 @@ impl CardNumbersReader {
     pub(super) fn of(&mut self, slot: CardSlot) -> Result<CardNumbers, StoreError> {
         let change = self.numbers.card(slot);
         let stored = self.stored(slot, change.usage.is_some())?;
-        let held = stored.map_or(Minor::ZERO, |bytes| held_in(&bytes[USAGE_BYTES..]));
+        let held = stored.map_or(Minor::ZERO, held_in);
         let usage = match (change.usage, stored) {
             (Some(usage), _) => usage,
             (None, Some(bytes)) => {
@@ -255,21 +258,19 @@ impl CardNumbersReader {
     fn stored(&mut self, slot: CardSlot, may_be_new: bool) -> Result<Option<&[u8]>, StoreError> {
         let page = page_of(slot.0);
         if self.at_hand.as_ref().is_none_or(|at_hand| at_hand.0 != page) {
-            match self.pages.get(page)? {
-                Some(stored) => {
-                    checked(page, stored.value())?;
-                    self.at_hand = Some((page, stored));
-                }
-                None if may_be_new => return Ok(None),
-                None => {
-                    return Err(StoreError::Inconsistent {
-                        what: format!("{} has no page {page}", CARD_USAGES.name()),
-                    });
-                }
-            }
+            self.at_hand = self.pages.get(page)?.map(|stored| (page, stored));
         }
-        // INVARIANT: a page at hand was checked.
-        Ok(self.at_hand.as_ref().and_then(|(_, bytes)| bytes.value().get(place_of(slot.0))))
+        let card = match &self.at_hand {
+            Some((_, bytes)) => {
+                stored_card(slot.0, &whole(page, bytes.value())?[place_of(slot.0)])?
+            }
+            None => None,
+        };
+        if card.is_none() && !may_be_new {
+            let what = format!("{} has no card {}", CARD_USAGES.name(), slot.0);
+            return Err(StoreError::Inconsistent { what });
+        }
+        Ok(card)
     }
 }
 
@@ -279,31 +280,40 @@ const fn page_of(slot: u32) -> u32 {
 
 /// The bytes of a card in its page.
 fn place_of(slot: u32) -> std::ops::Range<usize> {
-    let start = PAGE_HEAD_BYTES + (slot % PAGE_CARDS) as usize * CARD_BYTES;
+    let start = PAGE_HEAD.len() + (slot % PAGE_CARDS) as usize * CARD_BYTES;
     start..start + CARD_BYTES
 }
 
-/// The sum of the holds, in the last bytes of a card.
-fn held_in(bytes: &[u8]) -> Minor {
+/// The sum of the holds, behind the usage.
+fn held_in(card: &[u8]) -> Minor {
     let mut held = [0; 8];
-    held.copy_from_slice(bytes);
+    held.copy_from_slice(&card[USAGE_BYTES..SUM_AT]);
     Minor(i64::from_le_bytes(held))
 }
 
-fn seal(bytes: &mut [u8; PAGE_BYTES]) {
-    bytes[4] = PAGE_FORMAT;
-    let sum = crc32c::crc32c(&bytes[4..]);
-    bytes[..4].copy_from_slice(&sum.to_le_bytes());
+fn sum_of(slot: u32, card: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&slot.to_le_bytes()), card)
 }
 
-/// A page as it was written. Errors: `Damaged`, naming table and key.
-fn checked(page: u32, bytes: &[u8]) -> Result<&[u8; PAGE_BYTES], StoreError> {
+/// A card as it was written; none where nothing was.
+/// Errors: `Damaged`, naming table and slot.
+fn stored_card(slot: u32, card: &[u8]) -> Result<Option<&[u8]>, StoreError> {
+    if card[SUM_AT..] == sum_of(slot, &card[..SUM_AT]).to_le_bytes() {
+        return Ok(Some(card));
+    }
+    if card.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let what = format!("table {}: the sum of card {slot} is wrong", CARD_USAGES.name());
+    Err(StoreError::Damaged { what })
+}
+
+/// A page of the right length and format; sums are checked card by card.
+/// Errors: `Damaged`, naming table and key.
+fn whole(page: u32, bytes: &[u8]) -> Result<&[u8; PAGE_BYTES], StoreError> {
     let whole: Option<&[u8; PAGE_BYTES]> = bytes.try_into().ok();
-    let is_sound = |bytes: &&[u8; PAGE_BYTES]| {
-        bytes[..4] == crc32c::crc32c(&bytes[4..]).to_le_bytes() && bytes[4] == PAGE_FORMAT
-    };
-    whole.filter(is_sound).ok_or_else(|| StoreError::Damaged {
-        what: format!("table {}, key {page}: its sum or its length is wrong", CARD_USAGES.name()),
+    whole.filter(|bytes| bytes.starts_with(&PAGE_HEAD)).ok_or_else(|| StoreError::Damaged {
+        what: format!("table {}, key {page}: not a page of this format", CARD_USAGES.name()),
     })
 }
 

@@ -13,7 +13,7 @@
 //! | access_tokens, tickets | SHA-256 of the secret | row: see `directory` |
 //! | the same with `_entries` | index, key, slot or instant and SHA-256 | -; see `directory::entry` |
 //! | cards | card slot | CRC32C, packed card |
-//! | card_usages | card slot / 100 | page of usages and holds: see `numbers` |
+//! | card_usages | card slot / 90 | page of usages and holds: see `numbers` |
 //! | card_attempts, credential_failures | card slot | row |
 //! | transaction_blocks | first transaction sequence | block of packed transactions |
 //! | transaction_changes | transaction sequence | CRC32C, packed progress; where it is newer than the block's |

@@ -7,16 +7,17 @@
 //! | 5 | 3 | zero |
 //! | 8 | 8 | number of the first row |
 //! | 16 | 4 | how many rows |
-//! | 20 | 4 | CRC32C over all other bytes |
-//! | 24 | 4 each | where each row ends, behind the ends; the highest bit is the row's mark |
+//! | 20 | 4 | CRC32C over all before it and all places |
+//! | 24 | 8 each | place: where a row ends, behind the places, its highest bit being the row's mark; CRC32C of the row |
 //! | | | rows |
 //!
 //! A value stays a little under 16 KiB, since redb gives it pages of a power of two. The newest
 //! block may be partial: the next commit writes it again with more rows. A row longer than a block
 //! stands alone in a longer one. A missing number ends a block: a new one begins behind the hole.
 //!
-//! INVARIANT: the sum of a block is checked whenever it is read from the table; redb's reads check
-//! nothing.
+//! INVARIANT: the sum of the places is checked whenever a block is read from the table, that of a row
+//! whenever the row is; redb's reads check nothing. So one row costs its own bytes and the places, not
+//! the whole block.
 //! Out of scope: the meaning of a row.
 
 mod read;
@@ -24,6 +25,10 @@ mod write;
 
 #[cfg(test)]
 mod tests;
+
+use std::ops::Range;
+
+use redb::TableHandle as _;
 
 use super::error::StoreError;
 
@@ -37,7 +42,7 @@ const MAGIC: [u8; 4] = *b"CSWB";
 const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 24;
 const SUM_AT: usize = 20;
-const END_BYTES: usize = 4;
+const PLACE_BYTES: usize = 8;
 const MARK: u32 = 1 << 31;
 /// The longest value that redb keeps in four pages beside its key and header.
 const BLOCK_BYTES_MAX: usize = 16 * 1024 - 64;
@@ -54,44 +59,48 @@ pub(in crate::store) struct BlockRow<'a> {
 }
 
 /// A block, read in place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(in crate::store) struct Block<'a> {
+    table: BlockTable,
     first: u64,
-    ends: &'a [[u8; END_BYTES]],
+    places: &'a [[u8; PLACE_BYTES]],
     rows: &'a [u8],
 }
 
+crate::opaque!(Block<'_>);
+
 impl<'a> Block<'a> {
-    /// Reads a block whose sum was not checked since it came from its table.
+    /// Reads a block that comes from its table.
     /// Errors: `Damaged`, naming table and key.
     pub(in crate::store) fn parse(
         table: BlockTable,
         key: u64,
         bytes: &'a [u8],
     ) -> Result<Self, StoreError> {
-        use redb::TableHandle;
-        let damaged = |why: &str| StoreError::Damaged {
-            what: format!("table {}, key {key}: {why}", table.name()),
-        };
+        let damaged = |why| damaged(table, key, why);
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Err(damaged("cut")) };
         if head[..4] != MAGIC || head[4] != FORMAT {
             return Err(damaged("not a block of this format"));
         }
-        if head[SUM_AT..] != sum_of(bytes).to_le_bytes() {
-            return Err(damaged("its sum is wrong"));
+        let beyond = || damaged("its places are beyond it");
+        let block = Self::trusted(table, bytes).ok_or_else(beyond)?;
+        if head[SUM_AT..] != sum_of(head, block.places.as_flattened()).to_le_bytes() {
+            return Err(damaged("the sum of its places is wrong"));
         }
-        let block = Self::trusted(bytes).ok_or_else(|| damaged("its ends are beyond it"))?;
+        if block.rows.len() != block.places.last().map_or(0, |place| split(*place).end) {
+            return Err(damaged("its length is wrong"));
+        }
         if block.first == key { Ok(block) } else { Err(damaged("it belongs elsewhere")) }
     }
 
-    /// Reads a block whose sum is known to be right.
-    fn trusted(bytes: &'a [u8]) -> Option<Self> {
-        let head = bytes.first_chunk::<HEAD_BYTES>()?;
+    /// Reads a block the sum of whose places is known to be right.
+    fn trusted(table: BlockTable, bytes: &'a [u8]) -> Option<Self> {
+        let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let first = u64::from_le_bytes(*head[8..].first_chunk()?);
         let count = u32::from_le_bytes(*head[16..].first_chunk()?) as usize;
-        let (ends, rows) = bytes[HEAD_BYTES..].split_at_checked(count.checked_mul(END_BYTES)?)?;
-        let (ends, _) = ends.as_chunks();
-        Some(Self { first, ends, rows })
+        let (places, rows) = rest.split_at_checked(count.checked_mul(PLACE_BYTES)?)?;
+        let (places, _) = places.as_chunks();
+        Some(Self { table, first, places, rows })
     }
 
     /// The number of its first row.
@@ -101,33 +110,62 @@ impl<'a> Block<'a> {
 
     /// The number behind its last row.
     pub(in crate::store) const fn end(&self) -> u64 {
-        self.first + self.ends.len() as u64
+        self.first + self.places.len() as u64
     }
 
     /// The row with this number.
-    pub(in crate::store) fn row(&self, number: u64) -> Option<BlockRow<'a>> {
-        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let (end, is_marked) = self.end_of(place)?;
-        let start = match place.checked_sub(1) {
-            None => 0,
-            Some(before) => self.end_of(before)?.0,
+    /// Errors: `Damaged`, naming table and key.
+    pub(in crate::store) fn row(&self, number: u64) -> Result<Option<BlockRow<'a>>, StoreError> {
+        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        let Some((place, at)) = place.and_then(|at| Some((self.places.get(at)?, at))) else {
+            return Ok(None);
         };
-        Some(BlockRow { number, bytes: self.rows.get(start..end)?, is_marked })
+        let place = split(*place);
+        let start = at.checked_sub(1).map_or(0, |before| split(self.places[before]).end);
+        let bytes =
+            self.rows.get(start..place.end).filter(|bytes| crc32c::crc32c(bytes) == place.sum);
+        let damaged =
+            || damaged(self.table, self.first, &format!("the sum of row {number} is wrong"));
+        let bytes = bytes.ok_or_else(damaged)?;
+        Ok(Some(BlockRow { number, bytes, is_marked: place.is_marked }))
+    }
+
+    /// The rows with these numbers, in order.
+    pub(in crate::store) fn rows_within(
+        &self,
+        numbers: Range<u64>,
+    ) -> impl Iterator<Item = Result<BlockRow<'a>, StoreError>> {
+        let block = *self;
+        let numbers = self.first.max(numbers.start)..self.end().min(numbers.end);
+        numbers.filter_map(move |number| block.row(number).transpose())
     }
 
     /// All rows, in order.
-    pub(in crate::store) fn rows(&self) -> impl DoubleEndedIterator<Item = BlockRow<'a>> {
-        let block = *self;
-        (self.first..self.end()).filter_map(move |number| block.row(number))
-    }
-
-    fn end_of(&self, place: usize) -> Option<(usize, bool)> {
-        let end = u32::from_le_bytes(*self.ends.get(place)?);
-        Some(((end & !MARK) as usize, end & MARK != 0))
+    pub(in crate::store) fn rows(&self) -> impl Iterator<Item = Result<BlockRow<'a>, StoreError>> {
+        self.rows_within(0..u64::MAX)
     }
 }
 
-/// The sum over everything in a block but the sum itself.
-fn sum_of(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..SUM_AT]), &bytes[HEAD_BYTES..])
+/// The place of a row among the bytes of all rows.
+#[derive(Clone, Copy)]
+struct Place {
+    end: usize,
+    is_marked: bool,
+    sum: u32,
+}
+
+fn split(place: [u8; PLACE_BYTES]) -> Place {
+    let [a, b, c, d, sum @ ..] = place;
+    let end = u32::from_le_bytes([a, b, c, d]);
+    let is_marked = end & MARK != 0;
+    Place { end: (end & !MARK) as usize, is_marked, sum: u32::from_le_bytes(sum) }
+}
+
+/// The sum over a block's head, but for the sum itself, and its places.
+fn sum_of(head: &[u8; HEAD_BYTES], places: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&head[..SUM_AT]), places)
+}
+
+fn damaged(table: BlockTable, key: u64, why: &str) -> StoreError {
+    StoreError::Damaged { what: format!("table {}, key {key}: {why}", table.name()) }
 }

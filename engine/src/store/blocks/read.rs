@@ -9,7 +9,7 @@ use crate::store::error::StoreError;
 use crate::store::query::SharedTable;
 
 /// A table of blocks, read in one transaction. It keeps the block it read last, so neighbours cost
-/// one read and one check of the sum.
+/// one read and one check of the places.
 pub(in crate::store) struct BlockReader {
     table: BlockTable,
     blocks: SharedTable<u64, &'static [u8]>,
@@ -43,7 +43,7 @@ impl BlockReader {
             let Some((key, value)) = found else { return Ok(None) };
             self.take(key.value(), value)?;
         }
-        Ok(self.block().and_then(|block| block.row(number)))
+        self.row_at_hand(number)
     }
 
     /// The first row with this number or a higher one.
@@ -52,14 +52,14 @@ impl BlockReader {
         number: u64,
     ) -> Result<Option<BlockRow<'_>>, StoreError> {
         if self.row(number)?.is_some() {
-            return self.row(number);
+            return self.row_at_hand(number);
         }
         let Some((key, value)) = self.blocks.range(number..)?.next().transpose()? else {
             return Ok(None);
         };
         let first = key.value();
         self.take(first, value)?;
-        Ok(self.block().and_then(|block| block.row(first)))
+        self.row_at_hand(first)
     }
 
     /// The number behind the newest row; 0 without rows.
@@ -82,9 +82,8 @@ impl BlockReader {
         for entry in self.blocks.range(start..numbers.end.max(start))? {
             let (key, value) = entry?;
             let block = Block::parse(self.table, key.value(), value.value())?;
-            let rows = block.rows().filter(|row| numbers.contains(&row.number));
-            for row in rows {
-                visit(row)?;
+            for row in block.rows_within(numbers.clone()) {
+                visit(row?)?;
             }
         }
         Ok(())
@@ -101,7 +100,9 @@ impl BlockReader {
         Ok(())
     }
 
-    fn block(&self) -> Option<Block<'_>> {
-        self.at_hand.as_ref().and_then(|block| Block::trusted(block.value.value()))
+    fn row_at_hand(&self, number: u64) -> Result<Option<BlockRow<'_>>, StoreError> {
+        let Some(at_hand) = &self.at_hand else { return Ok(None) };
+        let block = Block::trusted(self.table, at_hand.value.value());
+        block.map_or(Ok(None), |block| block.row(number))
     }
 }

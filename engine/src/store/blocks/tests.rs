@@ -106,8 +106,8 @@ fn blocks_are_full_but_the_newest() {
     }
     let lengths = lengths(&database);
     let (newest, full) = lengths.split_last().unwrap();
-    assert!(full.iter().all(|len| (BLOCK_BYTES_MAX - 304..=BLOCK_BYTES_MAX).contains(len)));
-    assert_eq!((full.len(), newest + full.iter().sum::<usize>()), (5, 6 * 24 + 280 * 304));
+    assert!(full.iter().all(|len| (BLOCK_BYTES_MAX - 308..=BLOCK_BYTES_MAX).contains(len)));
+    assert_eq!((full.len(), newest + full.iter().sum::<usize>()), (5, 6 * 24 + 280 * 308));
 }
 
 #[test]
@@ -150,8 +150,26 @@ fn a_flipped_byte_is_refused_by_table_and_key() {
         write_txn.commit().unwrap();
         let read_txn = database.begin_read().unwrap();
         let mut reader = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()));
-        let error = reader.row(9).unwrap_err().to_string();
-        assert!(error.contains("table rows, key 7: "), "byte {at}: {error}");
+        // A flip inside a row harms that row alone.
+        let flipped = at.checked_sub(HEAD_BYTES + 23 * PLACE_BYTES).map(|at| 7 + at as u64 / 20);
+        for (number, (bytes, _)) in &rows {
+            match reader.row(*number) {
+                Ok(row) => {
+                    assert_eq!(row.unwrap().bytes, bytes);
+                    assert!(flipped.is_some_and(|flipped| flipped != *number), "byte {at}");
+                }
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(error.contains("table rows, key 7: "), "byte {at}: {error}");
+                    assert!(flipped.is_none_or(|flipped| flipped == *number), "byte {at}");
+                }
+            }
+        }
+        assert!(reader.each(0..u64::MAX, |_| Ok(())).is_err(), "byte {at}");
+    }
+    for len in 0..whole.len() {
+        let error = Block::parse(TABLE, 7, &whole[..len]).unwrap_err().to_string();
+        assert!(error.contains("table rows, key 7: "), "{len} bytes: {error}");
     }
     let mut elsewhere = BTreeMap::new();
     elsewhere.insert(8, whole);

@@ -3,7 +3,7 @@
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
-    BLOCK_BYTES_MAX, Block, BlockRow, BlockTable, END_BYTES, FORMAT, HEAD_BYTES, MAGIC, MARK,
+    BLOCK_BYTES_MAX, Block, BlockRow, BlockTable, FORMAT, HEAD_BYTES, MAGIC, MARK, PLACE_BYTES,
     SUM_AT, sum_of,
 };
 use crate::store::error::StoreError;
@@ -11,22 +11,22 @@ use crate::store::error::StoreError;
 /// Rows on their way into one block.
 struct Builder {
     first: u64,
-    ends: Vec<u32>,
+    places: Vec<[u8; PLACE_BYTES]>,
     rows: Vec<u8>,
     bytes_max: usize,
 }
 
 impl Builder {
     fn new(bytes_max: usize) -> Self {
-        Self { first: 0, ends: Vec::new(), rows: Vec::new(), bytes_max }
+        Self { first: 0, places: Vec::new(), rows: Vec::new(), bytes_max }
     }
 
     fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.places.is_empty()
     }
 
     fn end(&self) -> u64 {
-        self.first + self.ends.len() as u64
+        self.first + self.places.len() as u64
     }
 
     /// Whether the row follows and there is room; a row too long for any block has room alone.
@@ -35,7 +35,7 @@ impl Builder {
     }
 
     fn bytes_with(&self, row: &BlockRow<'_>) -> usize {
-        HEAD_BYTES + END_BYTES * (self.ends.len() + 1) + self.rows.len() + row.bytes.len()
+        HEAD_BYTES + PLACE_BYTES * (self.places.len() + 1) + self.rows.len() + row.bytes.len()
     }
 
     fn push(&mut self, row: &BlockRow<'_>) {
@@ -47,25 +47,29 @@ impl Builder {
         let end = u32::try_from(self.rows.len()).ok().filter(|end| end & MARK == 0);
         // INVARIANT: rows come from records, and those are at most a mebibyte long.
         let end = end.expect("a block is shorter than 2 GiB");
-        self.ends.push(if row.is_marked { end | MARK } else { end });
+        let end = if row.is_marked { end | MARK } else { end };
+        let mut place = [0; PLACE_BYTES];
+        place[..4].copy_from_slice(&end.to_le_bytes());
+        place[4..].copy_from_slice(&crc32c::crc32c(row.bytes).to_le_bytes());
+        self.places.push(place);
     }
 
     /// Writes the block to `bytes` and starts an empty one.
     fn finish_into(&mut self, bytes: &mut Vec<u8>) {
+        let mut head = [0; HEAD_BYTES];
+        head[..4].copy_from_slice(&MAGIC);
+        head[4] = FORMAT;
+        head[8..16].copy_from_slice(&self.first.to_le_bytes());
+        let count = u32::try_from(self.places.len()).expect("fewer rows than bytes");
+        head[16..SUM_AT].copy_from_slice(&count.to_le_bytes());
+        let places = self.places.as_flattened();
+        let sum = sum_of(&head, places);
+        head[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
         bytes.clear();
-        bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&[FORMAT, 0, 0, 0]);
-        bytes.extend_from_slice(&self.first.to_le_bytes());
-        let count = u32::try_from(self.ends.len()).expect("fewer rows than bytes");
-        bytes.extend_from_slice(&count.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
-        for end in &self.ends {
-            bytes.extend_from_slice(&end.to_le_bytes());
-        }
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(places);
         bytes.extend_from_slice(&self.rows);
-        let sum = sum_of(bytes);
-        bytes[SUM_AT..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
-        self.ends.clear();
+        self.places.clear();
         self.rows.clear();
     }
 }
@@ -90,7 +94,7 @@ impl<'txn> BlockWriter<'txn> {
         let mut builder = Builder::new(BLOCK_BYTES_MAX);
         if let Some((key, value)) = blocks.last()? {
             for row in Block::parse(table, key.value(), value.value())?.rows() {
-                builder.push(&row);
+                builder.push(&row?);
             }
         }
         Ok(Self { blocks, builder, is_new: false, scratch: Vec::new() })
@@ -123,7 +127,7 @@ impl<'txn> BlockWriter<'txn> {
             self.builder.finish_into(&mut self.scratch);
             self.blocks.insert(first, self.scratch.as_slice())?;
         } else {
-            self.builder.ends.clear();
+            self.builder.places.clear();
             self.builder.rows.clear();
         }
         self.is_new = false;
@@ -136,7 +140,7 @@ pub(in crate::store) fn rewrite<'r>(
     blocks: &mut Table<'_, u64, &'static [u8]>,
     rows: impl Iterator<Item = BlockRow<'r>> + Clone,
 ) -> Result<(), StoreError> {
-    let bytes: usize = rows.clone().map(|row| END_BYTES + row.bytes.len()).sum();
+    let bytes: usize = rows.clone().map(|row| PLACE_BYTES + row.bytes.len()).sum();
     let is_one = HEAD_BYTES + bytes <= BLOCK_BYTES_MAX;
     let bytes_max = if is_one { BLOCK_BYTES_MAX } else { HEAD_BYTES + bytes.div_ceil(2) };
     let mut builder = Builder::new(bytes_max);

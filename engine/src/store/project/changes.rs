@@ -102,7 +102,7 @@ impl ChangedTables<'_> {
         }
         let mut made = Vec::new();
         for (seq, _) in changes.range(seq..block.end()) {
-            let Some(row) = block.row(*seq) else { return Err(no_such_transaction(*seq)) };
+            let Some(row) = block.row(*seq)? else { return Err(no_such_transaction(*seq)) };
             let row = TransactionView::parse(row.bytes).map_err(unreadable)?;
             let standing = Standing { state: row.state(), held: row.held().map_err(unreadable)? };
             let (company, kind, card) = (row.company(), row.kind(), row.card());
@@ -150,6 +150,7 @@ impl ChangedTables<'_> {
         let mut bytes = Vec::with_capacity(value.len() * 2);
         let mut ends = Vec::new();
         for row in block.rows() {
+            let row = row?;
             append_changed(&mut bytes, row.bytes, changes.get(&row.number)).map_err(unreadable)?;
             ends.push((row.number, bytes.len(), row.is_marked));
         }

@@ -77,6 +77,6 @@ fn made_with(blocks: &Table<'_, u64, &'static [u8]>, seq: u64) -> Result<Dimensi
     let found = blocks.range(..=seq)?.next_back().transpose()?;
     let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
     let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
-    let Some(row) = block.row(seq) else { return Err(no_such_transaction(seq)) };
+    let Some(row) = block.row(seq)? else { return Err(no_such_transaction(seq)) };
     Ok(TransactionView::parse(row.bytes).map_err(unreadable)?.dimensions())
 }

@@ -279,18 +279,21 @@ fn rows_without_numbers_are_closed_as_a_checkpoint() {
     assert_eq!(store.checkpoint().unwrap().applied_seq.0, end as u64);
 }
 
-/// Flips one byte of the first value of a table.
-fn flip<K>(write_txn: &redb::WriteTransaction, table: redb::TableDefinition<'_, K, &'static [u8]>)
-where
+/// Flips one byte of the first value of a table: in the middle, or where a page has its first card.
+fn flip<K>(
+    write_txn: &redb::WriteTransaction,
+    definition: redb::TableDefinition<'_, K, &'static [u8]>,
+) where
     K: Key + for<'a> Value<SelfType<'a> = K> + 'static,
 {
-    let mut table = write_txn.open_table(table).unwrap();
+    let mut table = write_txn.open_table(definition).unwrap();
     let (key, mut bytes) = {
         let (key, value) = table.first().unwrap().expect("the table has rows");
         (key.value(), value.value().to_vec())
     };
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 4;
+    let is_page = redb::TableHandle::name(&definition) == CARD_USAGES.name();
+    let place = if is_page { 20 } else { bytes.len() / 2 };
+    bytes[place] ^= 4;
     table.insert(key, bytes.as_slice()).unwrap();
 }
 
