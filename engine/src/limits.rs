@@ -65,6 +65,8 @@ pub const HOLDS_READ_MAX: usize = 16_384;
 pub const STORE_CACHE_BYTES: usize = 256 << 20;
 /// The page cache of a start, which reads every card once. Units: bytes.
 pub const START_CACHE_BYTES: usize = 8 << 20;
+/// Known counts of lists in runs, about 3 MB of them. Beyond, all are forgotten and counted again.
+pub const RUN_COUNTS_MAX: usize = 1 << 16;
 /// How many differing cards or transactions an audit names, of each kind and account.
 pub const AUDIT_DETAILS_MAX: usize = 20;
 /// The most rows a page of a list has.

@@ -60,6 +60,7 @@ pub use watermark::{WaitPurpose, Watermark};
 use numbers::Numbers;
 use overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use project::WriteOutcome;
+use runs::RunCounts;
 use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
 use write_back::WriteBackFile;
 
@@ -93,6 +94,7 @@ pub struct Store {
     /// The file again, where the tables are in one.
     file: Option<SharedBackend>,
     numbers: Mutex<KnownNumbers>,
+    counts: Arc<RunCounts>,
 }
 
 /// The numbers of the newest commit, and of the one on its way.
@@ -169,7 +171,7 @@ impl Store {
     }
 
     fn over(database: Database) -> Self {
-        Self { database, file: None, numbers: Mutex::default() }
+        Self { database, file: None, numbers: Mutex::default(), counts: Arc::default() }
     }
 
     /// Opens the same tables again for a caller that reads all of them once, and never writes.
@@ -205,7 +207,8 @@ impl Store {
             let found = found.into_iter().flatten().find(|numbers| numbers.commit == commit);
             // Neither fits if two commits came in between: look again.
             if let Some(numbers) = found {
-                let view = Arc::new(Snapshot::new(read_txn, Arc::clone(numbers)));
+                let counts = Arc::clone(&self.counts);
+                let view = Arc::new(Snapshot::new(read_txn, Arc::clone(numbers), counts));
                 if known.coming.is_none() {
                     known.view = Some(Arc::clone(&view));
                 }

@@ -56,7 +56,7 @@ use super::error::StoreError;
 use super::figures::AddedFigures;
 use super::numbers::Numbers;
 use super::rows;
-use super::runs::{RUN_CHUNKS, RUN_LISTS, RunTables};
+use super::runs::{RUN_CHUNKS, RUN_LISTS, RunCounts, RunTables};
 use super::sets::SetReader;
 pub use super::sets::TransactionClasses;
 use super::tables::{META, META_NETWORK_KEY, META_PAN_GENERATIONS, RowTable, STATE_PAGES};
@@ -71,6 +71,7 @@ pub(super) type SharedTable<K, V> = Arc<ReadOnlyTable<K, V>>;
 pub struct Snapshot {
     read_txn: ReadTransaction,
     numbers: Arc<Numbers>,
+    counts: Arc<RunCounts>,
     /// The tables that somebody has asked for, by where their names stand, which is quicker to compare than a name.
     opened: RwLock<BTreeMap<(usize, usize), Arc<dyn Any + Send + Sync>>>,
 }
@@ -78,8 +79,12 @@ pub struct Snapshot {
 crate::opaque!(Snapshot);
 
 impl Snapshot {
-    pub(super) fn new(read_txn: ReadTransaction, numbers: Arc<Numbers>) -> Self {
-        Self { read_txn, numbers, opened: RwLock::default() }
+    pub(super) fn new(
+        read_txn: ReadTransaction,
+        numbers: Arc<Numbers>,
+        counts: Arc<RunCounts>,
+    ) -> Self {
+        Self { read_txn, numbers, counts, opened: RwLock::default() }
     }
 
     /// The checkpoint of this view.
@@ -124,7 +129,8 @@ impl Snapshot {
 
     /// Opens the runs.
     pub(super) fn runs(&self) -> Result<RunTables, StoreError> {
-        Ok(RunTables::new(self.table(RUN_CHUNKS)?, self.table(RUN_LISTS)?))
+        let (chunks, lists) = (self.table(RUN_CHUNKS)?, self.table(RUN_LISTS)?);
+        Ok(RunTables::new(chunks, lists, Arc::clone(&self.counts)))
     }
 
     /// Opens the sets.

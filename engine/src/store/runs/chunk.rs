@@ -1,4 +1,4 @@
-//! A chunk: up to 16 KiB of a run's entries, each number as narrow as the chunk allows.
+//! A chunk: up to 8 KiB of a run's entries, each number as narrow as the chunk allows.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -27,8 +27,8 @@ const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 48;
 const TAIL_BYTES: usize = 8;
 
-/// The longest chunk: with its key and redb's own header it fills a page of 16 KiB.
-pub(super) const CHUNK_BYTES_MAX: usize = 16 * 1024 - 64;
+/// The longest chunk: with its key and redb's own header it fills a page of 8 KiB.
+pub(super) const CHUNK_BYTES_MAX: usize = 8 * 1024 - 64;
 
 /// Gathers sorted entries until a chunk is full.
 #[derive(Debug)]

@@ -16,6 +16,7 @@
 //! Out of scope: the meaning of majors and minors.
 
 mod chunk;
+mod counts;
 mod directory;
 mod merge;
 mod read;
@@ -32,6 +33,7 @@ use crate::domain::enumeration::enumeration;
 use chunk::ChunkBuilder;
 use directory::{Run, RunDirectory};
 
+pub(in crate::store) use counts::RunCounts;
 pub(in crate::store) use read::{RunReader, RunTables};
 
 /// Kind, run, and the first entry of a chunk.
@@ -159,7 +161,7 @@ impl<'txn> RunWriter<'txn> {
     /// Appends the entries of one commit as a run, and empties `entries`. Entries that the kind has
     /// already are not taken again.
     /// Errors: `Inconsistent` if an entry is older than the kind's newest and not among them.
-    /// Cost: O(n log n), one chunk for every 16 KiB.
+    /// Cost: O(n log n), one chunk for every 8 KiB.
     pub(in crate::store) fn append(
         &mut self,
         kind: RunKind,

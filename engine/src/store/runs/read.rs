@@ -5,9 +5,11 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadableTable};
 
+use super::counts::RunCounts;
 use super::directory::{Group, RunDirectory};
 use super::seek::{ChunkCursor, ChunkReader, LoadedChunk, Segment};
 use super::{ChunkKey, Entry, RunKind, damaged_chunk};
@@ -18,15 +20,17 @@ use crate::store::query::{Order, SharedTable};
 pub(in crate::store) struct RunTables {
     chunks: SharedTable<ChunkKey, &'static [u8]>,
     lists: SharedTable<u8, &'static [u8]>,
+    counts: Arc<RunCounts>,
 }
 
 impl RunTables {
-    /// The runs in these tables.
+    /// The runs in these tables, of which `counts` are known.
     pub(in crate::store) const fn new(
         chunks: SharedTable<ChunkKey, &'static [u8]>,
         lists: SharedTable<u8, &'static [u8]>,
+        counts: Arc<RunCounts>,
     ) -> Self {
-        Self { chunks, lists }
+        Self { chunks, lists, counts }
     }
 
     /// A reader of the runs of a kind.
@@ -34,7 +38,9 @@ impl RunTables {
         &self,
         kind: RunKind,
     ) -> Result<RunReader<'_, ReadOnlyTable<ChunkKey, &'static [u8]>>, StoreError> {
-        Ok(RunReader::new(&*self.chunks, kind, &RunDirectory::read(&*self.lists, kind)?))
+        let directory = RunDirectory::read(&*self.lists, kind)?;
+        let counts = Some(&*self.counts);
+        Ok(RunReader { counts, ..RunReader::new(&*self.chunks, kind, &directory) })
     }
 }
 
@@ -47,31 +53,39 @@ pub(in crate::store) struct RunReader<'t, T> {
     kind: RunKind,
     floor: u64,
     segments: Vec<Segment>,
+    /// None inside a write transaction, which may be dropped with the runs that it wrote.
+    counts: Option<&'t RunCounts>,
 }
 
 impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
     pub(super) fn new(chunks: &'t T, kind: RunKind, directory: &RunDirectory) -> Self {
         let segments = directory.groups.iter().flat_map(segments_of).collect();
         let chunks = ChunkReader::new(chunks, kind);
-        Self { chunks, kind, floor: directory.floor, segments }
+        Self { chunks, kind, floor: directory.floor, segments, counts: None }
     }
 
     /// The number of entries of `major` with a minor in `minors`.
-    /// Cost: at most two chunks a run.
+    /// Cost: at most two chunks a run; none of a run whose count is known.
     pub(in crate::store) fn count(
         &self,
         major: u64,
         minors: Range<u64>,
     ) -> Result<u64, StoreError> {
-        let mut count = 0;
-        for segment in self.parts(major, &minors) {
-            count += self.count_segment(&segment)?;
+        let mut sum = 0;
+        for part in self.parts(major, &minors) {
+            let count = || self.count_segment(&part);
+            sum += match self.counts {
+                Some(counts) if part.is_all_of_major() => {
+                    counts.get_or_count((self.kind.number(), part.run.run, major), count)?
+                }
+                _ => count()?,
+            };
         }
-        Ok(count)
+        Ok(sum)
     }
 
     /// The minors of `major` within `minors`, in order. Cost: at most a chunk a run, and one for
-    /// each further 16 KiB that is read.
+    /// each further 8 KiB that is read.
     pub(in crate::store) fn scan(
         &self,
         major: u64,
@@ -219,7 +233,7 @@ pub(in crate::store) struct Scan<'r, 't, T> {
 
 impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
     /// Leaves out the next `count` minors.
-    /// Cost: at most two chunks a run, and one for every 16 KiB left out of the run where it ends.
+    /// Cost: at most two chunks a run, and one for every 8 KiB left out of the run where it ends.
     pub(in crate::store) fn leave_out(&mut self, count: u64) -> Result<(), StoreError> {
         let mut left = count;
         while left > 0 {

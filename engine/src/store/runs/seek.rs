@@ -38,6 +38,14 @@ impl Segment {
         let has_minors = self.run.first_minor <= high.minor() && low.minor() <= self.run.last_minor;
         (clipped.low <= clipped.high && has_minors).then_some(clipped)
     }
+
+    /// Whether a segment that was clipped to one major has all that its run has of it.
+    pub(super) fn is_all_of_major(&self) -> bool {
+        let (low, high) = (self.low, self.high);
+        low.major() == high.major()
+            && low.minor() <= self.run.first_minor
+            && self.run.last_minor <= high.minor()
+    }
 }
 
 /// The chunks of one kind. It keeps the one that it found last in each run, so a list is counted and
