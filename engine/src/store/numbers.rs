@@ -184,8 +184,7 @@ impl Numbers {
         &self.figures
     }
 
-    /// Writes everything to the tables. Cost: at most a page for each slot with
-    /// a change.
+    /// Writes everything to the tables. Cost: at most a page for each slot with a change.
     pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         self.figures.write(write_txn)?;
         let mut balances = write_txn.open_table(ACCOUNT_BALANCES.definition())?;

@@ -148,17 +148,17 @@ impl<'a> Block<'a> {
 
 /// The place of a row among the bytes of all rows.
 #[derive(Clone, Copy)]
-struct Place {
+struct RowPlace {
     end: usize,
     is_marked: bool,
     sum: u32,
 }
 
-fn split(place: [u8; PLACE_BYTES]) -> Place {
+fn split(place: [u8; PLACE_BYTES]) -> RowPlace {
     let [a, b, c, d, sum @ ..] = place;
     let end = u32::from_le_bytes([a, b, c, d]);
     let is_marked = end & MARK != 0;
-    Place { end: (end & !MARK) as usize, is_marked, sum: u32::from_le_bytes(sum) }
+    RowPlace { end: (end & !MARK) as usize, is_marked, sum: u32::from_le_bytes(sum) }
 }
 
 /// The sum over a block's head, but for the sum itself, and its places.
