@@ -87,7 +87,7 @@ impl<'a> Block<'a> {
         if head[SUM_AT..] != sum_of(head, block.places.as_flattened()).to_le_bytes() {
             return Err(damaged("the sum of its places is wrong"));
         }
-        if block.rows.len() != block.places.last().map_or(0, |place| split(*place).end) {
+        if block.rows.len() != block.end_of(block.places.len()) {
             return Err(damaged("its length is wrong"));
         }
         if block.first == key { Ok(block) } else { Err(damaged("it belongs elsewhere")) }
@@ -120,14 +120,19 @@ impl<'a> Block<'a> {
         let Some((place, at)) = place.and_then(|at| Some((self.places.get(at)?, at))) else {
             return Ok(None);
         };
-        let place = split(*place);
-        let start = at.checked_sub(1).map_or(0, |before| split(self.places[before]).end);
-        let bytes =
-            self.rows.get(start..place.end).filter(|bytes| crc32c::crc32c(bytes) == place.sum);
+        let place = RowPlace::parse(*place);
+        let bytes = self.rows.get(self.end_of(at)..self.end_of(at + 1));
+        let bytes = bytes.filter(|bytes| crc32c::crc32c(bytes) == place.sum);
         let damaged =
             || damaged(self.table, self.first, &format!("the sum of row {number} is wrong"));
         let bytes = bytes.ok_or_else(damaged)?;
         Ok(Some(BlockRow { number, bytes, is_marked: place.is_marked }))
+    }
+
+    /// Where the first so many rows end.
+    fn end_of(&self, count: usize) -> usize {
+        let last = count.checked_sub(1).and_then(|last| self.places.get(last));
+        last.map_or(0, |place| RowPlace::parse(*place).end as usize)
     }
 
     /// The rows with these numbers, in order.
@@ -149,16 +154,27 @@ impl<'a> Block<'a> {
 /// The place of a row among the bytes of all rows.
 #[derive(Clone, Copy)]
 struct RowPlace {
-    end: usize,
+    /// Below `MARK`.
+    end: u32,
     is_marked: bool,
     sum: u32,
 }
 
-fn split(place: [u8; PLACE_BYTES]) -> RowPlace {
-    let [a, b, c, d, sum @ ..] = place;
-    let end = u32::from_le_bytes([a, b, c, d]);
-    let is_marked = end & MARK != 0;
-    RowPlace { end: (end & !MARK) as usize, is_marked, sum: u32::from_le_bytes(sum) }
+impl RowPlace {
+    fn parse(place: [u8; PLACE_BYTES]) -> Self {
+        let [a, b, c, d, sum @ ..] = place;
+        let end = u32::from_le_bytes([a, b, c, d]);
+        let is_marked = end & MARK != 0;
+        Self { end: end & !MARK, is_marked, sum: u32::from_le_bytes(sum) }
+    }
+
+    fn to_bytes(self) -> [u8; PLACE_BYTES] {
+        let end = if self.is_marked { self.end | MARK } else { self.end };
+        let mut place = [0; PLACE_BYTES];
+        place[..4].copy_from_slice(&end.to_le_bytes());
+        place[4..].copy_from_slice(&self.sum.to_le_bytes());
+        place
+    }
 }
 
 /// The sum over a block's head, but for the sum itself, and its places.

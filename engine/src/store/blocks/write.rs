@@ -4,7 +4,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 
 use super::{
     BLOCK_BYTES_MAX, Block, BlockRow, BlockTable, FORMAT, HEAD_BYTES, MAGIC, MARK, PLACE_BYTES,
-    SUM_AT, sum_of,
+    RowPlace, SUM_AT, sum_of,
 };
 use crate::store::error::StoreError;
 
@@ -47,11 +47,8 @@ impl Builder {
         let end = u32::try_from(self.rows.len()).ok().filter(|end| end & MARK == 0);
         // INVARIANT: rows come from records, and those are at most a mebibyte long.
         let end = end.expect("a block is shorter than 2 GiB");
-        let end = if row.is_marked { end | MARK } else { end };
-        let mut place = [0; PLACE_BYTES];
-        place[..4].copy_from_slice(&end.to_le_bytes());
-        place[4..].copy_from_slice(&crc32c::crc32c(row.bytes).to_le_bytes());
-        self.places.push(place);
+        let place = RowPlace { end, is_marked: row.is_marked, sum: crc32c::crc32c(row.bytes) };
+        self.places.push(place.to_bytes());
     }
 
     /// Writes the block to `bytes` and starts an empty one.
