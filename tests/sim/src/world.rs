@@ -506,9 +506,12 @@ impl World {
             self.crash(Crash::Kill, &[], None);
         }
         self.settle();
-        // A leader whose disk broke lacks batches that the others have.
-        while self.has_failed() && self.nodes.is_some() {
-            self.fail_over(Some(Crash::Kill));
+        // The disk may break while all come to rest. A leader whose disk broke lacks batches that the others have.
+        while self.has_failed() {
+            match self.nodes {
+                Some(_) => self.fail_over(Some(Crash::Kill)),
+                None => self.crash(Crash::Kill, &[], None),
+            }
             self.settle();
         }
         self.end_webhooks();
