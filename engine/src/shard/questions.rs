@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, RecvError, Sender, unbounded};
 use super::recall::{LoadedRows, RecallRequest};
 use super::state::ShardState;
 use super::timers::Timer;
+use crate::command::TimedCommand;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::limits;
 use crate::loader::{HoldEnds, Loader, LoaderAnswer, LoaderEnds, LoaderQuestion, RecallError};
@@ -115,8 +116,14 @@ impl Questions {
         self.aside.push_back(envelope);
     }
 
-    /// The next command aside that the tables have answered for.
-    pub(super) fn next_answered(&mut self) -> Option<(Envelope, Result<LoadedRows, RecallError>)> {
+    /// The first command aside, once the tables have answered for it.
+    pub(super) fn first_answered(&self) -> Option<&TimedCommand> {
+        self.answered.front()?;
+        self.aside.front().map(|envelope| &envelope.command)
+    }
+
+    /// Takes it, and what they answered.
+    pub(super) fn take_answered(&mut self) -> Option<(Envelope, Result<LoadedRows, RecallError>)> {
         let (_, answer) = self.answered.pop_front()?;
         Some((self.aside.pop_front()?, answer))
     }

@@ -260,9 +260,14 @@ impl Shard {
 
     /// Carries out the commands that the tables have answered for.
     fn take_answered(&mut self, now: Timestamp, replies: &mut ReplyBatch) {
-        while let Some((envelope, answer)) = self.questions.next_answered() {
+        while let Some(supplied_at) = self.questions.first_answered().map(|first| first.supplied_at)
+        {
+            let at = self.stamp(now, supplied_at);
+            // These timers may read rows of their own. Until the answer is taken, what it lacks stays in memory.
+            self.run_due_timers(at);
+            let Some((envelope, answer)) = self.questions.take_answered() else { return };
             let Envelope { command, tag, port } = envelope;
-            let reply = self.take_with(now, &command, answer);
+            let reply = self.execute_with(at, &command, answer);
             if reply.is_some() {
                 self.show(tag);
             }
@@ -351,17 +356,6 @@ impl Shard {
         }
         let answer = self.questions.ask_and_wait(LoaderQuestion::Command(wanted));
         CommandOutcome::Done(self.execute_with(at, command, answer.map(LoaderAnswer::into_loaded)))
-    }
-
-    fn take_with(
-        &mut self,
-        now: Timestamp,
-        command: &TimedCommand,
-        answer: Result<LoadedRows, RecallError>,
-    ) -> Option<Reply> {
-        let at = self.stamp(now, command.supplied_at);
-        self.run_due_timers(at);
-        self.execute_with(at, command, answer)
     }
 
     /// Executes a command for which the tables were asked. If they cannot be read, nothing is done, and

@@ -1,29 +1,48 @@
-//! The loop's own promises: the time of each command, whatever the clock does.
+//! The loop's own promises: the time of each command, whatever the clock does, and what stays in memory while the
+//! tables are asked.
+
+use std::sync::atomic::AtomicI64;
 
 use crossbeam_channel::bounded;
+use parking_lot::Mutex;
 
 use super::*;
-use crate::command::Command;
 use crate::command::admin::AdminCommand;
-use crate::command::effect::IssuedCard;
+use crate::command::effect::{IssuedCard, RememberedAnswer};
+use crate::command::network::{
+    AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
+    OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts,
+};
+use crate::command::record::records;
+use crate::command::reply::NetworkReply;
+use crate::command::{Command, NewTransaction};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
-use crate::domain::card::{CardProfile, CardRecord, CardState, PanHash, SealedPan};
+use crate::domain::card::{CardProfile, CardRecord, CardState, MaskedPan, PanHash, SealedPan};
 use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
-use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::credential::{PackedZip, PinVerifier, PresentedCredentials};
 use crate::domain::ids::{
     AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, RecordSeq,
+    TransactionId, TransactionSeq,
 };
+use crate::domain::merchant::Merchant;
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::{DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace};
 use crate::inbox::{InboxSender, inbox};
-use crate::loader::{Recall, RecallSource};
+use crate::loader::{HoldEnds, Recall, RecallSource};
+use crate::shard::{AnswerPlace, CacheLimits, LoadedTransaction, PurchaseKey};
 use crate::store::Watermark;
 
 const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
 
 /// A company with cards whose allowances end one second after noon.
 fn state_with_ending_cards(cards: u32) -> ShardState {
+    with_cards(ShardState::default(), cards, NOON.plus(Timestamp::SECOND))
+}
+
+/// The state with a company, its funds, and cards whose allowances end at this time.
+fn with_cards(mut state: ShardState, cards: u32, ends_at: Timestamp) -> ShardState {
     let company = Company {
         slot: CompanySlot(0),
         id: CompanyId(uuid::Uuid::from_u128(1)),
@@ -50,7 +69,6 @@ fn state_with_ending_cards(cards: u32) -> ShardState {
         funding_source: None,
         created_at: NOON,
     };
-    let ends_at = NOON.plus(Timestamp::SECOND);
     let record = CardRecord {
         pan_hash: PanHash(1),
         pin: PinVerifier::default(),
@@ -75,11 +93,11 @@ fn state_with_ending_cards(cards: u32) -> ShardState {
         issued.record.pan_hash = PanHash(u64::from(slot) + 1);
         Effect::CardIssued(Box::new(issued))
     };
-    let mut state = ShardState::default();
+    let funds = AccountBalances { ledger: Minor(100_000), ..AccountBalances::default() };
     let mut effects = vec![
         Effect::Company(Box::new(company)),
         Effect::Account(Box::new(account)),
-        Effect::AccountBalances(AccountSlot(0), AccountBalances::default()),
+        Effect::AccountBalances(AccountSlot(0), funds),
     ];
     effects.extend((0..cards).map(issue));
     state.apply_record(RecordSeq(1), NOON, &effects);
@@ -93,11 +111,14 @@ fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<Repl
 
 type Ends = (Shard, Inbox<CommitRequest<ReplyBatch>>, InboxSender<Submission>);
 
-fn shard_over(state: ShardState, clock: Clock, tables: Option<Arc<dyn RecallSource>>) -> Ends {
+/// Tables, and the newest record that they show.
+type Tables = (Arc<dyn RecallSource>, Arc<Watermark>);
+
+fn shard_over(state: ShardState, clock: Clock, tables: Option<Tables>) -> Ends {
     let (edges, from_edges) = inbox(1);
-    let wired = |tables| RecallWiring {
+    let wired = |(tables, watermark)| RecallWiring {
         loader: Loader::new(tables, from_edges.bell()),
-        watermark: Arc::new(Watermark::new(RecordSeq(1))),
+        watermark,
     };
     let recall = tables.map(wired);
     let (committer, committed) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
@@ -184,7 +205,8 @@ fn broken_tables_are_asked_for_timers_once_a_second() {
     let mut state = ShardState::default();
     state.learn_timers(NOON.plus(Timestamp::MINUTE), &[], RecordSeq(1));
     let clock = Clock::Simulated(Arc::clone(&time));
-    let (mut shard, _committed, _edges) = shard_over(state, clock, Some(Arc::new(BrokenTables)));
+    let tables: Tables = (Arc::new(BrokenTables), Arc::new(Watermark::new(RecordSeq(1))));
+    let (mut shard, _committed, _edges) = shard_over(state, clock, Some(tables));
     let mut asked = 0;
     for half_second in 0..5 {
         time.store(NOON.plus(half_second * Timestamp::SECOND / 2).0, Ordering::Release);
@@ -214,4 +236,169 @@ fn a_flood_of_timers_is_handed_over_in_pieces_the_journal_takes() {
         last_seq = request.last_seq;
     }
     assert_eq!(last_seq, 1 + u64::from(CARDS));
+}
+
+/// Tables with these transactions.
+#[derive(Clone, Default)]
+struct RowTables(Arc<Mutex<Vec<LoadedTransaction>>>);
+
+impl RecallSource for RowTables {
+    fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Recall for RowTables {
+    fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError> {
+        Ok(self.0.lock().iter().find(|row| row.record.seq == seq).cloned())
+    }
+
+    fn answer_at(&self, _place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {
+        Ok(None)
+    }
+
+    fn carriers(&self, _key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
+        Ok(Vec::new())
+    }
+
+    fn answers_under(&self, _key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
+        Ok(Vec::new())
+    }
+
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
+        let rows = self.0.lock();
+        let ends = rows.iter().map(|row| (row.record.seq, row.progress.hold_expires_at));
+        Ok((ends.filter(|(_, end)| after < *end && *end <= until).collect(), until))
+    }
+}
+
+/// A shard with little memory over such tables, and those who send it commands.
+struct SmallShard {
+    shard: Shard,
+    committed: Inbox<CommitRequest<ReplyBatch>>,
+    edges: InboxSender<Submission>,
+    time: Arc<AtomicI64>,
+    tables: RowTables,
+    watermark: Arc<Watermark>,
+    /// Transactions of the journal that the tables do not have.
+    unprojected: Vec<LoadedTransaction>,
+}
+
+struct Nobody;
+
+impl ReplyPort for Nobody {
+    fn deliver(&self, _tag: u64, _reply: Reply) {}
+}
+
+impl SmallShard {
+    fn at_noon() -> Self {
+        let limits = CacheLimits {
+            recent_transactions: 1,
+            loaded_transactions: CacheLimits::LOADED_MIN,
+            answers: 1,
+            message_keys: 1,
+            unseen_changes: 1,
+        };
+        let state = with_cards(ShardState::with_limits(limits), 1, Timestamp::MAX);
+        let (time, tables) = (Arc::new(AtomicI64::new(NOON.0)), RowTables::default());
+        let watermark = Arc::new(Watermark::new(RecordSeq(1)));
+        let wired: Tables = (Arc::new(tables.clone()), Arc::clone(&watermark));
+        let clock = Clock::Simulated(Arc::clone(&time));
+        let (shard, committed, edges) = shard_over(state, clock, Some(wired));
+        Self { shard, committed, edges, time, tables, watermark, unprojected: Vec::new() }
+    }
+
+    fn send(&self, at: Timestamp, key: u64, command: NetworkCommand) {
+        self.time.store(at.0, Ordering::Release);
+        let fingerprint = Some(Fingerprint {
+            key: DuplicateKey(key.into()),
+            trace: None,
+            content: key,
+            window: DuplicateWindow::Day,
+        });
+        let command = Command::Network(Box::new(NetworkRequest { command, fingerprint })).into();
+        let envelope = Envelope { command, tag: key, port: Arc::new(Nobody) };
+        self.edges.send(Submission::now(vec![envelope])).unwrap();
+    }
+
+    /// One step of the shard, and its answers.
+    fn step(&mut self) -> Vec<Reply> {
+        self.shard.step();
+        let mut answers = Vec::new();
+        while let Ok(request) = self.committed.try_take() {
+            for record in records(&request.payload) {
+                for effect in record.unwrap().effects {
+                    if let Effect::Transaction(made) = effect {
+                        let NewTransaction { record, progress, .. } = *made;
+                        self.unprojected.push(LoadedTransaction { record, progress });
+                    }
+                }
+            }
+            let replies = request.releases.into_iter().flat_map(|batch| batch.replies);
+            answers.extend(replies.map(|(_, _, reply)| reply));
+        }
+        answers
+    }
+
+    /// The tables take in all there is.
+    fn project(&mut self) {
+        self.tables.0.lock().append(&mut self.unprojected);
+        self.watermark.publish(self.shard.state.last_seq());
+    }
+
+    fn purchase(&mut self, at: Timestamp, key: u64) -> TransactionId {
+        let authorize = Authorize {
+            facts: facts(),
+            kind: AuthorizationKind::Purchase,
+            credentials: PresentedCredentials::default(),
+            partial: PartialApproval::NotTaken,
+        };
+        self.send(at, key, NetworkCommand::Authorize(authorize));
+        let mut answers = self.step();
+        self.shard.step_loader();
+        answers.extend(self.step());
+        match &answers[..] {
+            [Reply::Network(NetworkReply::Authorization(reply))] => reply.transaction.unwrap(),
+            other => panic!("one answer: {other:?}"),
+        }
+    }
+}
+
+fn facts() -> PurchaseFacts {
+    PurchaseFacts {
+        card: CardRef::Pan(PanHash(1), MaskedPan::default()),
+        amounts: MessageAmounts { amount: Minor(100), currency: None, billing: None },
+        merchant: Merchant::default(),
+        trace: NetworkTrace::default(),
+    }
+}
+
+/// The presentment was posted as a purchase of its own, beside the hold: timers that ran before it loaded rows, and
+/// for these the purchase that it names left memory, which the tables did not have when they were asked.
+#[test]
+fn timers_before_a_waiting_command_push_out_nothing_that_its_answer_lacks() {
+    let mut small = SmallShard::at_noon();
+    small.purchase(NOON, 1);
+    small.purchase(NOON.plus(Timestamp::SECOND), 2);
+    small.project();
+    let week_later = NOON.plus(7 * Timestamp::DAY - Timestamp::MINUTE);
+    let named = small.purchase(week_later, 3);
+    small.purchase(week_later, 4);
+    let present = Present {
+        facts: Some(facts()),
+        amounts: Some(facts().amounts),
+        original: OriginalRef { transaction: Some(named), ..OriginalRef::default() },
+        number: PresentmentNumber::ONLY,
+    };
+    small.send(week_later, 5, NetworkCommand::Present(present));
+    assert_eq!(small.step(), [], "it waits for the tables");
+    small.shard.step_loader();
+    small.project();
+    small.time.store(NOON.plus(7 * Timestamp::DAY + Timestamp::MINUTE).0, Ordering::Release);
+    match &small.step()[..] {
+        [Reply::Network(NetworkReply::Posting(reply))] => {
+            assert_eq!(reply.transaction, Some(named));
+        }
+        other => panic!("one answer: {other:?}"),
+    }
 }

@@ -131,7 +131,7 @@ impl Watermark {
     }
 
     /// Makes record `applied` the newest that reads see and wakes who waited for it.
-    pub(super) fn publish(&self, applied: RecordSeq) {
+    pub(crate) fn publish(&self, applied: RecordSeq) {
         let (reached, followers) = {
             let mut waiting = self.waiting.lock();
             let before = self.applied.fetch_max(applied.0, Ordering::AcqRel);
