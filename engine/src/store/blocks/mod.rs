@@ -129,7 +129,7 @@ impl<'a> Block<'a> {
         Ok(Some(BlockRow { number, bytes, is_marked: place.is_marked }))
     }
 
-    /// Where the first so many rows end.
+    /// The end of the first `count` rows among the bytes of all rows.
     fn end_of(&self, count: usize) -> usize {
         let last = count.checked_sub(1).and_then(|last| self.places.get(last));
         last.map_or(0, |place| RowPlace::parse(*place).end as usize)
