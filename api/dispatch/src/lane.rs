@@ -377,10 +377,7 @@ impl Lane {
 
     /// The event up to which everything is delivered.
     fn told_upto(&self, followed: EventNumber) -> EventNumber {
-        let read = match self.position {
-            Position::Abreast(_) => followed,
-            Position::Behind(read) => read,
-        };
+        let read = self.read_upto(followed);
         let untold = self.oldest().map(|first| EventNumber(first.0 - 1));
         untold.map_or(read, |untold| untold.min(read))
     }

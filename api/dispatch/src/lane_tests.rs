@@ -188,6 +188,18 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
     assert_eq!((lane.health().waiting, lane.wants()), (0, Some(EventNumber(0))));
 }
 
+/// After a start, before the follower had come to a lane's place, an endpoint that was set back a little was told
+/// everything, from before it was made. The simulated world of seed 26980 found it.
+#[test]
+fn a_lane_that_is_ahead_of_the_follower_is_set_back_no_further_than_asked() {
+    let mut lane = Lane::after(EventNumber(5));
+    lane.take_up(vec![entry(6, 6), entry(8, 8)], EventNumber(8), EventNumber(8));
+    lane.start(T0, name).unwrap();
+    lane.settle(AttemptOutcome::Delivered, T0);
+    lane.recover(EventNumber(7), EventNumber(0));
+    assert_eq!(lane.wants(), Some(EventNumber(7)));
+}
+
 #[test]
 fn a_lane_that_is_off_takes_and_sends_nothing() {
     let mut lane = abreast();
