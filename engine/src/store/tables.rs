@@ -15,11 +15,11 @@
 //! | cards | card slot | CRC32C, packed card |
 //! | card_usages | card slot / 90 | page of usages and holds: see `numbers` |
 //! | card_attempts, credential_failures | card slot | row |
-//! | transaction_blocks | first transaction sequence | block of packed transactions |
+//! | transaction_blocks | last transaction sequence | block of packed transactions |
 //! | transaction_changes | transaction sequence | CRC32C, packed progress; where it is newer than the block's |
 //! | increments | transaction sequence, record sequence | CRC32C, packed decision |
-//! | line_blocks | first line sequence | block of packed statement lines |
-//! | posting_blocks | first posting, counted from 1 | block of packed postings |
+//! | line_blocks | last line sequence | block of packed statement lines |
+//! | posting_blocks | last posting, counted from 1 | block of packed postings |
 //! | answers | record sequence | row; answers that no transaction's row says |
 //! | network_log | record sequence, place in the record | row |
 //! | moved_holds | end, transaction sequence | -; holds that may end otherwise than their lifetime after they were made |

@@ -1,4 +1,5 @@
-//! Blocks: rows of consecutive numbers, packed into one value of a table, keyed by the first.
+//! Blocks: rows of consecutive numbers, packed into one value of a table, keyed by the last:
+//! redb separates its leaves by the last key of each, so one step down finds the block of a row.
 //!
 //! | at | bytes | content |
 //! |---|---|---|
@@ -12,7 +13,7 @@
 //! | | | rows |
 //!
 //! A value stays a little under 16 KiB, since redb gives it pages of a power of two. The newest
-//! block may be partial: the next commit writes it again with more rows. A row longer than a block
+//! block may be partial: the next commit puts one with more rows in its place. A row longer than a block
 //! stands alone in a longer one. A missing number ends a block: a new one begins behind the hole.
 //!
 //! INVARIANT: the sum of the places is checked whenever a block is read from the table, that of a row
@@ -90,7 +91,11 @@ impl<'a> Block<'a> {
         if block.rows.len() != block.end_of(block.places.len()) {
             return Err(damaged("its length is wrong"));
         }
-        if block.first == key { Ok(block) } else { Err(damaged("it belongs elsewhere")) }
+        if block.end().checked_sub(1) == Some(key) {
+            Ok(block)
+        } else {
+            Err(damaged("it belongs elsewhere"))
+        }
     }
 
     /// Reads a block the sum of whose places is known to be right.
@@ -98,6 +103,7 @@ impl<'a> Block<'a> {
         let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let first = u64::from_le_bytes(*head[8..].first_chunk()?);
         let count = u32::from_le_bytes(*head[16..].first_chunk()?) as usize;
+        first.checked_add(count as u64)?;
         let (places, rows) = rest.split_at_checked(count.checked_mul(PLACE_BYTES)?)?;
         let (places, _) = places.as_chunks();
         Some(Self { table, first, places, rows })
@@ -123,9 +129,8 @@ impl<'a> Block<'a> {
         let place = RowPlace::parse(*place);
         let bytes = self.rows.get(self.end_of(at)..self.end_of(at + 1));
         let bytes = bytes.filter(|bytes| crc32c::crc32c(bytes) == place.sum);
-        let damaged =
-            || damaged(self.table, self.first, &format!("the sum of row {number} is wrong"));
-        let bytes = bytes.ok_or_else(damaged)?;
+        let why = || format!("the sum of row {number} is wrong");
+        let bytes = bytes.ok_or_else(|| damaged(self.table, self.end() - 1, &why()))?;
         Ok(Some(BlockRow { number, bytes, is_marked: place.is_marked }))
     }
 

@@ -16,6 +16,8 @@ pub(in crate::store) struct BlockReader {
     at_hand: Option<CachedBlock>,
 }
 
+type FoundBlock = (AccessGuard<'static, u64>, AccessGuard<'static, &'static [u8]>);
+
 struct CachedBlock {
     first: u64,
     end: u64,
@@ -36,13 +38,7 @@ impl BlockReader {
         &mut self,
         number: u64,
     ) -> Result<Option<BlockRow<'_>>, StoreError> {
-        let is_at_hand =
-            self.at_hand.as_ref().is_some_and(|block| (block.first..block.end).contains(&number));
-        if !is_at_hand {
-            let found = self.blocks.range(..=number)?.next_back().transpose()?;
-            let Some((key, value)) = found else { return Ok(None) };
-            self.take(key.value(), value)?;
-        }
+        self.seek(number)?;
         self.row_at_hand(number)
     }
 
@@ -51,23 +47,14 @@ impl BlockReader {
         &mut self,
         number: u64,
     ) -> Result<Option<BlockRow<'_>>, StoreError> {
-        if self.row(number)?.is_some() {
-            return self.row_at_hand(number);
-        }
-        let Some((key, value)) = self.blocks.range(number..)?.next().transpose()? else {
-            return Ok(None);
-        };
-        let first = key.value();
-        self.take(first, value)?;
-        self.row_at_hand(first)
+        self.seek(number)?;
+        let first = self.at_hand.as_ref().map_or(number, |block| block.first);
+        self.row_at_hand(number.max(first))
     }
 
     /// The number behind the newest row; 0 without rows.
     pub(in crate::store) fn end(&mut self) -> Result<u64, StoreError> {
-        let Some((key, value)) = self.blocks.range(0..)?.next_back().transpose()? else {
-            return Ok(0);
-        };
-        self.take(key.value(), value)?;
+        self.take(self.blocks.range(0..)?.next_back().transpose()?)?;
         Ok(self.at_hand.as_ref().map_or(0, |block| block.end))
     }
 
@@ -77,26 +64,36 @@ impl BlockReader {
         numbers: Range<u64>,
         mut visit: impl FnMut(BlockRow<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let start = self.blocks.range(..=numbers.start)?.next_back().transpose()?;
-        let start = start.map_or(numbers.start, |(key, _)| key.value());
-        for entry in self.blocks.range(start..numbers.end.max(start))? {
+        for entry in self.blocks.range(numbers.start..)? {
             let (key, value) = entry?;
             let block = Block::parse(self.table, key.value(), value.value())?;
             for row in block.rows_within(numbers.clone()) {
                 visit(row?)?;
             }
+            if block.end() >= numbers.end {
+                break;
+            }
         }
         Ok(())
     }
 
-    fn take(
-        &mut self,
-        key: u64,
-        value: AccessGuard<'static, &'static [u8]>,
-    ) -> Result<(), StoreError> {
-        let block = Block::parse(self.table, key, value.value())?;
-        let (first, end) = (block.first(), block.end());
-        self.at_hand = Some(CachedBlock { first, end, value });
+    /// Brings to hand the block that holds this number, or else the first one behind it.
+    fn seek(&mut self, number: u64) -> Result<(), StoreError> {
+        let is_at_hand =
+            self.at_hand.as_ref().is_some_and(|block| (block.first..block.end).contains(&number));
+        if is_at_hand {
+            return Ok(());
+        }
+        self.take(self.blocks.range(number..)?.next().transpose()?)
+    }
+
+    fn take(&mut self, found: Option<FoundBlock>) -> Result<(), StoreError> {
+        self.at_hand = None;
+        if let Some((key, value)) = found {
+            let block = Block::parse(self.table, key.value(), value.value())?;
+            let (first, end) = (block.first(), block.end());
+            self.at_hand = Some(CachedBlock { first, end, value });
+        }
         Ok(())
     }
 

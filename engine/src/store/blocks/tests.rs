@@ -140,13 +140,13 @@ fn a_flipped_byte_is_refused_by_table_and_key() {
     append(&database, &rows);
     let whole = {
         let read_txn = database.begin_read().unwrap();
-        read_txn.open_table(TABLE).unwrap().get(7).unwrap().unwrap().value().to_vec()
+        read_txn.open_table(TABLE).unwrap().get(29).unwrap().unwrap().value().to_vec()
     };
     for at in 0..whole.len() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         let write_txn = database.begin_write().unwrap();
-        write_txn.open_table(TABLE).unwrap().insert(7, bytes.as_slice()).unwrap();
+        write_txn.open_table(TABLE).unwrap().insert(29, bytes.as_slice()).unwrap();
         write_txn.commit().unwrap();
         let read_txn = database.begin_read().unwrap();
         let mut reader = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()));
@@ -160,7 +160,7 @@ fn a_flipped_byte_is_refused_by_table_and_key() {
                 }
                 Err(error) => {
                     let error = error.to_string();
-                    assert!(error.contains("table rows, key 7: "), "byte {at}: {error}");
+                    assert!(error.contains("table rows, key 29: "), "byte {at}: {error}");
                     assert!(flipped.is_none_or(|flipped| flipped == *number), "byte {at}");
                 }
             }
@@ -168,20 +168,20 @@ fn a_flipped_byte_is_refused_by_table_and_key() {
         assert!(reader.each(0..u64::MAX, |_| Ok(())).is_err(), "byte {at}");
     }
     for len in 0..whole.len() {
-        let error = Block::parse(TABLE, 7, &whole[..len]).unwrap_err().to_string();
-        assert!(error.contains("table rows, key 7: "), "{len} bytes: {error}");
+        let error = Block::parse(TABLE, 29, &whole[..len]).unwrap_err().to_string();
+        assert!(error.contains("table rows, key 29: "), "{len} bytes: {error}");
     }
     let mut elsewhere = BTreeMap::new();
-    elsewhere.insert(8, whole);
+    elsewhere.insert(30, whole);
     let write_txn = database.begin_write().unwrap();
     let mut table = write_txn.open_table(TABLE).unwrap();
-    table.insert(8, elsewhere[&8].as_slice()).unwrap();
+    table.insert(30, elsewhere[&30].as_slice()).unwrap();
     drop(table);
     write_txn.commit().unwrap();
     let read_txn = database.begin_read().unwrap();
     let error = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()))
-        .row(8)
+        .row(30)
         .unwrap_err()
         .to_string();
-    assert!(error.contains("key 8: it belongs elsewhere"), "{error}");
+    assert!(error.contains("key 30: it belongs elsewhere"), "{error}");
 }

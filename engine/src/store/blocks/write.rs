@@ -51,8 +51,20 @@ impl Builder {
         self.places.push(place.to_bytes());
     }
 
-    /// Writes the block to `bytes` and starts an empty one.
-    fn finish_into(&mut self, bytes: &mut Vec<u8>) {
+    /// Puts the block into its table and starts an empty one.
+    fn write(
+        &mut self,
+        blocks: &mut Table<'_, u64, &'static [u8]>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        let key = self.end() - 1;
+        self.encode_into(scratch);
+        blocks.insert(key, scratch.as_slice())?;
+        self.clear();
+        Ok(())
+    }
+
+    fn encode_into(&self, bytes: &mut Vec<u8>) {
         let mut head = [0; HEAD_BYTES];
         head[..4].copy_from_slice(&MAGIC);
         head[4] = FORMAT;
@@ -66,6 +78,9 @@ impl Builder {
         bytes.extend_from_slice(&head);
         bytes.extend_from_slice(places);
         bytes.extend_from_slice(&self.rows);
+    }
+
+    fn clear(&mut self) {
         self.places.clear();
         self.rows.clear();
     }
@@ -75,6 +90,8 @@ impl Builder {
 pub(in crate::store) struct BlockWriter<'txn> {
     blocks: Table<'txn, u64, &'static [u8]>,
     builder: Builder,
+    /// The key of the newest block, while the builder holds its rows.
+    resumed: Option<u64>,
     /// Whether the builder holds rows that the table does not.
     is_new: bool,
     scratch: Vec<u8>,
@@ -89,12 +106,14 @@ impl<'txn> BlockWriter<'txn> {
     ) -> Result<Self, StoreError> {
         let blocks = write_txn.open_table(table)?;
         let mut builder = Builder::new(BLOCK_BYTES_MAX);
+        let mut resumed = None;
         if let Some((key, value)) = blocks.last()? {
+            resumed = Some(key.value());
             for row in Block::parse(table, key.value(), value.value())?.rows() {
                 builder.push(&row?);
             }
         }
-        Ok(Self { blocks, builder, is_new: false, scratch: Vec::new() })
+        Ok(Self { blocks, builder, resumed, is_new: false, scratch: Vec::new() })
     }
 
     /// The number behind the newest row; none in an empty table.
@@ -119,13 +138,14 @@ impl<'txn> BlockWriter<'txn> {
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
+        let resumed = self.resumed.take();
         if self.is_new {
-            let first = self.builder.first;
-            self.builder.finish_into(&mut self.scratch);
-            self.blocks.insert(first, self.scratch.as_slice())?;
+            if let Some(key) = resumed {
+                self.blocks.remove(key)?;
+            }
+            self.builder.write(&mut self.blocks, &mut self.scratch)?;
         } else {
-            self.builder.places.clear();
-            self.builder.rows.clear();
+            self.builder.clear();
         }
         self.is_new = false;
         Ok(())
@@ -144,16 +164,9 @@ pub(in crate::store) fn rewrite<'r>(
     let mut scratch = Vec::new();
     for row in rows {
         if !builder.takes(&row) {
-            let first = builder.first;
-            builder.finish_into(&mut scratch);
-            blocks.insert(first, scratch.as_slice())?;
+            builder.write(blocks, &mut scratch)?;
         }
         builder.push(&row);
     }
-    if !builder.is_empty() {
-        let first = builder.first;
-        builder.finish_into(&mut scratch);
-        blocks.insert(first, scratch.as_slice())?;
-    }
-    Ok(())
+    if builder.is_empty() { Ok(()) } else { builder.write(blocks, &mut scratch) }
 }

@@ -94,12 +94,9 @@ struct ChangedTables<'txn> {
 impl ChangedTables<'_> {
     /// The block that holds a transaction, with all that changes in it from there on.
     fn block_of(&self, seq: u64, changes: &EarlierChanges<'_>) -> Result<ChangedBlock, StoreError> {
-        let found = self.blocks.range(..=seq)?.next_back().transpose()?;
+        let found = self.blocks.range(seq..)?.next().transpose()?;
         let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
         let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
-        if seq >= block.end() {
-            return Err(no_such_transaction(seq));
-        }
         let mut made = Vec::new();
         for (seq, _) in changes.range(seq..block.end()) {
             let Some(row) = block.row(*seq)? else { return Err(no_such_transaction(*seq)) };
@@ -137,10 +134,11 @@ impl ChangedTables<'_> {
 
     /// Writes a block again with all its changes, and lets go of those.
     fn fold(&mut self, first: u64, end: u64) -> Result<(), StoreError> {
-        let Some(value) = self.blocks.get(first)?.map(|value| value.value().to_vec()) else {
+        let key = end - 1;
+        let Some(value) = self.blocks.get(key)?.map(|value| value.value().to_vec()) else {
             unreachable!("the block was just found")
         };
-        let block = Block::parse(TRANSACTION_BLOCKS, first, &value)?;
+        let block = Block::parse(TRANSACTION_BLOCKS, key, &value)?;
         let mut changes = BTreeMap::new();
         for change in self.changes.extract_from_if(first..end, |_, _| true)? {
             let (seq, row) = change?;

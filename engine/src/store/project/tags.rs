@@ -74,7 +74,7 @@ fn set_carried(
 
 /// The dimensions a transaction was made with.
 fn made_with(blocks: &Table<'_, u64, &'static [u8]>, seq: u64) -> Result<Dimensions, StoreError> {
-    let found = blocks.range(..=seq)?.next_back().transpose()?;
+    let found = blocks.range(seq..)?.next().transpose()?;
     let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
     let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
     let Some(row) = block.row(seq)? else { return Err(no_such_transaction(seq)) };

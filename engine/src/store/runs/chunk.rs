@@ -84,8 +84,8 @@ impl ChunkBuilder {
 
     /// The key of the chunk in its table.
     pub(super) fn key(&self) -> ChunkKey {
-        let first = self.entries.first().copied().unwrap_or(Entry::FIRST);
-        (self.kind.number(), self.run, first.major(), first.minor())
+        let last = self.last().unwrap_or(Entry::FIRST);
+        (self.kind.number(), self.run, last.major(), last.minor())
     }
 
     /// Puts the chunk's bytes into `bytes`, and begins the next chunk of the run.
@@ -191,7 +191,7 @@ impl<'a> ChunkView<'a> {
         if bytes[4] != FORMAT || !view.layout.fills(bytes.len()) {
             return Err(damaged_chunk(key, "its header contradicts itself"));
         }
-        let place = (bytes[5], get_u64(bytes, 16), view.first().major(), view.first().minor());
+        let place = (bytes[5], get_u64(bytes, 16), view.last().major(), view.last().minor());
         if place != key {
             return Err(damaged_chunk(key, "it belongs elsewhere"));
         }

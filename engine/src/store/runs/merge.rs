@@ -15,7 +15,7 @@ use redb::ReadableTable;
 use super::chunk::{ChunkBuilder, ChunkCopy};
 use super::directory::{Group, Merge, Run, RunDirectory};
 use super::seek::{ChunkCursor, ChunkReader, Segment};
-use super::{ChunkKey, Entry, RunKind, RunWriter};
+use super::{ChunkKey, Entry, RunKind, RunWriter, last_of};
 use crate::store::error::StoreError;
 
 /// Runs that become one.
@@ -147,8 +147,8 @@ impl RunWriter<'_> {
 
     /// Removes the input chunks that hold nothing behind `until`.
     fn remove_used_up(&mut self, inputs: &Inputs, until: Option<Entry>) -> Result<(), StoreError> {
-        for (key, last) in inputs.inputs.iter().flat_map(|input| &input.read) {
-            if Some(*last) <= until {
+        for key in inputs.inputs.iter().flat_map(|input| &input.read) {
+            if Some(last_of(*key)) <= until {
                 self.chunks.remove(key)?;
             }
         }
@@ -262,8 +262,8 @@ struct Input {
     /// The chunk at hand, and which of its entries come next.
     chunk: Option<ChunkCopy>,
     places: Range<usize>,
-    /// The chunks that were read, with their last entries.
-    read: Vec<(ChunkKey, Entry)>,
+    /// The chunks that were read.
+    read: Vec<ChunkKey>,
 }
 
 impl Inputs {
@@ -314,7 +314,7 @@ impl Input {
             };
             let view = chunk.view();
             self.places = view.rank(self.low)..view.count();
-            self.read.push((chunk.key, view.last()));
+            self.read.push(chunk.key);
             let spare = self.chunk.take().map(ChunkCopy::into_spare).unwrap_or_default();
             self.chunk = Some(view.to_copy(spare));
         }

@@ -8,7 +8,10 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | run_lists | kind | CRC32C, format version, the runs of that kind, oldest first (`directory`) |
-//! | run_chunks | kind, run, first major, first minor | sorted entries (`chunk`) |
+//! | run_chunks | kind, run, last major, last minor | sorted entries (`chunk`) |
+//!
+//! A chunk is keyed by its last entry: redb separates its leaves by the last key of each, so one
+//! step down finds the chunk in which an entry would stand.
 //!
 //! INVARIANT: the minors of a kind rise: every minor in a run is above all those in older runs.
 //! So one list is the concatenation of its parts in the runs, and a difference of positions inside
@@ -36,7 +39,7 @@ use directory::{Run, RunDirectory};
 pub(in crate::store) use counts::RunCounts;
 pub(in crate::store) use read::{RunReader, RunTables};
 
-/// Kind, run, and the first entry of a chunk.
+/// Kind, run, and the last entry of a chunk.
 pub(in crate::store) type ChunkKey = (u8, u64, u64, u64);
 
 /// The chunks of the runs.
@@ -254,6 +257,11 @@ impl<'txn> RunWriter<'txn> {
 }
 
 crate::opaque!(RunWriter<'_>);
+
+/// The last entry of the chunk that stands at `key`.
+const fn last_of(key: ChunkKey) -> Entry {
+    Entry::new(key.2, key.3)
+}
 
 /// An error that names a chunk.
 fn damaged_chunk(key: ChunkKey, why: &str) -> StoreError {

@@ -198,12 +198,11 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
             return Ok(places.len() as u64);
         }
         let from = view.position() + places.start as u64;
-        // The chunk before is at or behind the one above, so this one is there.
-        let Some(chunk) = self.chunks.chunk_at(segment.run.run, segment.high)? else {
-            return Ok(0);
-        };
-        let view = chunk.view();
-        let until = view.position() + view.between(Entry::FIRST, segment.high).end as u64;
+        let behind = self.chunks.chunk_from(segment.run.run, segment.high)?;
+        let until = behind.as_ref().map_or(segment.run.entries, |chunk| {
+            let view = chunk.view();
+            view.position() + view.between(Entry::FIRST, segment.high).end as u64
+        });
         until.checked_sub(from).ok_or_else(|| damaged_chunk(chunk.key, "its position is wrong"))
     }
 }
@@ -276,7 +275,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
             let chunk = match self.order {
                 Order::OldestFirst => self.reader.chunks.next_chunk(&mut cursor)?,
                 Order::NewestFirst => {
-                    self.reader.chunks.chunk_at(cursor.segment.run.run, cursor.segment.high)?
+                    self.reader.chunks.chunk_until(cursor.segment.run.run, cursor.segment.high)?
                 }
             };
             let Some(chunk) = chunk else {

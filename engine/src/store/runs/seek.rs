@@ -1,14 +1,13 @@
 //! Finds chunks: by entry, and one after the other inside a segment of a run.
 
 use std::cell::RefCell;
-use std::ops::Bound;
 use std::rc::Rc;
 
 use redb::{AccessGuard, ReadableTable, StorageError};
 
 use super::chunk::{ChunkLayout, ChunkView};
 use super::directory::Run;
-use super::{ChunkKey, Entry, RunKind};
+use super::{ChunkKey, Entry, RunKind, last_of};
 use crate::store::error::StoreError;
 
 /// The entries of a run that count, both ends included.
@@ -63,8 +62,8 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
         Self { table, kind, at_hand: RefCell::new(Vec::new()) }
     }
 
-    /// The last chunk of a run that begins at or before `entry`.
-    pub(super) fn chunk_at(
+    /// The chunk of a run in which `entry` would stand, or else the first one behind it.
+    pub(super) fn chunk_from(
         &self,
         run: u64,
         entry: Entry,
@@ -75,8 +74,8 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
             return Ok(Some(Rc::clone(known)));
         }
         let kind = self.kind.number();
-        let keys = (kind, run, 0, 0)..=(kind, run, entry.major(), entry.minor());
-        let found = LoadedChunk::take(self.table.range(keys)?.next_back())?;
+        let keys = (kind, run, entry.major(), entry.minor())..=(kind, run, u64::MAX, u64::MAX);
+        let found = LoadedChunk::take(self.table.range(keys)?.next())?;
         if let Some(found) = &found {
             place.map(|place| at_hand.swap_remove(place));
             at_hand.push(Rc::clone(found));
@@ -84,28 +83,19 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
         Ok(found)
     }
 
-    /// The first chunk of a run that begins behind `entry`.
-    fn chunk_behind(
+    /// The chunk of a run with the last entry at or before `entry`.
+    pub(super) fn chunk_until(
         &self,
         run: u64,
         entry: Entry,
     ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
-        let kind = self.kind.number();
-        let low = Bound::Excluded((kind, run, entry.major(), entry.minor()));
-        let high = Bound::Included((kind, run, u64::MAX, u64::MAX));
-        LoadedChunk::take(self.table.range((low, high))?.next())
-    }
-
-    /// The chunk of a run in which `entry` would stand, or else the first one behind it.
-    pub(super) fn chunk_from(
-        &self,
-        run: u64,
-        entry: Entry,
-    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
-        match self.chunk_at(run, entry)? {
-            None => self.chunk_behind(run, entry),
-            chunk => Ok(chunk),
+        let found = self.chunk_from(run, entry)?;
+        if found.as_ref().is_some_and(|chunk| chunk.view().first() <= entry) {
+            return Ok(found);
         }
+        let kind = self.kind.number();
+        let keys = (kind, run, 0, 0)..(kind, run, entry.major(), entry.minor());
+        LoadedChunk::take(self.table.range(keys)?.next_back())
     }
 
     /// The next chunk of a segment, in order, that may hold some of its entries.
@@ -113,13 +103,13 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
         &self,
         cursor: &mut ChunkCursor,
     ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
-        let Segment { run, low, high } = cursor.segment;
-        let chunk = match cursor.begun_at {
-            None => self.chunk_from(run.run, low)?,
-            Some(first) => self.chunk_behind(run.run, first)?,
+        let Segment { run, high, .. } = cursor.segment;
+        let Some(next) = cursor.next else { return Ok(None) };
+        let chunk = self.chunk_from(run.run, next)?;
+        let Some(chunk) = chunk.filter(|chunk| chunk.view().first() <= high) else {
+            return Ok(None);
         };
-        let Some(chunk) = chunk.filter(|chunk| chunk.first() <= high) else { return Ok(None) };
-        cursor.begun_at = Some(chunk.first());
+        cursor.next = chunk.last().next();
         Ok(Some(chunk))
     }
 }
@@ -128,13 +118,14 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkCursor {
     pub(super) segment: Segment,
-    begun_at: Option<Entry>,
+    /// The entry from which on chunks come; none behind the last entry there can be.
+    next: Option<Entry>,
 }
 
 impl ChunkCursor {
     /// Before all chunks of the segment.
     pub(super) const fn new(segment: Segment) -> Self {
-        Self { segment, begun_at: None }
+        Self { segment, next: Some(segment.low) }
     }
 }
 
@@ -159,14 +150,14 @@ impl<'t> LoadedChunk<'t> {
         Ok(Some(Rc::new(Self { key, layout, bytes })))
     }
 
-    /// Its least entry.
-    pub(super) fn first(&self) -> Entry {
-        Entry::new(self.key.2, self.key.3)
+    /// Its greatest entry.
+    pub(super) fn last(&self) -> Entry {
+        last_of(self.key)
     }
 
-    /// Whether an entry would stand in it, not behind it.
+    /// Whether an entry would stand in it, not before or behind it.
     fn spans(&self, entry: Entry) -> bool {
-        self.first() <= entry && entry <= self.view().last()
+        self.view().first() <= entry && entry <= self.last()
     }
 
     /// Its entries.
