@@ -1,6 +1,6 @@
 //! A company's data at one moment: the rows that rendering an object needs beyond its own.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use cardswitch_engine::directory::dimension::Dimension;
@@ -11,7 +11,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
 };
-use cardswitch_engine::store::query::CardRow;
+use cardswitch_engine::store::query::{CardRow, CardTables};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use cardswitch_edge::error::ApiError;
@@ -49,10 +49,13 @@ pub struct View<'a> {
 /// again.
 #[derive(Debug, Default)]
 struct References {
+    card_tables: RefCell<Option<CardTables>>,
     cards: ReferenceCache<CardSlot, CardReference>,
     members: ReferenceCache<MemberSlot, MemberReference>,
     dimensions: ReferenceCache<DimensionId, DimensionReference>,
     requisitions: ReferenceCache<CardSlot, RequisitionSummary>,
+    /// Whether there is any; most companies have none.
+    has_requisitions: Cell<Option<bool>>,
 }
 
 /// References by what they lead to; none where that is gone.
@@ -164,7 +167,12 @@ impl View<'_> {
     ) -> Result<Option<CardReference>, StoreError> {
         let Some(slot) = slot else { return Ok(None) };
         self.seen.cards.get_or_render(slot, || {
-            self.snapshot.look_at_card(slot, |card| CardReference {
+            let mut tables = self.seen.card_tables.borrow_mut();
+            let tables = match &mut *tables {
+                Some(opened) => opened,
+                unopened => unopened.insert(self.snapshot.card_tables()?),
+            };
+            tables.look_at(slot, |card| CardReference {
                 id: card.profile.id.0,
                 url: self.urls.object("cards", card.profile.id.0),
                 state: render_card_state(card.record.usage.state),
@@ -180,10 +188,20 @@ impl View<'_> {
         card: Option<CardSlot>,
     ) -> Result<Option<RequisitionSummary>, StoreError> {
         let Some(card) = card else { return Ok(None) };
+        if !self.has_requisitions()? {
+            return Ok(None);
+        }
         self.seen.requisitions.get_or_render(card, || {
             let requisition = self.snapshot.requisition_of_card(card)?;
             Ok(requisition.map(|row| RequisitionSummary::new(row, self.company.currency)))
         })
+    }
+
+    fn has_requisitions(&self) -> Result<bool, StoreError> {
+        let known = self.seen.has_requisitions.get();
+        let found = known.map_or_else(|| self.snapshot.has_requisitions(self.company.slot), Ok)?;
+        self.seen.has_requisitions.set(Some(found));
+        Ok(found)
     }
 
     /// The public id of a card.

@@ -105,18 +105,6 @@ impl Snapshot {
         self.card_tables()?.find(slot)
     }
 
-    /// Hands a card to `look` in place. Cost: no memory of its own.
-    pub fn look_at_card<T>(
-        &self,
-        slot: CardSlot,
-        look: impl FnOnce(&PackedCard<'_>) -> T,
-    ) -> Result<Option<T>, StoreError> {
-        let mut cards = self.card_tables()?;
-        let Some(row) = cards.cards.get(slot.0)? else { return Ok(None) };
-        let card = view(row.value(), cards.numbers.of(slot)?)?;
-        Ok(Some(look(&card)))
-    }
-
     /// Finds a card of a company by its id.
     pub fn card_by_id(
         &self,
@@ -259,7 +247,7 @@ impl Snapshot {
     }
 
     /// Opens everything a card is put together from.
-    pub(in crate::store) fn card_tables(&self) -> Result<CardTables, StoreError> {
+    pub fn card_tables(&self) -> Result<CardTables, StoreError> {
         let usages = self.table(CARD_USAGES.definition())?;
         Ok(CardTables {
             cards: self.table(CARDS.definition())?,
@@ -293,12 +281,25 @@ fn list_all(
 }
 
 /// Everything a card is put together from.
-pub(in crate::store) struct CardTables {
+pub struct CardTables {
     cards: SharedTable<u32, &'static [u8]>,
     numbers: CardNumbersReader,
 }
 
+crate::opaque!(CardTables);
+
 impl CardTables {
+    /// Hands a card to `look` in place. Cost: no memory of its own.
+    pub fn look_at<T>(
+        &mut self,
+        slot: CardSlot,
+        look: impl FnOnce(&PackedCard<'_>) -> T,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(row) = self.cards.get(slot.0)? else { return Ok(None) };
+        let card = view(row.value(), self.numbers.of(slot)?)?;
+        Ok(Some(look(&card)))
+    }
+
     /// Gets a card that an index or another row names.
     pub(in crate::store) fn card(&mut self, slot: CardSlot) -> Result<CardRow, StoreError> {
         self.find(slot)?.ok_or_else(|| StoreError::Inconsistent {

@@ -38,7 +38,7 @@ use serde::de::DeserializeOwned;
 
 pub use account::AccountRow;
 pub use audit_event::AuditFilter;
-pub use card::{CardFilter, CardRow, SealedNumber};
+pub use card::{CardFilter, CardRow, CardTables, SealedNumber};
 pub use day_figures::QuarterFigures;
 pub use declines::{DeclinePage, DeclineRow};
 pub use event::EventPage;

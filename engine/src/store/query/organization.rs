@@ -99,6 +99,11 @@ impl Snapshot {
         self.row(slot)
     }
 
+    /// Whether a company ever had a requisition.
+    pub fn has_requisitions(&self, company: CompanySlot) -> Result<bool, StoreError> {
+        Ok(self.first_row(&Requisition::OF_COMPANY, &company)?.is_some())
+    }
+
     /// The newest approved requisition that a card fulfils.
     pub fn requisition_of_card(&self, card: CardSlot) -> Result<Option<Requisition>, StoreError> {
         let is_approved = |row: &Requisition| row.status == RequisitionStatus::Approved;
