@@ -19,6 +19,11 @@ mod v1;
 mod verify;
 
 use cardswitch_benches::meter::{Bench, task};
+use cardswitch_secrets::process::WipingAllocator;
+
+/// The allocator of the switch.
+#[global_allocator]
+static ALLOCATOR: WipingAllocator = WipingAllocator;
 
 fn main() {
     if let Some(task) = task() {
