@@ -45,10 +45,10 @@ pub struct View<'a> {
     seen: References,
 }
 
-/// The references that were rendered for this view: the rows of a page name the same cards and people again and
-/// again.
+/// What was looked up for this view: the rows of a page name the same cards and people again and again.
 #[derive(Debug, Default)]
 struct References {
+    /// Where cards are read, once one was.
     card_tables: RefCell<Option<CardTables>>,
     cards: ReferenceCache<CardSlot, CardReference>,
     members: ReferenceCache<MemberSlot, MemberReference>,

@@ -33,7 +33,7 @@ use redb::TableHandle as _;
 
 use super::error::StoreError;
 
-pub(in crate::store) use read::BlockReader;
+pub(in crate::store) use read::{BlockReader, block_from};
 pub(in crate::store) use write::{BlockWriter, rewrite};
 
 /// A table of blocks.
@@ -91,7 +91,7 @@ impl<'a> Block<'a> {
         if block.rows.len() != block.end_of(block.places.len()) {
             return Err(damaged("its length is wrong"));
         }
-        if block.end().checked_sub(1) == Some(key) {
+        if !block.places.is_empty() && block.key() == key {
             Ok(block)
         } else {
             Err(damaged("it belongs elsewhere"))
@@ -119,6 +119,11 @@ impl<'a> Block<'a> {
         self.first + self.places.len() as u64
     }
 
+    /// Its key in the table: the number of its last row.
+    pub(in crate::store) const fn key(&self) -> u64 {
+        self.end() - 1
+    }
+
     /// The row with this number.
     /// Errors: `Damaged`, naming table and key.
     pub(in crate::store) fn row(&self, number: u64) -> Result<Option<BlockRow<'a>>, StoreError> {
@@ -129,8 +134,9 @@ impl<'a> Block<'a> {
         let place = RowPlace::parse(*place);
         let bytes = self.rows.get(self.end_of(at)..self.end_of(at + 1));
         let bytes = bytes.filter(|bytes| crc32c::crc32c(bytes) == place.sum);
-        let why = || format!("the sum of row {number} is wrong");
-        let bytes = bytes.ok_or_else(|| damaged(self.table, self.end() - 1, &why()))?;
+        let bytes = bytes.ok_or_else(|| {
+            damaged(self.table, self.key(), &format!("the sum of row {number} is wrong"))
+        })?;
         Ok(Some(BlockRow { number, bytes, is_marked: place.is_marked }))
     }
 

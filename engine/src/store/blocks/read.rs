@@ -2,11 +2,22 @@
 
 use std::ops::Range;
 
-use redb::AccessGuard;
+use redb::{AccessGuard, ReadableTable, StorageError};
 
 use super::{Block, BlockRow, BlockTable};
 use crate::store::error::StoreError;
 use crate::store::query::SharedTable;
+
+/// A block in its table: its key and its bytes.
+pub(in crate::store) type FoundBlock<'t> = (AccessGuard<'t, u64>, AccessGuard<'t, &'static [u8]>);
+
+/// The block that holds a row of this number, or else the first one behind it.
+pub(in crate::store) fn block_from(
+    blocks: &impl ReadableTable<u64, &'static [u8]>,
+    number: u64,
+) -> Result<Option<FoundBlock<'_>>, StorageError> {
+    blocks.range(number..)?.next().transpose()
+}
 
 /// A table of blocks, read in one transaction. It keeps the block it read last, so neighbours cost
 /// one read and one check of the places.
@@ -15,8 +26,6 @@ pub(in crate::store) struct BlockReader {
     blocks: SharedTable<u64, &'static [u8]>,
     at_hand: Option<CachedBlock>,
 }
-
-type FoundBlock = (AccessGuard<'static, u64>, AccessGuard<'static, &'static [u8]>);
 
 struct CachedBlock {
     first: u64,
@@ -87,7 +96,7 @@ impl BlockReader {
         self.take(self.blocks.range(number..)?.next().transpose()?)
     }
 
-    fn take(&mut self, found: Option<FoundBlock>) -> Result<(), StoreError> {
+    fn take(&mut self, found: Option<FoundBlock<'static>>) -> Result<(), StoreError> {
         self.at_hand = None;
         if let Some((key, value)) = found {
             let block = Block::parse(self.table, key.value(), value.value())?;

@@ -94,7 +94,7 @@ struct ChangedTables<'txn> {
 impl ChangedTables<'_> {
     /// The block that holds a transaction, with all that changes in it from there on.
     fn block_of(&self, seq: u64, changes: &EarlierChanges<'_>) -> Result<ChangedBlock, StoreError> {
-        let found = self.blocks.range(seq..)?.next().transpose()?;
+        let found = blocks::block_from(&self.blocks, seq)?;
         let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
         let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
         let mut made = Vec::new();
@@ -134,10 +134,9 @@ impl ChangedTables<'_> {
 
     /// Writes a block again with all its changes, and lets go of those.
     fn fold(&mut self, first: u64, end: u64) -> Result<(), StoreError> {
-        let key = end - 1;
-        let Some(value) = self.blocks.get(key)?.map(|value| value.value().to_vec()) else {
-            unreachable!("the block was just found")
-        };
+        let found = blocks::block_from(&self.blocks, first)?;
+        let found = found.map(|(key, value)| (key.value(), value.value().to_vec()));
+        let (key, value) = found.expect("the block was just found");
         let block = Block::parse(TRANSACTION_BLOCKS, key, &value)?;
         let mut changes = BTreeMap::new();
         for change in self.changes.extract_from_if(first..end, |_, _| true)? {

@@ -10,7 +10,7 @@ use crate::domain::card::Dimensions;
 use crate::domain::ids::DimensionId;
 use crate::domain::transaction_tags::TagChanges;
 use crate::packed::TransactionView;
-use crate::store::blocks::Block;
+use crate::store::blocks::{Block, block_from};
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{TAG_MOVES, TRANSACTION_BLOCKS, TRANSACTION_TAGS};
@@ -74,7 +74,7 @@ fn set_carried(
 
 /// The dimensions a transaction was made with.
 fn made_with(blocks: &Table<'_, u64, &'static [u8]>, seq: u64) -> Result<Dimensions, StoreError> {
-    let found = blocks.range(seq..)?.next().transpose()?;
+    let found = block_from(blocks, seq)?;
     let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
     let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
     let Some(row) = block.row(seq)? else { return Err(no_such_transaction(seq)) };

@@ -128,14 +128,6 @@ impl Entry {
             None => None,
         }
     }
-
-    /// The one right before, if there is one.
-    const fn previous(self) -> Option<Self> {
-        match self.0.checked_sub(1) {
-            Some(previous) => Some(Self(previous)),
-            None => None,
-        }
-    }
 }
 
 impl std::fmt::Debug for Entry {

@@ -274,9 +274,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
             let Some(mut cursor) = self.current else { return Ok(false) };
             let chunk = match self.order {
                 Order::OldestFirst => self.reader.chunks.next_chunk(&mut cursor)?,
-                Order::NewestFirst => {
-                    self.reader.chunks.chunk_until(cursor.segment.run.run, cursor.segment.high)?
-                }
+                Order::NewestFirst => self.previous_chunk(&cursor.segment)?,
             };
             let Some(chunk) = chunk else {
                 self.current = None;
@@ -288,8 +286,19 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
         }
     }
 
+    /// The chunk of a segment before the one that was read last.
+    fn previous_chunk(
+        &self,
+        Segment { run, high, .. }: &Segment,
+    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
+        match &self.at_hand {
+            Some((read, _)) if read.key.1 == run.run => self.reader.chunks.chunk_before(read.key),
+            _ => self.reader.chunks.chunk_until(run.run, *high),
+        }
+    }
+
     /// Takes what the segment has in this chunk, and moves on; false if there is nothing.
-    fn take_chunk(&mut self, mut cursor: ChunkCursor, chunk: Rc<LoadedChunk<'t>>) -> bool {
+    fn take_chunk(&mut self, cursor: ChunkCursor, chunk: Rc<LoadedChunk<'t>>) -> bool {
         let Segment { low, high, .. } = cursor.segment;
         let view = chunk.view();
         let places = view.between(low, high);
@@ -297,9 +306,6 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
             Order::OldestFirst => view.last() >= high,
             Order::NewestFirst => view.first() <= low,
         };
-        if self.order == Order::NewestFirst {
-            cursor.segment.high = view.first().previous().unwrap_or(Entry::FIRST);
-        }
         self.current = (!is_last).then_some(cursor);
         let has_any = !places.is_empty();
         self.at_hand = Some((chunk, places));

@@ -93,9 +93,15 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
         if found.as_ref().is_some_and(|chunk| chunk.view().first() <= entry) {
             return Ok(found);
         }
-        let kind = self.kind.number();
-        let keys = (kind, run, 0, 0)..(kind, run, entry.major(), entry.minor());
-        LoadedChunk::take(self.table.range(keys)?.next_back())
+        self.chunk_before((self.kind.number(), run, entry.major(), entry.minor()))
+    }
+
+    /// The last chunk of the same run whose key is below `key`.
+    pub(super) fn chunk_before(
+        &self,
+        key: ChunkKey,
+    ) -> Result<Option<Rc<LoadedChunk<'t>>>, StoreError> {
+        LoadedChunk::take(self.table.range((key.0, key.1, 0, 0)..key)?.next_back())
     }
 
     /// The next chunk of a segment, in order, that may hold some of its entries.
