@@ -28,7 +28,6 @@ pub(super) struct TransactionPlace {
 }
 
 const NAME: &str = "cursor";
-const UNFINISHED: &str = "cursor.part";
 
 /// The file of the last transaction that was read.
 #[derive(Debug)]
@@ -64,7 +63,7 @@ impl Cursor {
 
     /// Cost: blocks for two syncs.
     pub(super) fn write(&mut self, place: TransactionPlace, now: Duration) -> io::Result<()> {
-        write_whole(&*self.disk, UNFINISHED, NAME, render(place).as_bytes())?;
+        write_whole(&*self.disk, NAME, render(place).as_bytes())?;
         self.written_at = now;
         Ok(())
     }
@@ -100,7 +99,7 @@ mod tests {
     #[test]
     fn the_cursor_is_read_as_it_was_written() {
         let disk = Arc::new(FaultyDisk::default());
-        disk.create(UNFINISHED).unwrap();
+        disk.create(".cursor.part").unwrap();
         let mut cursor = Cursor::at(disk, Duration::ZERO);
         assert_eq!(cursor.read().unwrap(), None);
         for written in [place(0, None), place(7, Some(-3)), place(u64::MAX, Some(i64::MAX))] {

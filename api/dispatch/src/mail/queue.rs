@@ -5,6 +5,7 @@
 //! | `<id>.held` | news of a change under way, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
 //! | `<id>.first` | the same of one that goes before those |
+//! | `.<name>.part` | a file that is being written |
 //!
 //! Their bytes are the caller's, who seals them. A file never changes: a restart forgets how often a
 //! letter was tried, and the id tells when it was handed in.
@@ -126,7 +127,7 @@ impl MailQueue {
                 Some((id, MailFileKind::Held)) => held.push(id),
                 Some((id, MailFileKind::Letter(Urgency::InTurn))) => in_turn.push(id),
                 Some((id, MailFileKind::Letter(Urgency::First))) => first.push(id),
-                // A file that a crash cut short; no caller learned of it.
+                // A file that a crash cut short, of a letter or beside them; no caller learned of it.
                 None if is_unfinished(&name) => disk.remove(&name)?,
                 None => {}
             }
@@ -259,8 +260,7 @@ impl MailQueue {
     }
 
     fn write(&self, id: Uuid, kind: MailFileKind, bytes: &[u8]) -> Result<(), QueueError> {
-        let name = name_of(id, kind);
-        write_whole(&*self.disk, &unfinished_name(id), &name, bytes).map_err(QueueError::Write)
+        write_whole(&*self.disk, &name_of(id, kind), bytes).map_err(QueueError::Write)
     }
 
     fn read(&self, id: Uuid, kind: MailFileKind) -> Result<Vec<u8>, QueueError> {
@@ -291,10 +291,11 @@ impl MailQueue {
     }
 }
 
-/// Writes a file whole and durable, under the name `unfinished` until then. A file of its name is
-/// replaced, and an unfinished one that a crash left.
+/// Writes a file whole and durable, under another name until then. A file of its name is replaced,
+/// and an unfinished one that a crash left.
 /// Errors: the file is not there, or as it was, or whole and perhaps not durable.
-pub fn write_whole(disk: &dyn Disk, unfinished: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
+pub fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = &unfinished_name(name);
     let write = || {
         match disk.remove(unfinished) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -327,8 +328,8 @@ fn name_of(id: Uuid, kind: MailFileKind) -> String {
     format!("{id}.{}", extension(kind))
 }
 
-fn unfinished_name(id: Uuid) -> String {
-    format!(".{id}")
+fn unfinished_name(name: &str) -> String {
+    format!(".{name}.part")
 }
 
 fn parse_name(name: &str) -> Option<(Uuid, MailFileKind)> {
@@ -338,7 +339,7 @@ fn parse_name(name: &str) -> Option<(Uuid, MailFileKind)> {
 }
 
 fn is_unfinished(name: &str) -> bool {
-    name.strip_prefix('.').is_some_and(|id| id.parse::<Uuid>().is_ok())
+    name.starts_with('.') && name.ends_with(".part")
 }
 
 /// How long ago a letter was handed in, by its id, which has the time in it. `now` is the time since

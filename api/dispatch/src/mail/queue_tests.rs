@@ -54,9 +54,9 @@ fn news_becomes_a_letter_once_whatever_a_crash_leaves() {
     queue.hold(id, Urgency::InTurn, b"news").unwrap();
     add(&queue, id, Urgency::InTurn).unwrap();
     assert_eq!((disk.names().unwrap(), queue.len()), (vec![format!("{id}.due")], 1));
-    // The files left by a process killed before it removed the held file, and within another
-    // letter.
-    for name in [format!("{id}.held"), format!(".{half}")] {
+    // The files left by a process killed before it removed the held file, within another letter, and
+    // within the file of the last decline.
+    for name in [format!("{id}.held"), format!(".{half}.due.part"), ".cursor.part".to_owned()] {
         disk.create(&name).unwrap();
     }
     let (queue, held) = open(&disk);

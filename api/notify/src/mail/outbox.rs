@@ -274,8 +274,7 @@ impl Outbox {
         let name = format!("{id}.eml");
         // Programs that watch the directory must not take half a letter, and news that became this
         // letter is withdrawn next: that must not outlive the letter.
-        write_whole(&self.disk, &format!(".{id}"), &name, &message.formatted())
-            .map_err(MailError::Write)?;
+        write_whole(&self.disk, &name, &message.formatted()).map_err(MailError::Write)?;
         Ok(self.directory.join(name))
     }
 }
