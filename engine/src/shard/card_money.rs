@@ -3,31 +3,23 @@
 //! Every step moves the allowance, the day's room, the account and the books together, so that
 //! they cannot part; `close` reports the after-images.
 
+use super::account_money::AccountMoney;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
-use crate::command::Moment;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;
-use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::business_date::BusinessDate;
 use crate::domain::card::SuspensionReason;
-use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, MemberSlot, TransactionSeq};
-use crate::domain::money::{CurrencyCode, Minor};
-use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::ids::{CardSlot, MemberSlot, TransactionSeq};
+use crate::domain::money::Minor;
+use crate::domain::posting::Book;
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionRecord};
 
 /// The purse of one card: its usage, and the account behind it.
 pub(super) struct CardMoney<'a> {
-    state: &'a ShardState,
-    moment: &'a Moment<'a>,
-    transaction: TransactionSeq,
     pub(super) slot: CardSlot,
     pub(super) usage: CardUsage,
-    pub(super) balances: AccountBalances,
-    account: AccountSlot,
-    today: BusinessDate,
-    lines: u64,
+    pub(super) account: AccountMoney<'a>,
 }
 
 impl<'a> CardMoney<'a> {
@@ -37,30 +29,19 @@ impl<'a> CardMoney<'a> {
         slot: CardSlot,
         transaction: TransactionSeq,
     ) -> Self {
-        let (state, moment) = (change.state, change.moment);
-        let record = state.card(slot);
-        let day = state.day_at(state.account(record.account).company, moment.at);
-        let (today, period_start) = (day.date, day.period_start(record.terms.interval));
-        let usage = record.usage.rolled_to(period_start, today);
-        let balances = state.account(record.account).balances;
-        let account = record.account;
-        Self { state, moment, transaction, slot, usage, balances, account, today, lines: 0 }
+        let record = change.state.card(slot);
+        let account = AccountMoney::open(change, record.account, transaction);
+        let period_start = account.day.period_start(record.terms.interval);
+        let usage = record.usage.rolled_to(period_start, account.day.date);
+        Self { slot, usage, account }
+    }
+
+    const fn state(&self) -> &'a ShardState {
+        self.account.state
     }
 
     pub(super) fn terms(&self) -> &'a AllowanceTerms {
-        &self.state.card(self.slot).terms
-    }
-
-    pub(super) fn currency(&self) -> CurrencyCode {
-        self.state.account(self.account).currency
-    }
-
-    pub(super) fn credit_limit(&self) -> Minor {
-        self.state.account(self.account).credit_limit
-    }
-
-    pub(super) fn today(&self) -> BusinessDate {
-        self.today
+        &self.state().card(self.slot).terms
     }
 
     pub(super) fn allowance_balance(&self) -> Minor {
@@ -69,15 +50,12 @@ impl<'a> CardMoney<'a> {
 
     /// Whether posting so much in either direction keeps every balance in bounds.
     pub(super) fn can_post(&self, amount: Minor) -> bool {
-        amount.is_amount()
-            && (self.balances.ledger - amount).is_within_balance_bounds()
-            && (self.balances.ledger + amount).is_within_balance_bounds()
-            && (self.usage.spent + amount).is_within_balance_bounds()
+        self.account.can_move(amount) && (self.usage.spent + amount).is_within_balance_bounds()
     }
 
     /// Whether holding so much more, or less, keeps what the account holds in bounds.
     pub(super) fn can_hold(&self, amount: Minor) -> bool {
-        (self.balances.held + amount).is_within_balance_bounds()
+        (self.account.balances.held + amount).is_within_balance_bounds()
     }
 
     /// Takes a hold on allowance, day and account in one step. The row of a new transaction says
@@ -90,9 +68,9 @@ impl<'a> CardMoney<'a> {
     ) {
         self.usage.take(amount);
         progress.held.push(amount, &self.usage);
-        self.balances.held += amount;
-        if self.transaction <= self.state.last_transaction {
-            self.post(change, Book::Funds, Book::Holds, amount);
+        self.account.balances.held += amount;
+        if self.account.transaction <= self.state().last_transaction {
+            self.account.post(change, Book::Funds, Book::Holds, amount);
         }
     }
 
@@ -107,9 +85,9 @@ impl<'a> CardMoney<'a> {
         progress.held.take_newest(amount, |piece| {
             usage.give_back(piece.amount, piece.period, piece.day);
         });
-        self.balances.held -= amount;
-        assert!(self.balances.held >= Minor::ZERO, "an account holds nothing below zero");
-        self.post(change, Book::Holds, Book::Funds, amount);
+        self.account.balances.held -= amount;
+        assert!(self.account.balances.held >= Minor::ZERO, "an account holds nothing below zero");
+        self.account.post(change, Book::Holds, Book::Funds, amount);
     }
 
     /// Settles an amount: first from the open hold, the rest from today's budget.
@@ -122,15 +100,15 @@ impl<'a> CardMoney<'a> {
         let from_hold = amount.min(progress.held.total());
         let TransactionProgress { held, cleared, .. } = progress;
         held.take_oldest(from_hold, |piece| cleared.push_part(piece));
-        self.balances.held -= from_hold;
-        self.post(change, Book::Holds, Book::NetworkSettlement, from_hold);
+        self.account.balances.held -= from_hold;
+        self.account.post(change, Book::Holds, Book::NetworkSettlement, from_hold);
 
         let beyond = amount - from_hold;
         self.usage.take(beyond);
         cleared.push(beyond, &self.usage);
-        self.post(change, Book::Funds, Book::NetworkSettlement, beyond);
+        self.account.post(change, Book::Funds, Book::NetworkSettlement, beyond);
 
-        self.balances.ledger -= amount;
+        self.account.balances.ledger -= amount;
         progress.posted += amount;
     }
 
@@ -148,14 +126,14 @@ impl<'a> CardMoney<'a> {
 
     /// Brings money from the network into the account.
     pub(super) fn credit(&mut self, change: &mut ShardChange<'_>, amount: Minor) {
-        self.balances.ledger += amount;
-        self.post(change, Book::NetworkSettlement, Book::Funds, amount);
+        self.account.balances.ledger += amount;
+        self.account.post(change, Book::NetworkSettlement, Book::Funds, amount);
     }
 
     /// Takes money that the network gave out of the account again.
     pub(super) fn debit(&mut self, change: &mut ShardChange<'_>, amount: Minor) {
-        self.balances.ledger -= amount;
-        self.post(change, Book::Funds, Book::NetworkSettlement, amount);
+        self.account.balances.ledger -= amount;
+        self.account.post(change, Book::Funds, Book::NetworkSettlement, amount);
     }
 
     /// Takes budget for what was settled and had been given back.
@@ -175,7 +153,7 @@ impl<'a> CardMoney<'a> {
 
     /// The present holder of the card.
     pub(super) fn holder(&self) -> Option<MemberSlot> {
-        self.state.cards.head(self.slot).assigned_to()
+        self.state().cards.head(self.slot).assigned_to()
     }
 
     /// Writes the statement line of what was just settled or given back, in the name of the
@@ -187,31 +165,17 @@ impl<'a> CardMoney<'a> {
         merchant_name: &str,
         member: Option<MemberSlot>,
     ) {
-        self.balances.line_count += 1;
-        self.lines += 1;
-        let seq = LineSeq(self.state.last_line.0 + self.lines);
-        change.push(Effect::StatementLine(Box::new(StatementLine {
-            seq,
-            id: self.moment.ids.line_id(self.moment.at, seq),
-            account: self.account,
-            number: self.balances.line_count,
-            amount,
-            transaction: self.transaction,
-            card: Some(self.slot),
-            member,
-            description: self.describe(merchant_name, member),
-            posted_on: self.today,
-            posted_at: self.moment.at,
-        })));
+        let description = self.describe(merchant_name, member);
+        self.account.write_line(change, amount, Some((self.slot, member)), description);
     }
 
     /// Names merchant, card and member. Source: spec "Statement line", description.
     fn describe(&self, merchant_name: &str, member: Option<MemberSlot>) -> String {
-        let cards = &self.state.cards;
+        let cards = &self.state().cards;
         let mut parts =
             vec![merchant_name.trim().to_owned(), cards.description(self.slot).to_owned()];
         if let Some(member) = member {
-            let member = self.state.directory.members.get(member);
+            let member = self.state().directory.members.get(member);
             parts.push(format!("{} {}", member.first_name, member.last_name));
         }
         parts.retain(|part| !part.is_empty());
@@ -227,13 +191,6 @@ impl<'a> CardMoney<'a> {
         }
     }
 
-    fn post(&self, change: &mut ShardChange<'_>, from: Book, to: Book, amount: Minor) {
-        if amount.is_positive() {
-            let (account, transaction) = (self.account, self.transaction);
-            change.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
-        }
-    }
-
     /// Reports a new transaction, with the changed numbers of the purse.
     pub(super) fn make(
         self,
@@ -241,26 +198,20 @@ impl<'a> CardMoney<'a> {
         record: TransactionRecord,
         progress: TransactionProgress,
     ) {
-        let (usage, balances) = self.changes();
+        let (usage, balances) = (self.changed_usage(), self.account.changed());
         let made = NewTransaction { record, progress, answer: None, usage, balances };
         change.push(Effect::Transaction(Box::new(made)));
     }
 
     /// Reports the changed numbers of the purse.
     pub(super) fn close(self, change: &mut ShardChange<'_>) {
-        let (usage, balances) = self.changes();
+        let usage = self.changed_usage();
         change.effects.extend(usage.map(|usage| Effect::CardUsage(self.slot, usage)));
-        change
-            .effects
-            .extend(balances.map(|balances| Effect::AccountBalances(self.account, balances)));
+        self.account.close(change);
     }
 
-    fn changes(&self) -> (Option<CardUsage>, Option<AccountBalances>) {
-        let (usage, balances) =
-            (self.state.card(self.slot).usage, self.state.account(self.account).balances);
-        (
-            (self.usage != usage).then_some(self.usage),
-            (self.balances != balances).then_some(self.balances),
-        )
+    fn changed_usage(&self) -> Option<CardUsage> {
+        let is_changed = self.usage != self.state().card(self.slot).usage;
+        is_changed.then_some(self.usage)
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         return NetworkReply::Authorization(unknown_card());
     };
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
-    let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.account.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -105,7 +105,7 @@ fn approved_part(
     let company = state.cards.head(money.slot).company;
     let currency = command.facts.amounts.currency;
     let is_allowed = state.company(company).company.partial_approval
-        && currency.is_none_or(|currency| currency == money.currency());
+        && currency.is_none_or(|currency| currency == money.account.currency());
     approvable_part(&facts_of(state, money, attempt), failed).filter(|_| is_allowed)
 }
 
@@ -132,7 +132,7 @@ fn conclude(
         approved: if is_approved { purchase.approved } else { Minor::ZERO },
         authorization_id: is_approved.then(|| authorization_id_of(seq)),
         allowance_balance: money.allowance_balance(),
-        currency: money.currency(),
+        currency: money.account.currency(),
     };
     money.make(change, record, progress);
     NetworkReply::Authorization(reply)
@@ -323,7 +323,7 @@ fn complete_hold(
         sub_reason: SubReason::None,
         failed_rules: RuleSet::EMPTY,
         allowance_balance: money.allowance_balance(),
-        currency: money.currency(),
+        currency: money.account.currency(),
     };
     money.close(change);
     NetworkReply::Authorization(reply)
@@ -350,7 +350,7 @@ pub(super) fn execute_inquire_balance(
         sub_reason: failed.sub_reason(),
         failed_rules: failed,
         allowance_balance: money.allowance_balance(),
-        currency: money.currency(),
+        currency: money.account.currency(),
     };
     // Only the count of wrong PINs is kept: a question about the balance rolls no period.
     let kept = change.state.card(slot).usage;

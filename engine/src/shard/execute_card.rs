@@ -54,7 +54,7 @@ pub(super) fn judge(
         is_cash: attempt.is_cash,
         credentials: attempt.credentials,
         at: change.moment.at,
-        today: money.today(),
+        today: money.account.day.date,
     };
     let facts = facts_of(change.state, money, attempt);
     let verdict = decide(&facts, &question);
@@ -71,7 +71,7 @@ pub(super) fn facts_of<'a>(
     attempt: &Attempt<'_>,
 ) -> Facts<'a> {
     let company = &state.company(state.cards.head(money.slot).company).company;
-    let (balances, credit_limit) = (&money.balances, money.credit_limit());
+    let (balances, credit_limit) = (&money.account.balances, money.account.credit_limit());
     Facts {
         card: state.card(money.slot),
         usage: money.usage,

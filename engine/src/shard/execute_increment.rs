@@ -52,7 +52,7 @@ fn add_to_purchase(
     (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
 ) -> NetworkReply {
     let mut money = CardMoney::open(change, card, seq);
-    let amount = match amount_for_account(&command.amounts, money.currency()) {
+    let amount = match amount_for_account(&command.amounts, money.account.currency()) {
         Ok((amount, _)) => amount,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -114,7 +114,7 @@ fn answer(
         approved: if is_approved { amount } else { Minor::ZERO },
         authorization_id: is_approved.then(|| authorization_id_of(seq)),
         allowance_balance: money.allowance_balance(),
-        currency: money.currency(),
+        currency: money.account.currency(),
     }
 }
 

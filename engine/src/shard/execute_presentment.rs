@@ -54,7 +54,7 @@ fn present_original(
     if is_known {
         return NetworkReply::Posting(posted(id, Minor::ZERO, &money));
     }
-    let amount = match presented_amount(command.amounts.as_ref(), open, money.currency()) {
+    let amount = match presented_amount(command.amounts.as_ref(), open, money.account.currency()) {
         Ok(amount) => amount,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -123,7 +123,7 @@ fn force_post(
 ) -> NetworkReply {
     let seq = change.state.last_transaction.next();
     let mut money = CardMoney::open(change, slot, seq);
-    let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.account.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -159,7 +159,7 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     };
     let seq = change.state.last_transaction.next();
     let mut money = CardMoney::open(change, slot, seq);
-    let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.account.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -239,7 +239,7 @@ fn posted(id: TransactionId, amount: Minor, money: &CardMoney<'_>) -> PostingRep
         transaction: Some(id),
         posted: amount,
         allowance_balance: money.allowance_balance(),
-        currency: money.currency(),
+        currency: money.account.currency(),
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
         given_back: outcome.unwrap_or(Minor::ZERO),
         remaining: progress.held.total(),
         allowance_balance: money.allowance_balance(),
-        currency: money.currency(),
+        currency: money.account.currency(),
     };
     if outcome == Err(ReversalOutcome::NothingHeld) {
         log_refused(change, command, Some(open), SubReason::NothingHeld);

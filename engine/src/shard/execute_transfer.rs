@@ -9,6 +9,7 @@
 //! | back out of transit | the first step undone | |
 //! | back after settling | between funds and bank, the other way | ledger, a compensating line |
 
+use super::account_money::AccountMoney;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
@@ -19,10 +20,10 @@ use crate::command::network::{ConcludeTransfer, Transfer, TransferConclusion, Tr
 use crate::command::reply::{NetworkReply, TransferOutcome, TransferReply};
 use crate::decision::{Rule, RuleSet};
 use crate::domain::account::AccountBalances;
-use crate::domain::ids::{AccountSlot, LineSeq, TransactionId, TransactionSeq};
+use crate::domain::ids::{AccountSlot, TransactionId, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::NetworkTrace;
-use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::posting::Book;
 use crate::domain::response_code::ResponseCode;
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
@@ -35,7 +36,7 @@ pub(super) fn execute_transfer(change: &mut ShardChange<'_>, command: &Transfer)
     };
     let seq = change.state.last_transaction.next();
     let mut money = AccountMoney::open(change, account, seq);
-    if !money.can_move(command.amount) {
+    if !money.can_transfer(command.amount) {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
     }
     let failed = judge(command, &money);
@@ -47,11 +48,9 @@ pub(super) fn execute_transfer(change: &mut ShardChange<'_>, command: &Transfer)
         outcome = TransferOutcome::InTransit;
         if command.timing == TransferTiming::AtOnce {
             money.settle(change, command.direction, command.amount, &mut progress);
-            money.write_line(
-                change,
-                signed(command.direction, command.amount),
-                &command.bank_account.description,
-            );
+            let description = command.bank_account.description.to_string();
+            let amount = signed(command.direction, command.amount);
+            money.write_line(change, amount, None, description);
             outcome = TransferOutcome::Settled;
         }
     }
@@ -84,7 +83,7 @@ pub(super) fn execute_conclude_transfer(
         return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
     };
     let mut money = AccountMoney::open(change, open.account, seq);
-    if !money.can_move(open.requested) {
+    if !money.can_transfer(open.requested) {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
     }
     let mut progress = open.progress.clone();
@@ -99,8 +98,7 @@ pub(super) fn execute_conclude_transfer(
     if progress != open.progress {
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     }
-    let changed = money.changed().map(|balances| Effect::AccountBalances(open.account, balances));
-    change.effects.extend(changed);
+    money.close(change);
     NetworkReply::Transfer(reply)
 }
 
@@ -115,7 +113,8 @@ fn settle(
     match progress.state {
         TransactionState::Pending => {
             money.settle(change, direction, open.requested, progress);
-            money.write_line(change, signed(direction, open.requested), &open.merchant_name);
+            let amount = signed(direction, open.requested);
+            money.write_line(change, amount, None, open.merchant_name.to_string());
             TransferOutcome::Settled
         }
         TransactionState::Completed => TransferOutcome::Settled,
@@ -136,7 +135,8 @@ fn bring_back(
         TransactionState::Pending => money.recall(change, direction, open.requested),
         TransactionState::Completed => {
             money.compensate(change, direction, open.requested, progress);
-            money.write_line(change, -signed(direction, open.requested), &open.merchant_name);
+            let amount = -signed(direction, open.requested);
+            money.write_line(change, amount, None, open.merchant_name.to_string());
         }
         TransactionState::Canceled => return TransferOutcome::Returned,
         TransactionState::Declined => return TransferOutcome::WrongState,
@@ -197,29 +197,12 @@ fn nothing_done(outcome: TransferOutcome) -> TransferReply {
     }
 }
 
-/// An account's balances and books while a transfer changes them.
-struct AccountMoney<'a> {
-    state: &'a ShardState,
-    moment: &'a Moment<'a>,
-    account: AccountSlot,
-    transaction: TransactionSeq,
-    balances: AccountBalances,
-}
-
-impl<'a> AccountMoney<'a> {
-    fn open(change: &ShardChange<'a>, account: AccountSlot, transaction: TransactionSeq) -> Self {
-        let (state, moment) = (change.state, change.moment);
-        let balances = state.account(account).balances;
-        Self { state, moment, account, transaction, balances }
-    }
-
-    /// Whether moving so much in either direction keeps every balance in bounds.
-    fn can_move(&self, amount: Minor) -> bool {
-        let AccountBalances { ledger, debits_in_transit, credits_in_transit, .. } = self.balances;
+impl AccountMoney<'_> {
+    /// Whether a transfer of so much keeps every balance in bounds, in either direction.
+    fn can_transfer(&self, amount: Minor) -> bool {
+        let AccountBalances { debits_in_transit, credits_in_transit, .. } = self.balances;
         amount.is_positive()
-            && amount.is_amount()
-            && (ledger - amount).is_within_balance_bounds()
-            && (ledger + amount).is_within_balance_bounds()
+            && self.can_move(amount)
             && (debits_in_transit + amount).is_within_balance_bounds()
             && (credits_in_transit + amount).is_within_balance_bounds()
     }
@@ -306,31 +289,6 @@ impl<'a> AccountMoney<'a> {
         progress.posted += signed(direction, amount);
     }
 
-    /// Writes the statement line of what was just settled or came back.
-    fn write_line(&mut self, change: &mut ShardChange<'_>, amount: Minor, description: &str) {
-        self.balances.line_count += 1;
-        let seq: LineSeq = self.state.last_line.next();
-        let company = self.state.account(self.account).company;
-        change.push(Effect::StatementLine(Box::new(StatementLine {
-            seq,
-            id: self.moment.ids.line_id(self.moment.at, seq),
-            account: self.account,
-            number: self.balances.line_count,
-            amount,
-            transaction: self.transaction,
-            card: None,
-            member: None,
-            description: description.to_owned(),
-            posted_on: self.state.day_at(company, self.moment.at).date,
-            posted_at: self.moment.at,
-        })));
-    }
-
-    fn post(&self, change: &mut ShardChange<'_>, from: Book, to: Book, amount: Minor) {
-        let (account, transaction) = (self.account, self.transaction);
-        change.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
-    }
-
     fn reply(
         &self,
         outcome: TransferOutcome,
@@ -342,13 +300,7 @@ impl<'a> AccountMoney<'a> {
             transaction: Some(id),
             response_code,
             available_balance: self.balances.available_balance(),
-            currency: self.state.account(self.account).currency,
+            currency: self.currency(),
         }
-    }
-
-    /// The new balances, if they changed.
-    fn changed(&self) -> Option<AccountBalances> {
-        let is_changed = self.balances != self.state.account(self.account).balances;
-        is_changed.then_some(self.balances)
     }
 }

@@ -3,6 +3,7 @@
 //! `execute*` reads the state and says what changes; only `apply` changes it, live and in replay
 //! alike. `run` is the loop around both. No async, no locks, no I/O but the batch it hands on.
 
+mod account_money;
 mod apply;
 mod audit_values;
 mod card_money;
