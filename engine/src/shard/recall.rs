@@ -326,10 +326,13 @@ impl ShardState {
     pub fn admit(&mut self, loaded: LoadedRows) {
         let Some(caching) = &mut self.caching else { return };
         for LoadedTransaction { record, mut progress } in loaded.transactions {
+            let mut changed_by = RecordSeq(0);
             if let Some(newer) = caching.patches.get(&record.seq) {
                 progress.clone_from(&newer.progress);
+                // Timers, too, must know it as changed, until the tables have the change.
+                changed_by = newer.changed_by;
             }
-            let open = OpenTransaction::of(&record, progress, RecordSeq(0));
+            let open = OpenTransaction::of(&record, progress, changed_by);
             self.transactions.load(record.seq, open);
         }
         caching.purchases = loaded.purchases;

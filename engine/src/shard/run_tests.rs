@@ -23,8 +23,8 @@ use crate::domain::card::{CardProfile, CardRecord, CardState, MaskedPan, PanHash
 use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier, PresentedCredentials};
 use crate::domain::ids::{
-    AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, RecordSeq,
-    TransactionId, TransactionSeq,
+    AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq,
+    RecordSeq, TransactionId, TransactionSeq,
 };
 use crate::domain::merchant::Merchant;
 use crate::domain::money::{CurrencyCode, Minor};
@@ -284,6 +284,18 @@ struct SmallShard {
     unprojected: Vec<LoadedTransaction>,
 }
 
+/// A state with one card that keeps as little in memory as it may.
+fn small_state() -> ShardState {
+    let limits = CacheLimits {
+        recent_transactions: 1,
+        loaded_transactions: CacheLimits::LOADED_MIN,
+        answers: 1,
+        message_keys: 1,
+        unseen_changes: 1,
+    };
+    with_cards(ShardState::with_limits(limits), 1, Timestamp::MAX)
+}
+
 struct Nobody;
 
 impl ReplyPort for Nobody {
@@ -292,14 +304,7 @@ impl ReplyPort for Nobody {
 
 impl SmallShard {
     fn at_noon() -> Self {
-        let limits = CacheLimits {
-            recent_transactions: 1,
-            loaded_transactions: CacheLimits::LOADED_MIN,
-            answers: 1,
-            message_keys: 1,
-            unseen_changes: 1,
-        };
-        let state = with_cards(ShardState::with_limits(limits), 1, Timestamp::MAX);
+        let state = small_state();
         let (time, tables) = (Arc::new(AtomicI64::new(NOON.0)), RowTables::default());
         let watermark = Arc::new(Watermark::new(RecordSeq(1)));
         let wired: Tables = (Arc::new(tables.clone()), Arc::clone(&watermark));
@@ -401,4 +406,27 @@ fn timers_before_a_waiting_command_push_out_nothing_that_its_answer_lacks() {
         }
         other => panic!("one answer: {other:?}"),
     }
+}
+
+/// The hold never ended: the journal's tail had moved its end, the tables had not, and its row was loaded before its
+/// new end was asked for.
+#[test]
+fn a_hold_ends_when_the_journal_says_after_its_older_row_was_loaded() {
+    let mut small = SmallShard::at_noon();
+    small.purchase(NOON, 1);
+    let stored = small.unprojected.remove(0);
+    let (seq, old_end) = (stored.record.seq, stored.progress.hold_expires_at);
+    let new_end = old_end.plus(Timestamp::DAY);
+    let mut state = small_state();
+    state.resume_from(RecordSeq(2), NOON, seq, LineSeq(0));
+    let mut moved = stored.progress.clone();
+    moved.hold_expires_at = new_end;
+    let moved = Effect::TransactionProgress(seq, Box::new(moved));
+    state.apply_record(RecordSeq(3), NOON.plus(Timestamp::SECOND), &[moved]);
+    state.go_live();
+    state.learn_timers(old_end, &[(seq, old_end)], RecordSeq(2));
+    assert_eq!(state.next_due(), None, "it does not end then");
+    state.admit(LoadedRows { transactions: vec![stored], ..LoadedRows::default() });
+    state.learn_timers(new_end, &[], RecordSeq(2));
+    assert_eq!(state.next_due(), Some(new_end));
 }
