@@ -170,8 +170,8 @@ impl BeatTask {
             Ok(Pulse { tip, .. }) if tip.writer != self.writer => {
                 return Some(LeaderEnd::Fenced(tip.writer));
             }
-            Ok(Pulse { tip, step_down, .. }) => {
-                self.status.note_tip(&tip);
+            Ok(Pulse { asked, tip, step_down, .. }) => {
+                self.status.note_tip(&tip, asked);
                 let is_asked = step_down == self.writer.to_string();
                 if (is_asked || self.is_apart(state)) && self.ended.borrow().is_none() {
                     self.ended.send_replace(Some(LeaderEnd::SteppedDown));

@@ -107,7 +107,7 @@ pub fn follow(
             Err(error) => return Err(FollowError::Chain(error)),
         };
         is_silent = false;
-        node.status.note_tip(&seen.tip);
+        node.status.note_tip(&seen.tip, seen.asked);
         let is_first = recorded.is_none();
         if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
@@ -169,6 +169,8 @@ fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, O
 
 /// The result of a look at the window.
 struct WindowState {
+    /// When the tip was asked for: before this node caught up with it, which may take long.
+    asked: Stopwatch,
     tip: WindowTip,
     /// Changes while the leader lives.
     sign: Vec<u8>,
@@ -177,13 +179,14 @@ struct WindowState {
 }
 
 fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<WindowState, OpenError> {
-    let Pulse { tip, beat: beat_bytes, .. } = window.pulse().map_err(JournalError::Window)?;
+    let Pulse { asked, tip, beat: beat_bytes, .. } =
+        window.pulse().map_err(JournalError::Window)?;
     standby.catch_up_to(&tip, window)?;
     let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
     let state = beat.filter(|beat| beat.writer == tip.writer.to_string()).map(|beat| beat.state);
     let mut sign = tip.position.to_bytes().to_vec();
     sign.extend(beat_bytes);
-    Ok(WindowState { tip, sign, state })
+    Ok(WindowState { asked, tip, sign, state })
 }
 
 /// A connection to the leader's door: where it breaks and no other is accepted, the process is dead,

@@ -38,6 +38,8 @@ pub struct NodeStatus {
     etcd: Mutex<EtcdView>,
     answered: Mutex<Stopwatch>,
     /// The chain's newest record at each of the last moments, the oldest first.
+    /// INVARIANT: no later record was in the chain before the moment: a node that shows this one shows the state of
+    /// that moment.
     tips: Mutex<VecDeque<(Stopwatch, u64)>>,
     nodes: Mutex<Vec<NodeRecord>>,
     clocks: Mutex<Clocks>,
@@ -127,7 +129,8 @@ impl NodeStatus {
         self.leads.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn note_tip(&self, tip: &WindowTip) {
+    /// Notes the tip that etcd told after it was `asked`. The chain may have grown since.
+    pub(crate) fn note_tip(&self, tip: &WindowTip, asked: Stopwatch) {
         self.epoch.store(tip.position.epoch.0, Ordering::Relaxed);
         self.chain_record.store(tip.position.last_seq, Ordering::Relaxed);
         *self.answered.lock() = Stopwatch::start();
@@ -135,10 +138,34 @@ impl NodeStatus {
         while tips.front().is_some_and(|(seen, _)| seen.elapsed() > TIPS_KEPT_FOR) {
             tips.pop_front();
         }
-        tips.push_back((Stopwatch::start(), tip.position.last_seq));
+        tips.push_back((asked, tip.position.last_seq));
     }
 
     pub(crate) fn note_etcd(&self, seen: EtcdView) {
         *self.etcd.lock() = seen;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::journal::window::WriterId;
+    use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
+
+    use super::*;
+
+    /// Once, a tip counted from when the node had caught up with it: after a long restart, reads showed the state of
+    /// its beginning as that of now, and a token that was revoked meanwhile still opened.
+    #[test]
+    fn a_tip_is_as_old_as_the_question_for_it() {
+        let (epoch, number, hash) = (Epoch(1), BatchNumber(1), ChainHash([0; 32]));
+        let position = ChainPosition { epoch, number, hash, last_seq: 7 };
+        let tip = WindowTip { position, writer: WriterId(1) };
+        let status = NodeStatus::default();
+        let asked = Stopwatch::start();
+        std::thread::sleep(Duration::from_millis(20));
+        status.note_tip(&tip, asked);
+        assert!(!status.was_newest(7, Duration::from_millis(10)), "the chain may have grown");
+        assert!(status.was_newest(7, Duration::MAX));
+        assert!(!status.was_newest(6, Duration::MAX), "it lacks a record");
     }
 }

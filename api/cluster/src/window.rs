@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::journal::window::{
     AppendOutcome, ChainWindow, WindowError, WindowTip, WriterId,
 };
@@ -104,6 +105,8 @@ impl Keys {
 /// The keys that change beside the batches.
 #[derive(Debug)]
 pub(crate) struct Pulse {
+    /// When etcd was asked.
+    pub(crate) asked: Stopwatch,
     pub(crate) tip: WindowTip,
     /// The leader's last sign of life, empty before the first.
     pub(crate) beat: Vec<u8>,
@@ -212,6 +215,7 @@ impl EtcdWindow {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
         let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
         let request = TxnRequest { compare: Vec::new(), success: reads };
+        let asked = Stopwatch::start();
         let read = self.open_client()?.look(&request).map_err(no_answer)?;
         let mut found = read.responses.into_iter().map(|read| match read.response {
             Some(Response::Range(range)) => value_of(range),
@@ -220,7 +224,8 @@ impl EtcdWindow {
         let mut next = || found.next().flatten();
         let (tip, beat, step_down) = (next(), next(), next());
         let step_down = String::from_utf8_lossy(&step_down.unwrap_or_default()).into_owned();
-        Ok(Pulse { tip: tip_of(tip)?, beat: beat.unwrap_or_default().to_vec(), step_down })
+        let beat = beat.unwrap_or_default().to_vec();
+        Ok(Pulse { asked, tip: tip_of(tip)?, beat, step_down })
     }
 
     fn ask<C: Call>(&mut self, request: &C) -> Result<C::Answer, WindowError> {
