@@ -22,6 +22,8 @@ use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How often it tells how far it has come.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
+/// How long it waits before it lists the nodes again, where the one that leads was not among them.
+const SEEK_EVERY: Duration = Duration::from_millis(100);
 /// How long a node whose clock is not right leaves the lead to others before it looks again.
 const CLOCK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a leader's door may take to accept a connection, where it is asked whether it lives.
@@ -119,11 +121,9 @@ pub fn follow(
             let tip = RecordSeq(standby.tip().last_seq);
             doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
         }
-        if watched.writer != Some(seen.tip.writer) {
-            let nodes = list_nodes(window.client(), &keys).unwrap_or_default();
-            let leader = nodes.iter().find(|node| node.is_of(seen.tip.writer)).map(Leader::from);
-            doors.led_by(leader.clone());
-            watched = WatchedLeader::of(&seen.tip, leader);
+        if watched.is_sought(seen.tip.writer) {
+            let nodes = list_nodes(window.client(), &keys);
+            watched.seek(seen.tip.writer, nodes, doors);
         }
         patience.hear(seen.sign);
         // The door of a new leader closes for a moment, between following and leading.
@@ -194,14 +194,37 @@ fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<WindowState, O
 #[derive(Debug, Default)]
 struct WatchedLeader {
     writer: Option<WriterId>,
+    /// When it was sought in vain: etcd gave no list, or one without it.
+    missed: Option<Stopwatch>,
     http: Option<SocketAddr>,
     connection: Option<TcpStream>,
 }
 
 impl WatchedLeader {
-    fn of(tip: &WindowTip, leader: Option<Leader>) -> Self {
-        let http = leader.map(|leader| leader.http);
-        Self { writer: Some(tip.writer), http, connection: None }
+    fn is_sought(&self, writer: WriterId) -> bool {
+        let is_due = self.missed.is_some_and(|since| since.elapsed() > SEEK_EVERY);
+        self.writer != Some(writer) || is_due
+    }
+
+    /// Finds the node of the run `writer` in a list of all nodes, and tells who leads.
+    fn seek(
+        &mut self,
+        writer: WriterId,
+        nodes: Result<Vec<NodeRecord>, EtcdError>,
+        doors: &dyn FollowerNotices,
+    ) {
+        let nodes = nodes.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the nodes of the cluster cannot be listed");
+            Vec::new()
+        });
+        let leader = nodes.iter().find(|node| node.is_of(writer)).map(Leader::from);
+        let is_missed = leader.is_none() && writer != NOBODY;
+        let http = leader.as_ref().map(|leader| leader.http);
+        if leader.is_some() || self.writer != Some(writer) {
+            doors.led_by(leader);
+        }
+        let missed = is_missed.then(Stopwatch::start);
+        *self = Self { writer: Some(writer), missed, http, connection: None };
     }
 
     /// Whether the leader answers at its door; true where the door's address is unknown.
@@ -249,9 +272,57 @@ fn spread_of(name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::net::TcpListener;
 
+    use parking_lot::Mutex;
+
     use super::*;
+
+    /// The names of those who led, by the notices.
+    #[derive(Default)]
+    struct Notices(Mutex<Vec<Option<String>>>);
+
+    impl FollowerNotices for Notices {
+        fn joined(&self, _: RecordSeq) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn led_by(&self, leader: Option<Leader>) {
+            self.0.lock().push(leader.map(|leader| leader.name));
+        }
+    }
+
+    fn node(name: &str, writer: WriterId) -> NodeRecord {
+        let door = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (name, writer) = (name.to_owned(), writer.to_string());
+        let iso8583_doors = BTreeMap::new();
+        let (record, at) = (0, 0);
+        NodeRecord { name, writer, http: door, iso8583: door, iso8583_doors, door, record, at }
+    }
+
+    /// Once, a follower that could not list the nodes when another one took the lead forwarded nothing any more: it
+    /// looked once for each leader.
+    #[test]
+    fn a_leader_that_was_not_found_is_sought_again() {
+        let (mut watched, doors) = (WatchedLeader::default(), Notices::default());
+        let (first, second) = (WriterId(1), WriterId(2));
+        let sought_later = |watched: &WatchedLeader, writer| {
+            std::thread::sleep(2 * SEEK_EVERY);
+            watched.is_sought(writer)
+        };
+        watched.seek(NOBODY, Ok(vec![node("a", first)]), &doors);
+        assert!(!sought_later(&watched, NOBODY), "nobody is to be found");
+        assert!(watched.is_sought(first));
+        watched.seek(first, Err(EtcdError::Unavailable("it elects".to_owned())), &doors);
+        assert!(sought_later(&watched, first));
+        watched.seek(first, Ok(vec![node("b", second)]), &doors);
+        assert!(sought_later(&watched, first), "its record comes later");
+        watched.seek(first, Ok(vec![node("b", second), node("a", first)]), &doors);
+        assert!(!sought_later(&watched, first));
+        assert!(watched.is_sought(second));
+        assert_eq!(*doors.0.lock(), [None, None, Some("a".to_owned())], "each is told once");
+    }
 
     fn watched(http: Option<SocketAddr>) -> WatchedLeader {
         WatchedLeader { http, ..WatchedLeader::default() }
