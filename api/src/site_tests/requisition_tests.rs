@@ -9,6 +9,7 @@ use cardswitch_v1::routes::view::Reader;
 use cardswitch_wire::fields::Fields;
 use serde_json::json;
 
+use super::books_world::purchase;
 use super::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };
@@ -131,6 +132,26 @@ async fn another_members_request_does_not_exist() {
     ada.post("/company", &[("company", &other)]).await.expect(303);
     ada.get(&path).await.expect(404);
     assert_eq!(shown(&bench, &api(&path)).await["status"], "pending");
+}
+
+/// The page of a purchase named the request that had given the card, whoever had made it.
+#[tokio::test]
+async fn a_purchase_names_no_request_of_another_member() {
+    let bench = company().await;
+    let mut grace = visitor(&bench, REVIEWER).await;
+    let path = asked_for(&mut grace).await;
+    let approved = json!({"status": "approved"});
+    assert_eq!(bench.ask("PUT", &api(&path), approved).await.0, 200);
+    let card = shown(&bench, &api(&path)).await["card"].clone();
+    let card_path = format!("/v1/cards/{}", card["id"].as_str().unwrap());
+    let given = json!({"assigned_to": {"id": id_of(&bench, MEMBER).await}});
+    assert_eq!(bench.ask("PUT", &card_path, given).await.0, 200);
+    let bought = format!("/transactions/{}", purchase(&bench, &card, 1_000).await);
+    for (email, is_named) in [(MEMBER, false), (EMAIL, true)] {
+        let page = visitor(&bench, email).await.get(&bought).await.expect(200);
+        assert_eq!(page.body.contains(&path), is_named, "{email}: {}", page.body);
+        assert_eq!(page.body.contains("Requisition</dt>"), is_named, "{email}: {}", page.body);
+    }
 }
 
 async fn id_of(bench: &Bench, email: &str) -> String {

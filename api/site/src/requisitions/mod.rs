@@ -36,7 +36,7 @@ pub(super) fn requisition_routes() -> Router<AppState> {
 }
 
 /// Whether the visitor sees the requisitions of this member.
-fn may_see(acting: &ActingMember, member: MemberSlot) -> bool {
+pub(crate) fn may_see(acting: &ActingMember, member: MemberSlot) -> bool {
     sees_all(acting) || acting.member.slot == member
 }
 

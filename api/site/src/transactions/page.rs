@@ -31,6 +31,7 @@ use crate::dimensions::kind_words as dimension_words;
 use crate::faults::Faults;
 use crate::form_snapshot::FormSnapshot;
 use crate::frame;
+use crate::requisitions::may_see;
 use crate::rights::{ActingMember, Right};
 use crate::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
@@ -246,6 +247,8 @@ impl TransactionFacts<'_> {
     fn requisition(&self) -> Result<Option<ObjectLink>, StoreError> {
         let Some(slot) = self.row.record.card else { return Ok(None) };
         let requisition = self.view.snapshot.requisition_of_card(slot)?;
+        // A card may have come from somebody else, whose request gave it.
+        let requisition = requisition.filter(|row| may_see(self.acting, row.member));
         Ok(requisition.map(|requisition| {
             let path = Some(format!("/requisitions/{}", requisition.id.0));
             ObjectLink { words: requisition.description, path }
