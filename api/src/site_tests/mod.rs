@@ -1,6 +1,7 @@
 //! The pages of the site, asked in process beside a whole switch.
 
 mod approval_tests;
+mod audit_tests;
 mod books_world;
 mod cards_tests;
 mod company_world;

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_engine::domain::audit::{Actor, AuditEvent};
-use cardswitch_engine::domain::ids::{AccessTokenId, AllowanceId, CardId, MemberId, UserId};
+use cardswitch_engine::domain::audit::AuditEvent;
+use cardswitch_engine::domain::ids::{AllowanceId, CardId, MemberId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{AuditFilter, CardFilter, Page};
 use cardswitch_identity::state::AppState;
@@ -168,13 +168,10 @@ fn named_actor(view: &View<'_>, id: &str) -> Result<Option<String>, StoreError> 
     if let Some(member) = view.find_member(MemberId(id))? {
         return Ok(Some(member_name(&member)));
     }
-    let is_user = view.snapshot.user_by_id(UserId(id))?.is_some();
-    let actor = if is_user {
-        Actor::User { id: UserId(id), member: None }
-    } else {
-        Actor::Token { id: AccessTokenId(id), member: None }
-    };
-    actor_name(view, &actor).map(Some)
+    // An id that no event of the company has may be another company's.
+    let filter = AuditFilter { actor: Some(id), ..AuditFilter::default() };
+    let events = view.snapshot.audit_events(Some(view.company.slot), &filter, &Page::first(1))?;
+    events.rows.first().map(|event| actor_name(view, &event.actor)).transpose()
 }
 
 impl EventLine {

@@ -1,0 +1,82 @@
+//! The audit log on the site: whom its filter names.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
+};
+use cardswitch_engine::directory::user::{NewUser, UserCommand};
+use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId, UserId};
+use cardswitch_secrets::token_digest;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::company_world::{company, visitor};
+use super::site_world::{EMAIL, USER};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::test_world::by_switch;
+
+const STRANGER: Uuid = Uuid::from_u128(301);
+const OWN_TOKEN: Uuid = Uuid::from_u128(302);
+const OTHER_TOKEN: Uuid = Uuid::from_u128(303);
+const OWN_LABEL: &str = "Own books";
+
+/// Makes a user of no company.
+async fn make_stranger(bench: &Bench) {
+    let user = NewUser {
+        id: UserId(STRANGER),
+        email: "eve@example.net".into(),
+        first_name: "Eve".parse().unwrap(),
+        last_name: "Stranger".parse().unwrap(),
+        password_hash: None,
+        developer_of: Vec::new(),
+    };
+    let command = AdminCommand::User(UserCommand::Create(user));
+    by_switch(&bench.state).carry_out(command).await.unwrap();
+}
+
+/// Makes a token with a label, whose text is that, too.
+async fn make_token(bench: &Bench, (id, company): (Uuid, Uuid), label: &str) {
+    let token = NewAccessToken {
+        id: AccessTokenId(id),
+        digest: token_digest(label),
+        company: CompanyId(company),
+        scope: AccessScope { admin: true, ..AccessScope::default() },
+    };
+    let origin = TokenOrigin::Operator;
+    let label = label.parse().unwrap();
+    let grant = NewTokenGrant { token, app: None, member: None, origin, label };
+    let command = AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)));
+    by_switch(&bench.state).carry_out(command).await.unwrap();
+}
+
+/// The filter told an administrator who any user and what any token was, by its id.
+#[tokio::test]
+async fn the_filter_names_only_actors_of_the_companys_events() {
+    let bench = company().await;
+    make_stranger(&bench).await;
+    make_token(&bench, (OTHER_TOKEN, OTHER_COMPANY), "Foreign books").await;
+    make_token(&bench, (OWN_TOKEN, COMPANY), OWN_LABEL).await;
+    let named = json!({"name": "Research"});
+    let made = bench.ask_as(&format!("Token {OWN_LABEL}"), "POST", "/v1/departments", named).await;
+    assert_eq!(made.0, 201, "{}", made.1);
+    // Revoked, the list of tokens does not offer it any more.
+    let revoked = format!("/v1/access-tokens/{OWN_TOKEN}");
+    let (status, _) = bench.ask("DELETE", &revoked, Value::Null).await;
+    assert!((200..300).contains(&status), "{status}");
+
+    let mut ada = visitor(&bench, EMAIL).await;
+    let rows = [
+        (STRANGER, None),
+        (OTHER_TOKEN, None),
+        (Uuid::from_u128(304), None),
+        (OWN_TOKEN, Some("Own books (token)")),
+        (USER.0, Some("Ada Byron")),
+    ];
+    for (id, name) in rows {
+        let page = ada.get(&format!("/audit?actor={id}")).await.expect(200);
+        let option = format!("<option value=\"{id}\" selected>");
+        let shown = page.body.split_once(&option).map(|(_, rest)| rest.split_once('<').unwrap().0);
+        assert_eq!(shown, name, "{id}: {}", page.body);
+        assert!(!page.body.contains("Stranger") && !page.body.contains("Foreign"), "{id}");
+    }
+}
