@@ -52,7 +52,7 @@ use crate::telemetry::Telemetry;
 use crate::telemetry::cluster::{line_of, show_cluster};
 
 const PROGRAM: &str = "/proc/self/exe";
-/// The time for which a stopping leader goes on with its requests while etcd does not answer.
+/// The time for which a leader that has closed its doors goes on with its requests while etcd does not answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves a data directory as a node: runs until Ctrl-C or SIGTERM, or until it can go on no more.
@@ -355,8 +355,10 @@ async fn lead(
     }
     tracing::info!("stopping");
     beats.announce_stop();
+    // Normal work: etcd is waited for as long as ever.
+    server.announce_stop().await;
     let patience = close_after_patience(is_stopping);
-    server.stop().await;
+    server.close().await;
     patience.abort();
     drop(tokio::task::spawn_blocking(move || beats.finish()).await);
     if end == LeadEnd::SteppedDown { begin_again(&mut stop).await } else { Ok(()) }

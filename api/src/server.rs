@@ -211,14 +211,23 @@ impl Server {
         self.engine.failure()
     }
 
-    /// Announces the stop, goes on for the configured delay, then stops reading, answers the requests
-    /// in flight and writes the last checkpoint.
-    pub async fn stop(mut self) {
+    /// Announces the stop, goes on for the configured delay, and closes.
+    pub async fn stop(self) {
+        self.announce_stop().await;
+        self.close().await;
+    }
+
+    /// Announces the stop, and goes on for the configured delay.
+    pub async fn announce_stop(&self) {
         self.telemetry.set_stopping();
         if self.engine.failure().is_none() {
             // A load balancer learns of it meanwhile and sends no more requests.
             tokio::time::sleep(self.stop_delay).await;
         }
+    }
+
+    /// Stops reading, answers the requests in flight and writes the last checkpoint.
+    pub async fn close(mut self) {
         self.stop.send_replace(true);
         // A task that panicked has printed why; the engine is still to be shut down.
         while self.doors.join_next().await.is_some() {}

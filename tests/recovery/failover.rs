@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cardswitch_harness::{
     Cluster, Installation, Purchase, Random, Route, TestCard, campaign_scaled, last_json_line,
@@ -230,6 +230,31 @@ fn a_member_of_etcd_that_takes_connections_and_is_silent_holds_nobody_up() {
         cluster.wait_for_doors(leader);
         cluster.wait_until_level();
     }
+}
+
+/// Longer than a leader that has closed its doors waits for etcd.
+const STOP_DELAY: Duration = Duration::from_secs(7);
+
+/// Once, a leader gave up on etcd five seconds after it had announced its stop, and refused everything until the delay
+/// was over.
+#[test]
+fn a_leader_that_stops_approves_until_its_delay_is_over() {
+    let installation = Installation::init(60, 919);
+    let settings = format!("stop_delay_s = {}\n", STOP_DELAY.as_secs());
+    std::fs::write(installation.data().join("cardswitch.toml"), settings).expect("a file");
+    let cluster = Cluster::of(installation);
+    let leader = cluster.node(cluster.wait_for_leader());
+    let mut acquirer = leader.acquirer();
+    let asked = Instant::now();
+    leader.ask_to_stop();
+    loop {
+        let purchase = Purchase::of(cluster.installation.cards.ordinary(), 1);
+        let is_sent = acquirer.send(&purchase.request()).is_ok();
+        let Some(answer) = is_sent.then(|| acquirer.receive().ok()).flatten() else { break };
+        answer.expect_approved();
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(asked.elapsed() >= STOP_DELAY, "it closed its doors early");
 }
 
 #[test]
