@@ -1,8 +1,8 @@
 //! Requests that a following node hands to the leader, and their answers on the way back.
 //!
 //! While no node leads, a request waits. A request whose connection breaks is sent again where nothing can
-//! happen twice: if it is a read, or has an idempotency key. The outcome of any other is unknown, and the
-//! client learns that. Connections to the leader are kept for the next request.
+//! happen twice: if it is a read, or has an idempotency key that counts. The outcome of any other is unknown,
+//! and the client learns that. Connections to the leader are kept for the next request.
 
 use std::io;
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ impl Forwarding {
 
     /// Errors: no node leads, or the outcome is unknown.
     async fn ask(&self, parts: &Parts, body: Bytes) -> Result<Response, ApiError> {
-        let is_repeatable = is_read(&parts.method) || parts.headers.contains_key(IDEMPOTENCY_KEY);
+        let is_repeatable = is_repeatable(parts);
         let until = Instant::now() + LEADER_PATIENCE;
         let mut leaders = self.leaders.clone();
         loop {
@@ -106,6 +106,20 @@ impl Forwarding {
         };
         reach_leader(leaders, |leader| Some(leader.http), connect).await
     }
+}
+
+/// Whether nothing can happen twice, however often the leader is asked.
+fn is_repeatable(parts: &Parts) -> bool {
+    let has_key = parts.headers.contains_key(IDEMPOTENCY_KEY);
+    is_read(&parts.method) || (has_key && counts_keys(parts.uri.path()))
+}
+
+/// Whether an idempotency key counts at a path. A second exchange of a code revokes the token of the
+/// first, and a clock that is moved on twice goes too far.
+fn counts_keys(path: &str) -> bool {
+    let is_exempt = ["/v1/oauth/", "/network/v1/clock"].iter().any(|begin| path.starts_with(begin));
+    let is_keyed = ["/v1/", "/network/v1/"].iter().any(|begin| path.starts_with(begin));
+    is_keyed && !is_exempt
 }
 
 /// Connects to the leader, as soon as that works: a change of leader takes a moment.
@@ -164,5 +178,43 @@ impl HttpBody for LeadersBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+    use cardswitch_edge::required_access::RequiredAccess;
+    use cardswitch_network::http;
+    use cardswitch_v1::operations::OPERATIONS;
+
+    use super::*;
+
+    fn is_repeated(method: Method, path: &str, key: Option<&str>) -> bool {
+        let request = Request::builder().method(method).uri(path);
+        let request =
+            key.into_iter().fold(request, |request, key| request.header(IDEMPOTENCY_KEY, key));
+        is_repeatable(&request.body(()).unwrap().into_parts().0)
+    }
+
+    /// An exchange of a code had a key, which counts for nothing there: sent again, it revoked the token that
+    /// was just issued.
+    #[test]
+    fn a_request_is_repeated_where_its_key_counts() {
+        for operation in OPERATIONS.iter().filter(|operation| operation.method != "GET") {
+            let path = operation.path.replace(['{', '}'], "");
+            let expected = operation.needed != RequiredAccess::Open;
+            assert_eq!(is_repeated(Method::POST, &path, Some("one")), expected, "{path}");
+            assert!(!is_repeated(Method::POST, &path, None), "{path}");
+        }
+        for path in http::document().paths.paths.keys() {
+            let path = path.replace(['{', '}'], "");
+            let expected = path != "/network/v1/clock";
+            assert_eq!(is_repeated(Method::POST, &path, Some("one")), expected, "{path}");
+        }
+        for path in ["/scim/v2/Users", "/login", "/cards/new", "/v1", "/v10/cards"] {
+            assert!(!is_repeated(Method::POST, path, Some("one")), "{path}");
+            assert!(is_repeated(Method::GET, path, None), "{path}");
+        }
     }
 }
