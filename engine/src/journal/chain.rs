@@ -341,6 +341,13 @@ pub fn decode_header(bytes: &[u8]) -> Result<BatchHeader, ChainFault> {
     Ok(header)
 }
 
+/// Whether bytes call themselves the batch after `tip`, whatever else of their header is damaged.
+pub(super) fn claims_to_follow(header: &[u8], tip: &ChainPosition) -> bool {
+    let is_next = u64_at(header, NUMBER_OFFSET) == tip.number.0 + 1;
+    let previous: [u8; 32] = array_at(header, PREVIOUS_OFFSET);
+    is_next || (tip.number.0 > 0 && previous == tip.hash.0)
+}
+
 /// Reads a header without its checksum, for seeking and for searching damaged files.
 pub(super) fn peek_header(bytes: &[u8]) -> Result<BatchHeader, ChainFault> {
     let header = peek_header_prefix(bytes)?;

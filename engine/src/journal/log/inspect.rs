@@ -297,7 +297,7 @@ impl Walk {
                 TailContent::LaterGroup | TailContent::TornGroup => {
                     notes.push(torn(&stop.segment, true))
                 }
-                TailContent::Nothing if stop.is_of_batch(BatchNumber(tip.number.0 + 1)) => {
+                TailContent::Nothing if SegmentBytes::of(&stop.segment).continues(&tip)? => {
                     notes.push(torn(&stop.segment, false));
                 }
                 TailContent::Nothing => {}
@@ -352,11 +352,6 @@ enum TailContent {
 }
 
 impl Stop {
-    /// Whether something is there that calls itself batch `number`.
-    fn is_of_batch(&self, number: BatchNumber) -> bool {
-        self.fault.as_ref().is_some_and(|fault| fault.number == Some(number))
-    }
-
     fn damaged(&self) -> JournalError {
         let what = self.fault.as_ref().map_or_else(|| MISSING.to_owned(), ToString::to_string);
         let file = segment_name(self.segment.ordinal);

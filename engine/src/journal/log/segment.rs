@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::super::chain::{BATCH_HEADER_BYTES, peek_header_prefix};
+use super::super::chain::{BATCH_HEADER_BYTES, claims_to_follow, peek_header_prefix};
 use super::super::limits::{BATCH_BYTES_MAX, CHECK_READ_BYTES};
 use super::super::{BatchHeader, BatchNumber, ChainPosition, JournalError, JournalIdentity};
 use super::READING;
@@ -224,6 +224,12 @@ impl<'a> SegmentBytes<'a> {
             return Ok(None);
         }
         self.bytes(offset, bytes)
+    }
+
+    /// Whether something that was to continue the chain stands behind the last batch.
+    pub(super) fn continues(&mut self, tip: &ChainPosition) -> Result<bool, JournalError> {
+        let header = self.bytes(self.segment.end(), BATCH_HEADER_BYTES)?;
+        Ok(header.is_some_and(|header| claims_to_follow(header, tip)))
     }
 
     /// Returns `len` bytes from `offset` on; `None` if the segment ends before.

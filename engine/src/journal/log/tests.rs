@@ -382,19 +382,22 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
             }
         }
     }
-    // The last batch looks torn. Without the note, nothing says that it was acknowledged.
-    let damaged = disk.after_power_failure();
-    damaged.remove("ack").unwrap();
-    damaged.flip(&segment_name(3), 11 * BLOCK_LEN + 90, 1);
-    let journal = open(&damaged).unwrap();
-    assert_eq!(journal.recovered().last_seq, 117);
-    let note = JournalNote::TornTail {
-        file: segment_name(3),
-        offset: 11 * BLOCK_BYTES,
-        last_seq: 117,
-        has_whole_batch: false,
-    };
-    assert_eq!(journal.notes(), [note]);
+    // The last batch looks torn, whatever is damaged: magic, version, kind, number, length, hash or
+    // records. Without the note, nothing says that it was acknowledged, but the cut is told.
+    for place in [0, 4, 5, 17, 39, 41, 90] {
+        let damaged = disk.after_power_failure();
+        damaged.remove("ack").unwrap();
+        damaged.flip(&segment_name(3), 11 * BLOCK_LEN + place, 0x40);
+        let journal = open(&damaged).unwrap();
+        assert_eq!(journal.recovered().last_seq, 117);
+        let note = JournalNote::TornTail {
+            file: segment_name(3),
+            offset: 11 * BLOCK_BYTES,
+            last_seq: 117,
+            has_whole_batch: false,
+        };
+        assert_eq!(journal.notes(), [note], "byte {place}");
+    }
 }
 
 #[test]
