@@ -17,7 +17,7 @@ use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
@@ -94,8 +94,11 @@ pub struct Desk {
     pan_keys: Arc<PanRotation>,
     master_keys: MasterKeys,
     office: Office,
-    /// One backup at a time, and no key is forgotten meanwhile: a copy of before may need it.
-    backups: Semaphore,
+    /// One backup at a time, and no key is forgotten meanwhile: a copy of before may need it. Nodes that join
+    /// get theirs by the same permit.
+    backups: Arc<Semaphore>,
+    /// Held while the permit serves a command: a stop waits for that, and not for nodes that join.
+    commanded: Mutex<()>,
 }
 
 impl Desk {
@@ -108,7 +111,19 @@ impl Desk {
         master_keys: MasterKeys,
         office: Office,
     ) -> Self {
-        Self { engine, secrets, pan_keys, master_keys, office, backups: Semaphore::new(1) }
+        let (backups, commanded) = (Arc::new(Semaphore::new(1)), Mutex::default());
+        Self { engine, secrets, pan_keys, master_keys, office, backups, commanded }
+    }
+
+    /// The permit of the one backup that is made at a time.
+    #[must_use]
+    pub const fn backups(&self) -> &Arc<Semaphore> {
+        &self.backups
+    }
+
+    /// The permit for a command, if no backup is under way.
+    fn try_begin(&self) -> Option<(SemaphorePermit<'_>, MutexGuard<'_, ()>)> {
+        Some((self.backups.try_acquire().ok()?, self.commanded.try_lock().ok()?))
     }
 }
 
@@ -148,8 +163,8 @@ impl Control {
             });
         }
         drop(fs::remove_file(&self.path));
-        // The holder of the one permit is at work.
-        drop(self.desk.backups.acquire().await);
+        // Its holder is at work.
+        drop(self.desk.commanded.lock().await);
     }
 }
 
@@ -189,7 +204,7 @@ async fn carry_out(request: ControlRequest, desk: &Arc<Desk>) -> ControlAnswer {
             keys.report().await.map_or_else(failed, ControlAnswer::PanKeyReport)
         }
         ControlRequest::ForgetPanKeys => {
-            let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
+            let Some(_permit) = desk.try_begin() else { return backup_under_way() };
             keys.forget().await.map_or_else(failed, ControlAnswer::PanKeyReport)
         }
         ControlRequest::RotateMasterKey { place } => {
@@ -226,7 +241,7 @@ async fn rotate_master_key(place: Option<PathBuf>, desk: Arc<Desk>) -> ControlAn
 }
 
 async fn make_backup(to: PathBuf, desk: &Desk) -> ControlAnswer {
-    let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
+    let Some(_permit) = desk.try_begin() else { return backup_under_way() };
     let (engine, secrets) = (Arc::clone(&desk.engine), Arc::clone(&desk.secrets));
     if !to.is_absolute() {
         return ControlAnswer::Failed("the place of a backup is an absolute path".to_owned());

@@ -3,20 +3,22 @@
 //!
 //! No file of it is trusted on arrival: the restore proves each by the manifest, which is one of them. Names
 //! that lead out of the directory are refused.
+//!
+//! INVARIANT: one backup is handed out at a time, and only its task deletes its folder.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use cardswitch_engine::engine::Engine;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::private_file::create_private;
 use futures_util::Stream;
-use futures_util::stream::unfold;
-use tokio::sync::mpsc;
+use futures_util::stream::poll_fn;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::backup::back_up;
 
@@ -31,36 +33,84 @@ const END: &str = "end";
 
 type Piece = io::Result<Bytes>;
 
-/// Makes a backup and returns it in pieces; it breaks off where that fails. The copy goes with it.
-pub fn hand_out(
-    engine: Arc<Engine>,
-    secrets: Secrets,
-) -> impl Stream<Item = Piece> + Send + 'static {
-    let (pieces, waiting) = mpsc::channel(PIECES_MAX);
-    tokio::task::spawn_blocking(move || {
-        let folder = engine.directory().path().join(FOLDER);
-        let sent = send(&engine, &secrets, &folder, &pieces);
-        if let Err(error) = sent {
-            tracing::warn!(%error, "a backup for another node broke off");
-            // A receiver that is gone needs no word of it.
-            drop(pieces.blocking_send(Err(error)));
-        }
-        drop(fs::remove_dir_all(&folder));
-    });
-    unfold(waiting, |mut waiting| async move { waiting.recv().await.map(|piece| (piece, waiting)) })
+/// Why no backup is handed out now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandOutError {
+    /// The switch is gone: the node leads no more.
+    Gone,
+    /// Another backup is under way.
+    Busy,
 }
 
-fn send(
-    engine: &Engine,
-    secrets: &Secrets,
-    folder: &Path,
-    pieces: &mpsc::Sender<Piece>,
-) -> io::Result<()> {
+/// The place that hands out backups of a running switch, one at a time.
+#[derive(Debug)]
+pub struct BackupDesk {
+    engine: Weak<Engine>,
+    secrets: Secrets,
+    /// The permit of every backup that the switch makes, see `control`.
+    making: Arc<Semaphore>,
+    /// The permit for the folder: whoever has it may delete what is there.
+    folder: Arc<Semaphore>,
+}
+
+impl BackupDesk {
+    /// The desk of a switch whose backups have the permit `making`.
+    #[must_use]
+    pub fn new(engine: &Arc<Engine>, secrets: Secrets, making: Arc<Semaphore>) -> Self {
+        let (engine, folder) = (Arc::downgrade(engine), Arc::new(Semaphore::new(1)));
+        Self { engine, secrets, making, folder }
+    }
+
+    /// Makes a backup and returns it in pieces; it breaks off where that fails. The copy goes with it.
+    /// Errors: the switch is gone, or another backup is under way.
+    pub fn hand_out(
+        &self,
+    ) -> Result<impl Stream<Item = Piece> + Send + 'static + use<>, HandOutError> {
+        let engine = self.engine.upgrade().ok_or(HandOutError::Gone)?;
+        let permit = |of: &Arc<Semaphore>| {
+            Arc::clone(of).try_acquire_owned().map_err(|_| HandOutError::Busy)
+        };
+        let (permit, making) = (permit(&self.folder)?, permit(&self.making)?);
+        let folder = OwnFolder { path: engine.directory().path().join(FOLDER), _permit: permit };
+        let secrets = self.secrets.clone();
+        let (pieces, mut waiting) = mpsc::channel(PIECES_MAX);
+        tokio::task::spawn_blocking(move || {
+            let made = make(&engine, &secrets, &folder.path);
+            // Others may make theirs while this one is sent, which takes as long as the network does.
+            drop((engine, making));
+            if let Err(error) = made.and_then(|()| send(&folder.path, &pieces)) {
+                tracing::warn!(%error, "a backup for another node broke off");
+                // A receiver that is gone needs no word of it.
+                drop(pieces.blocking_send(Err(error)));
+            }
+            drop(folder);
+        });
+        Ok(poll_fn(move |context| waiting.poll_recv(context)))
+    }
+}
+
+/// The folder of the backup that is handed out: nobody else uses it, and it goes with this value.
+struct OwnFolder {
+    path: PathBuf,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        // The next one deletes what is left.
+        drop(fs::remove_dir_all(&self.path));
+    }
+}
+
+fn make(engine: &Engine, secrets: &Secrets, folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    back_up(engine, secrets, folder).map_err(io::Error::other)?;
+    back_up(engine, secrets, folder).map(drop).map_err(io::Error::other)
+}
+
+fn send(folder: &Path, pieces: &mpsc::Sender<Piece>) -> io::Result<()> {
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next)? {
@@ -173,7 +223,34 @@ fn no_backup() -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::clock::Clock;
+    use futures_util::StreamExt;
+
     use super::*;
+    use crate::test_world::TestSwitch;
+
+    /// Once, every node that asked for a backup deleted the one that was on its way to another node.
+    #[tokio::test]
+    async fn a_backup_that_is_under_way_is_left_alone_by_those_who_ask_meanwhile() {
+        let switch = TestSwitch::start(Clock::System, Vec::new()).await;
+        let (engine, making) = (switch.state.switch.engine(), Arc::new(Semaphore::new(1)));
+        let secrets = switch.state.secrets.as_ref().clone();
+        let desk = BackupDesk::new(engine, secrets, Arc::clone(&making));
+        let folder = engine.directory().path().join(FOLDER);
+        fs::create_dir(&folder).unwrap();
+        for held in [&making, &desk.folder] {
+            let permit = held.try_acquire().unwrap();
+            assert_eq!(desk.hand_out().err(), Some(HandOutError::Busy));
+            assert!(folder.exists(), "it is another one's");
+            drop(permit);
+        }
+        // The directory of this switch lacks its keys: the backup breaks off, and its folder goes.
+        let mut pieces = Box::pin(desk.hand_out().unwrap());
+        assert!(pieces.next().await.unwrap().is_err());
+        assert!(pieces.next().await.is_none());
+        assert!(!folder.exists());
+        assert!(desk.hand_out().is_ok(), "the permits are back");
+    }
 
     #[test]
     fn a_backup_is_taken_in_by_any_pieces_and_leads_nowhere_else() {

@@ -33,6 +33,7 @@ use crate::commands::{Failure, StopSignal};
 use crate::config::{ConfigError, Settings};
 use crate::doors::{listener_options, parse_networks};
 use crate::forwarding::{Forwarding, LEADER_PATIENCE};
+use crate::handed_backup::BackupDesk;
 use crate::handler_state::{StateParts, following_state};
 use crate::http_server::HttpSide;
 use crate::node_clocks::watch_clocks;
@@ -238,7 +239,7 @@ async fn follow_until_it_leads(
             data: data.clone(),
             master_key,
             joining: tokio::sync::Mutex::default(),
-            engine: OnceLock::new(),
+            backups: OnceLock::new(),
         }));
         telemetry.set_following();
         let tables =
@@ -336,7 +337,8 @@ async fn lead(
     };
     beats.announce_doors();
     drop(served.set(Arc::downgrade(server.engine())));
-    drop(desk.engine.set(Arc::downgrade(server.engine())));
+    let permit = Arc::clone(server.backups());
+    drop(desk.backups.set(BackupDesk::new(server.engine(), desk.secrets.clone(), permit)));
     println!("ready {}", server.addresses());
     let end = tokio::select! {
         () = stop.received() => LeadEnd::Stopped,

@@ -7,7 +7,7 @@
 //! | `GET /receipts/DIGEST` | the content |
 //! | `PUT /receipts/DIGEST` | 204 once it is durable |
 //! | `PUT /pan-keys/EPOCH` | 204 once they are durable, see `node_pan_keys` |
-//! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup` |
+//! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup`; 503 while it makes another |
 //!
 //! Each is signed with a key that every node has (see `node_call`), the first with the master key, which is all
 //! that a node has before it joins; others are refused. There is no TLS: the traffic of nodes belongs on a
@@ -16,17 +16,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::request::Parts;
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_edge::request_body::{ReadableBody, read_upload};
-use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, ReceiptFiles};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::array_from_hex;
@@ -36,7 +35,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use crate::handed_backup::hand_out;
+use crate::handed_backup::{BackupDesk, HandOutError};
 use crate::node_call::{is_from_node, signed_at};
 use crate::node_clocks::{CLOCK_PATH, tell_time};
 use crate::node_pan_keys::{FollowerPanKeys, PAN_KEYS_PATH};
@@ -49,7 +48,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub const KEY_PATH: &str = "/key";
 /// The path of a backup.
 pub const BACKUP_PATH: &str = "/backup";
+/// How long a node waits before it asks for a backup again, where another one is under way. Units: seconds.
+pub const BACKUP_AGAIN_S: u64 = 2;
 const FOLLOWS: &str = "the node follows: ask the one that leads";
+const BUSY: &str = "the node makes another backup: ask again";
 const NOT_OPEN: &str = "the node has not opened its data directory yet";
 const OTHER_MASTER: &str =
     "the request is not signed with this cluster's master key, or the clocks differ";
@@ -80,8 +82,8 @@ pub struct NodeDesk {
     pub master_key: MasterKeySource,
     /// Held while the master key is read, which may take a command.
     pub joining: tokio::sync::Mutex<()>,
-    /// The engine, where this one leads.
-    pub engine: OnceLock<Weak<Engine>>,
+    /// The backups, where this one leads.
+    pub backups: OnceLock<BackupDesk>,
 }
 
 impl NodeDoor {
@@ -205,9 +207,13 @@ fn target_of(parts: &Parts) -> (&Method, &str) {
 }
 
 fn backup(desk: &NodeDesk) -> Response {
-    match desk.engine.get().and_then(Weak::upgrade) {
-        Some(engine) => Body::from_stream(hand_out(engine, desk.secrets.clone())).into_response(),
-        None => (StatusCode::CONFLICT, FOLLOWS).into_response(),
+    match desk.backups.get().map_or(Err(HandOutError::Gone), BackupDesk::hand_out) {
+        Ok(pieces) => Body::from_stream(pieces).into_response(),
+        Err(HandOutError::Gone) => (StatusCode::CONFLICT, FOLLOWS).into_response(),
+        Err(HandOutError::Busy) => {
+            let again = [(header::RETRY_AFTER, BACKUP_AGAIN_S.to_string())];
+            (StatusCode::SERVICE_UNAVAILABLE, again, BUSY).into_response()
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use cardswitch_network::listener::SwitchShare;
 use cardswitch_notify::mail;
 use cardswitch_secrets::master_key::rotation::MasterKeys;
 use cardswitch_site::overview::LiveOverviews;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 pub use self::door_threads::DoorAddress;
@@ -64,6 +64,8 @@ pub struct Server {
     /// They end with this value, at the latest.
     doors: JoinSet<()>,
     operators: OperatorListener,
+    /// The permit of the one backup that is made at a time.
+    backups: Arc<Semaphore>,
     _iso8583_threads: DoorThreads,
 }
 
@@ -95,8 +97,7 @@ impl Server {
         let StartParts { operators, opened, receipts, elsewhere, cluster, nodes, patience } =
             begin(opened, &settings).await?;
         let telemetry = Arc::clone(&operators.telemetry);
-        let (stop, stopped) = watch::channel(false);
-        let mut doors = JoinSet::new();
+        let ((stop, stopped), mut doors) = (watch::channel(false), JoinSet::new());
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
         let side = Arc::new(side.over(tls).waiting(patience));
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
@@ -135,7 +136,7 @@ impl Server {
         let secrets = Arc::clone(&state.secrets);
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
-        let control = listen_for_commands(desk);
+        let (backups, control) = (Arc::clone(desk.backups()), listen_for_commands(desk));
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
@@ -153,6 +154,7 @@ impl Server {
             stop,
             doors,
             operators,
+            backups,
             _iso8583_threads: threads,
         })
     }
@@ -203,6 +205,12 @@ impl Server {
     #[must_use]
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// The permit of the one backup that is made at a time.
+    #[must_use]
+    pub const fn backups(&self) -> &Arc<Semaphore> {
+        &self.backups
     }
 
     /// Why the engine has failed, if it has.

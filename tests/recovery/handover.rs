@@ -181,6 +181,25 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
     }
 }
 
+/// Once, each node that joined deleted the backup that was on its way to another one.
+#[test]
+fn nodes_that_join_together_wait_for_each_other() {
+    let cluster = Cluster::of(Installation::init(60, 88));
+    let (home, key) = (cluster.installation.home().to_path_buf(), cluster.master_key());
+    let join = |place: usize| {
+        let data = home.join(format!("joined-{place}"));
+        let (data, key) = (text_of(&data), text_of(&key));
+        cluster.command(&["cluster", "join", "--data", data, "--master-key", key]).expect_done();
+        run_cardswitch(&["verify", "--data", data]).expect_done();
+    };
+    thread::scope(|scope| {
+        for place in 0..4 {
+            let join = &join;
+            scope.spawn(move || join(place));
+        }
+    });
+}
+
 #[test]
 fn a_node_beyond_the_window_is_made_anew_by_itself() {
     let mut cluster = Cluster::of(Installation::init(60, 87));

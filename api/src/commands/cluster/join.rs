@@ -4,20 +4,23 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use axum::http::{Response, header};
 use cardswitch_cluster::{ClusterAddress, ClusterView};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::MASTER_KEY_FILE;
 use cardswitch_secrets::master_key::data_key::WrappedKey;
 use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 use super::at;
 use crate::commands::Failure;
 use crate::commands::backup::{RestoreArgs, restore};
 use crate::handed_backup::BackupIntake;
 use crate::node_call::NodeCall;
-use crate::node_door::{BACKUP_PATH, KEY_PATH};
+use crate::node_door::{BACKUP_AGAIN_S, BACKUP_PATH, KEY_PATH};
 use crate::node_mark::mark;
 use crate::opening::KeyedDirectory;
 
@@ -123,8 +126,7 @@ async fn open_keys(door: SocketAddr, args: &JoinArgs) -> Result<Secrets, Failure
 }
 
 async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(), Failure> {
-    let call = NodeCall::get(BACKUP_PATH.to_owned());
-    let answer = call.send(door, secrets).await.map_err(Failure::new)?;
+    let answer = ask_for_backup(door, secrets).await?;
     let status = answer.status();
     let mut body = answer.into_body();
     if !status.is_success() {
@@ -143,6 +145,25 @@ async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(),
         return Ok(());
     }
     Err(Failure::new(format!("the node at {door} broke off: see its log")))
+}
+
+/// Asks for a backup, and waits while the node makes another one.
+async fn ask_for_backup(
+    door: SocketAddr,
+    secrets: &Secrets,
+) -> Result<Response<Incoming>, Failure> {
+    let mut is_told = false;
+    loop {
+        let call = NodeCall::get(BACKUP_PATH.to_owned());
+        let answer = call.send(door, secrets).await.map_err(Failure::new)?;
+        if !answer.headers().contains_key(header::RETRY_AFTER) {
+            return Ok(answer);
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            println!("the node at {door} makes another backup: waits for it");
+        }
+        tokio::time::sleep(Duration::from_secs(BACKUP_AGAIN_S)).await;
+    }
 }
 
 /// The directory that receives the backup.
