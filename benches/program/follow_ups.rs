@@ -68,6 +68,7 @@ impl FollowUp {
                 card: Some(card),
                 original: named,
                 amount: ReversalAmount::Full,
+                amounts: None,
                 kind: ReversalKind::Request,
             }),
             Self::Refund => NetworkCommand::Refund(Refund { facts, original: named }),

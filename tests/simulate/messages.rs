@@ -94,6 +94,7 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
                 card: Some(facts.card),
                 original,
                 amount: kept.map_or(ReversalAmount::Full, ReversalAmount::RemainingOriginal),
+                amounts: None,
                 kind: if is_advice { ReversalKind::Advice } else { ReversalKind::Request },
             })
         }

@@ -272,6 +272,7 @@ fn map_reversal(
         card: Some(presented.card),
         original: original_of(message, secrets, &presented)?,
         amount,
+        amounts: message.has(4).then(|| amounts_of(message)),
         kind: if is_advice { ReversalKind::Advice } else { ReversalKind::Request },
     });
     Ok((command, presented.hash))

@@ -193,6 +193,9 @@ pub struct Reverse {
     pub original: OriginalRef,
     /// The amount.
     pub amount: ReversalAmount,
+    /// The amount of the message it takes back: of a full reversal of an increment, so much is given
+    /// back. Source: ISO DE4.
+    pub amounts: Option<MessageAmounts>,
     /// The kind.
     pub kind: ReversalKind,
 }

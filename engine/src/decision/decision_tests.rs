@@ -364,7 +364,10 @@ fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
             c.card.terms.daily_limit = Minor(1_500);
             c.card.usage.day_spent = Minor(501);
         }),
-        ("no daily limit", &[], |c| c.card.usage.day_spent = Minor::BALANCE_MAX),
+        ("no daily limit", &[], |c| c.card.usage.day_spent = Minor::BALANCE_MAX - c.amount),
+        ("a day out of bounds", &[Rule::OutOfBounds], |c| {
+            c.card.usage.day_spent = Minor::BALANCE_MAX;
+        }),
         ("the budget", &[], |c| c.card.usage.spent = Minor(99_000)),
         ("above it", &[Rule::AllowanceBalance], |c| c.card.usage.spent = Minor(99_001)),
         ("the funds", &[], |c| c.balances.ledger = c.amount),

@@ -191,10 +191,7 @@ fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> Dec
     if record.card.is_none() {
         return DecisionMaker::Transfer;
     }
-    // A late presentment of an authorization is forced too, but not at the instant of its decision.
-    let is_posted_only = record.facts.is_none()
-        && progress.flags.contains(TransactionFlags::FORCED)
-        && progress.posted_at == Some(record.authorized_at);
+    let is_posted_only = record.facts.is_none() && progress.is_posted_only(record.authorized_at);
     let is_told = progress.flags.contains(TransactionFlags::ADVICE);
     if is_told || is_posted_only || record.kind == TransactionKind::Refund {
         DecisionMaker::Network

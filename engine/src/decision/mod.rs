@@ -171,7 +171,7 @@ fn is_within_bounds(facts: &Facts<'_>, question: &Question<'_>) -> bool {
     amount >= Minor::ZERO
         && amount <= Minor::AMOUNT_MAX - question.added_to
         && (facts.known.held + amount).is_within_balance_bounds()
-        && (facts.usage.spent + amount).is_within_balance_bounds()
+        && facts.usage.can_take(amount)
 }
 
 /// Checks the credentials of the message. Absent ones are not compared, and none is while wrong

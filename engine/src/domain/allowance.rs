@@ -143,6 +143,13 @@ impl CardUsage {
         self.spent = Minor::ZERO;
     }
 
+    /// Whether taking so much keeps both sums in bounds. Only one of them is reset with the budget.
+    #[must_use]
+    pub fn can_take(&self, amount: Minor) -> bool {
+        (self.spent + amount).is_within_balance_bounds()
+            && (self.day_spent + amount).is_within_balance_bounds()
+    }
+
     /// Takes an amount from the budget and from the day's room.
     pub fn take(&mut self, amount: Minor) {
         assert!(amount >= Minor::ZERO, "a negative amount gives room");

@@ -227,6 +227,13 @@ impl TransactionProgress {
         }
     }
 
+    /// Whether it was posted by the presentment that made it. A late presentment of an authorization
+    /// is forced, too, but not at the instant `made_at`.
+    #[must_use]
+    pub fn is_posted_only(&self, made_at: Timestamp) -> bool {
+        self.flags.contains(TransactionFlags::FORCED) && self.posted_at == Some(made_at)
+    }
+
     /// The current amount of a transaction of a kind, from the merchant's or the bank's side;
     /// declined ones keep the amount `requested`. Source: spec "Transaction", amount.
     #[must_use]

@@ -50,7 +50,7 @@ impl<'a> CardMoney<'a> {
 
     /// Whether posting so much in either direction keeps every balance in bounds.
     pub(super) fn can_post(&self, amount: Minor) -> bool {
-        self.account.can_move(amount) && (self.usage.spent + amount).is_within_balance_bounds()
+        self.account.can_move(amount) && self.usage.can_take(amount)
     }
 
     /// Whether holding so much more, or less, keeps what the account holds in bounds.

@@ -242,6 +242,7 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
     if let Some((seq, open)) =
         change.state.find_original(change.moment.ids, Some(slot), &command.original)
         && open.progress.state == TransactionState::Pending
+        && command.outcome == AdviceOutcome::Approved
     {
         return complete_hold(change, (seq, open), amount);
     }

@@ -63,7 +63,7 @@ fn add_to_purchase(
         mcc,
         is_cash: false,
         credentials: &command.credentials,
-        is_reversed_before: false,
+        is_reversed_before: is_reversed_before(change, command),
         velocity: count_attempt(change, card),
         before: velocity_facts(change.state, change.moment, card),
     };
@@ -87,7 +87,7 @@ fn add_to_purchase(
     if is_approved {
         let mut progress = open.progress.clone();
         money.hold(change, amount, &mut progress);
-        progress.hold_expires_at = change.moment.at.plus(hold_lifetime(mcc));
+        progress.hold_expires_at = change.moment.at.plus(hold_lifetime(open.mcc.or(mcc)));
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {
         log_declined(change, command, SubReason::IncrementDeclined);
@@ -96,6 +96,12 @@ fn add_to_purchase(
     let reply = answer(change.moment, (seq, open), amount, failed, &money);
     money.close(change);
     NetworkReply::Authorization(reply)
+}
+
+/// Whether the very message was reversed before it came.
+fn is_reversed_before(change: &ShardChange<'_>, command: &Increment) -> bool {
+    let trace = command.otherwise.as_ref().map(|authorize| &authorize.facts.trace);
+    trace.is_some_and(|trace| change.state.early_reversals.names_message(trace, change.moment.at))
 }
 
 fn answer(

@@ -62,7 +62,12 @@ fn present_original(
         return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
     }
     let mut progress = open.progress.clone();
+    let is_first = progress.posted_at.is_none() && progress.held.is_empty();
     settle(change, command.number, amount, &mut money, &mut progress);
+    // As a purchase that was never authorized: nothing of its approval is left.
+    if is_first && !progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE) {
+        money.use_up_single_use(&mut progress);
+    }
     let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
     let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
     money.write_line(change, -amount, merchant_name, open.member);

@@ -1,7 +1,7 @@
 //! Reversals: held amounts are released; an amount that settled at once is compensated by a line.
 
 use super::card_money::CardMoney;
-use super::execute_network::log_entry;
+use super::execute_network::{amount_for_account, log_entry};
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
@@ -10,9 +10,7 @@ use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
 use crate::domain::ids::{MemberSlot, Timestamp};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::response_code::SubReason;
-use crate::domain::transaction::{
-    TransactionFlags, TransactionKind, TransactionProgress, TransactionState,
-};
+use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 
 /// How long a reversal that came before its purchase is remembered. Units: microseconds.
 const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
@@ -36,7 +34,7 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
     let outcome = if open.kind == TransactionKind::Refund {
         reverse_refund(change, open, command.amount, (&mut money, &mut progress))
     } else {
-        reverse(change, open, command.amount, &mut money, &mut progress)
+        reverse(change, open, command, &mut money, &mut progress)
     };
     let reply = ReversalReply {
         outcome: outcome.map_or_else(|refused| refused, |_| ReversalOutcome::Reversed),
@@ -74,13 +72,19 @@ fn log_refused(
 fn reverse(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
-    amount: ReversalAmount,
+    command: &Reverse,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
     if held.is_positive() {
-        let given_back = amount_given_back(open, amount, held)?;
+        let given_back = match (command.amount, &command.amounts) {
+            (ReversalAmount::Full, Some(amounts)) if names_a_later_message(open, command) => {
+                let own = amount_for_account(amounts, money.account.currency());
+                own.map_or(Err(ReversalOutcome::AmountOutOfRange), |(own, _)| Ok(own.min(held)))?
+            }
+            (amount, _) => amount_given_back(open, amount, held)?,
+        };
         money.release(change, given_back, progress);
         cancel_if_nothing_remains(progress);
         return Ok(given_back);
@@ -89,19 +93,29 @@ fn reverse(
         return Ok(Minor::ZERO);
     }
     let is_posted_at_once = open.kind == TransactionKind::SingleMessagePurchase
-        || progress.flags.contains(TransactionFlags::FORCED);
+        || progress.is_posted_only(open.authorized_at);
     // A reversal gives back only the rest that refunds left.
     let reversible = progress.posted - progress.refunded;
-    if !is_posted_at_once || !reversible.is_positive() {
+    if !is_posted_at_once || !reversible.is_positive() || names_a_later_message(open, command) {
         return Err(ReversalOutcome::NothingHeld);
     }
-    let given_back = amount_given_back(open, amount, reversible)?;
+    let given_back = amount_given_back(open, command.amount, reversible)?;
+    if !money.can_post(given_back) {
+        return Err(ReversalOutcome::AmountOutOfRange);
+    }
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if given_back.is_positive() {
         let named = (open.merchant_name.as_str(), open.member);
         give_back_posted(change, given_back, named, (money, progress));
     }
     Ok(given_back)
+}
+
+/// Whether the reversal is about another message than the one that made the purchase, as an
+/// increment: the purchase was found by what its messages share.
+fn names_a_later_message(open: &OpenTransaction, command: &Reverse) -> bool {
+    let first = open.original_key;
+    command.original.original_key.is_some_and(|named| first.is_some_and(|first| first != named))
 }
 
 /// Gives back what was posted, by a line of that name and member.

@@ -383,7 +383,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
     let reverse = |named: u64| {
         let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
         let (card, original) = (Some(pan(1)), bought(named));
-        NetworkCommand::Reverse(Reverse { card, original, amount, kind })
+        NetworkCommand::Reverse(Reverse { card, original, amount, amounts: None, kind })
     };
     let steps = [
         ("the first of two", NetworkCommand::Present(present(1, None, 1)), BOB),

@@ -3,7 +3,7 @@
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, MessageAmounts, NetworkCommand,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, Increment, MessageAmounts, NetworkCommand,
     OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, Refund,
     ReversalAmount, ReversalKind, Reverse,
 };
@@ -14,9 +14,12 @@ use cardswitch_engine::command::reply::{
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::SuspensionReason;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
+use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::TransactionFlags;
 use cardswitch_engine::shard::ShardState;
 
@@ -45,13 +48,7 @@ impl Story {
     }
 
     fn authorize(&mut self, facts: PurchaseFacts, kind: AuthorizationKind) -> AuthorizationReply {
-        let credentials = PresentedCredentials::default();
-        let command = network(NetworkCommand::Authorize(Authorize {
-            facts,
-            kind,
-            credentials,
-            partial: PartialApproval::default(),
-        }));
+        let command = network(NetworkCommand::Authorize(Authorize { kind, ..purchase(facts) }));
         match self.run(&command) {
             Reply::Network(NetworkReply::Authorization(reply)) => reply,
             other => panic!("{other:?}"),
@@ -61,7 +58,7 @@ impl Story {
     fn reverse(&mut self, original: OriginalRef, amount: ReversalAmount) -> ReversalReply {
         let card = Some(pan(1));
         let kind = ReversalKind::Request;
-        self.reverse_with(Reverse { card, original, amount, kind })
+        self.reverse_with(Reverse { card, original, amount, amounts: None, kind })
     }
 
     fn reverse_with(&mut self, reverse: Reverse) -> ReversalReply {
@@ -83,12 +80,67 @@ impl Story {
         }
     }
 
+    fn present(&mut self, amount: i64, original: OriginalRef) -> PostingReply {
+        let facts = Some(facts(pan(1), amount, 90));
+        let amounts = facts.as_ref().map(|facts| facts.amounts);
+        let number = PresentmentNumber::ONLY;
+        self.posting(NetworkCommand::Present(Present { facts, amounts, original, number }))
+    }
+
+    /// More for a purchase, by a message of its own.
+    fn increment(&mut self, amount: i64, mark: u64, mcc: Option<Mcc>) -> AuthorizationReply {
+        let own = facts(pan(1), amount, mark);
+        let command = network(NetworkCommand::Increment(Increment {
+            card: Some(pan(1)),
+            amounts: own.amounts,
+            mcc,
+            credentials: PresentedCredentials::default(),
+            original: by_retrieval(5),
+            otherwise: Some(Box::new(purchase(own))),
+        }));
+        match self.run(&command) {
+            Reply::Network(NetworkReply::Authorization(reply)) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn advise(&mut self, amount: i64, outcome: AdviceOutcome) -> AuthorizationReply {
+        let facts = facts(pan(1), amount, 80);
+        let original = by_retrieval(5);
+        match self.run(&network(NetworkCommand::Advise(Advise { facts, outcome, original }))) {
+            Reply::Network(NetworkReply::Authorization(reply)) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn spent(&self) -> Minor {
         self.driver.state.card(CardSlot(0)).usage.spent
     }
 
     fn line_count(&self) -> u64 {
         self.driver.state.balances(AccountSlot(0)).line_count
+    }
+}
+
+fn purchase(facts: PurchaseFacts) -> Authorize {
+    let credentials = PresentedCredentials::default();
+    Authorize {
+        facts,
+        kind: AuthorizationKind::Purchase,
+        credentials,
+        partial: PartialApproval::default(),
+    }
+}
+
+/// The purchase of the mark 5, with DE90 of another message and its amount.
+fn reversal_of_another(mark: u64, amount: i64) -> Reverse {
+    let trace = facts(pan(1), 0, mark).trace;
+    Reverse {
+        card: Some(pan(1)),
+        original: OriginalRef { original_key: trace.original_key, ..by_retrieval(5) },
+        amount: ReversalAmount::Full,
+        amounts: Some(MessageAmounts { amount: Minor(amount), currency: None, billing: None }),
+        kind: ReversalKind::Request,
     }
 }
 
@@ -120,10 +172,11 @@ fn a_reversal_with_an_unknown_card_reverses_nothing() {
     let bought = story.authorize(facts(pan(1), 900, 5), AuthorizationKind::Purchase);
     let original = OriginalRef { transaction: bought.transaction, ..OriginalRef::default() };
     let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
-    let reply = story.reverse_with(Reverse { card: Some(pan(77)), original, amount, kind });
+    let reply =
+        story.reverse_with(Reverse { card: Some(pan(77)), original, amount, amounts: None, kind });
     assert_eq!(reply.outcome, ReversalOutcome::NotFound);
     assert_eq!(story.spent(), Minor(900));
-    let reply = story.reverse_with(Reverse { card: None, original, amount, kind });
+    let reply = story.reverse_with(Reverse { card: None, original, amount, amounts: None, kind });
     assert_eq!((reply.outcome, story.spent()), (ReversalOutcome::Reversed, Minor(0)));
 }
 
@@ -242,4 +295,95 @@ fn a_presentment_that_names_a_refund_is_a_purchase_of_its_own() {
         story.driver.state.transaction(seq).unwrap().progress.posted
     };
     assert_eq!((posted(&refund), posted(&purchase)), (Minor(-400), Minor(900)));
+}
+
+/// A purchase was reversed and presented late all the same. Reversed once more, it gave the money
+/// back, although a reversal of an authorization never does.
+#[test]
+fn a_late_presentment_is_not_taken_back_by_a_reversal_of_its_authorization() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 4_500, 5), AuthorizationKind::Purchase);
+    assert_eq!(story.reverse(by_retrieval(5), ReversalAmount::Full).given_back, Minor(4_500));
+    assert_eq!(story.present(4_500, by_retrieval(5)).posted, Minor(4_500));
+    let again = story.reverse(by_retrieval(5), ReversalAmount::Full);
+    assert_eq!((again.outcome, again.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).ledger, Minor(1_000_000 - 4_500));
+}
+
+/// A reversal of an increment, which shares the purchase's retrieval reference, gave back all of
+/// the purchase; one that came first did not keep the increment away.
+#[test]
+fn a_reversal_of_an_increment_gives_back_the_increment() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    assert_eq!(story.increment(5_000, 6, None).approved, Minor(5_000));
+    let reply = story.reverse_with(reversal_of_another(6, 5_000));
+    assert_eq!((reply.given_back, reply.remaining), (Minor(5_000), Minor(10_000)));
+    assert_eq!(story.spent(), Minor(10_000));
+    let whole = Reverse { amounts: None, ..reversal_of_another(5, 0) };
+    assert_eq!(story.reverse_with(whole).given_back, Minor(10_000));
+
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    let alone = OriginalRef { retrieval_key: None, ..reversal_of_another(7, 0).original };
+    let early = story.reverse(alone, ReversalAmount::Full);
+    assert_eq!(early.outcome, ReversalOutcome::NotFound);
+    assert_eq!(story.increment(5_000, 7, None).sub_reason, SubReason::ReversedBefore);
+    assert_eq!(story.spent(), Minor(10_000));
+}
+
+/// A purchase of one message was tried again under its retrieval reference. The reversal of the
+/// first try, which never came, took back the second one.
+#[test]
+fn a_reversal_of_a_try_that_never_came_takes_no_posted_money_back() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 8_000, 5), AuthorizationKind::SingleMessage);
+    let reply = story.reverse_with(reversal_of_another(6, 8_000));
+    assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
+    assert_eq!(story.spent(), Minor(8_000));
+}
+
+/// A verification used nothing up, rightly; the purchase that was forced upon it did neither.
+#[test]
+fn a_force_post_to_a_known_transaction_uses_a_single_use_card_up() {
+    let mut story = Story::begin();
+    let terms = AllowanceTerms { single_use: true, ..AllowanceTerms::budget(Minor(100_000)) };
+    story.run(&admin(AdminCommand::Card(CardCommand::Issue(new_card(2, 0, terms)))));
+    let verification = facts(pan(2), 0, 5);
+    story.authorize(verification, AuthorizationKind::Verification);
+    let posted = facts(pan(2), 8_000, 6);
+    let retrieval_key = facts(pan(2), 0, 5).trace.retrieval_key;
+    story.posting(NetworkCommand::Present(Present {
+        amounts: Some(posted.amounts),
+        facts: Some(posted),
+        original: OriginalRef { retrieval_key, ..OriginalRef::default() },
+        number: PresentmentNumber::ONLY,
+    }));
+    let usage = story.driver.state.card(CardSlot(1)).usage;
+    assert_eq!(usage.suspension, SuspensionReason::SingleUse);
+    let second = story.authorize(facts(pan(2), 7_000, 7), AuthorizationKind::Purchase);
+    assert_eq!(second.response_code, ResponseCode::CardSuspended);
+}
+
+/// An increment at a hotel's restaurant ended the hold of the room after a week.
+#[test]
+fn an_increment_of_another_trade_leaves_a_hold_its_lifetime() {
+    let mut story = Story::begin();
+    let mut room = facts(pan(1), 80_000, 5);
+    room.merchant.mcc = Some(Mcc(7_011));
+    story.authorize(room, AuthorizationKind::Purchase);
+    story.increment(4_000, 6, Some(Mcc(5_812)));
+    let month = 30 * Timestamp::DAY;
+    assert_eq!(story.driver.state.next_due(), Some(Timestamp(story.at).plus(month)));
+}
+
+/// A decline of the network that named a pending purchase set its hold, and was told as approved.
+#[test]
+fn a_declined_advice_leaves_a_hold_as_it_is() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    let declined = story.advise(50_000, AdviceOutcome::Declined);
+    assert_eq!(declined.sub_reason, SubReason::DeclinedByNetwork);
+    assert_eq!(story.spent(), Minor(10_000));
+    assert_eq!(story.advise(2_500, AdviceOutcome::Approved).approved, Minor(2_500));
+    assert_eq!(story.spent(), Minor(2_500));
 }

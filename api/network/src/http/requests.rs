@@ -287,7 +287,13 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
             (None, None) => ReversalAmount::Full,
         };
         let kind = ReversalKind::Request;
-        NetworkCommand::Reverse(Reverse { card: self.subject.card, original, amount, kind })
+        NetworkCommand::Reverse(Reverse {
+            card: self.subject.card,
+            original,
+            amount,
+            amounts: None,
+            kind,
+        })
     }
 
     fn presentment(&mut self) -> NetworkCommand {

@@ -149,6 +149,8 @@ pub struct Purchase {
     pub refunded: i64,
     presented: Vec<u8>,
     is_final: bool,
+    /// Whether a presentment made it.
+    is_posted_only: bool,
     expires_at: i64,
     pub flags: TransactionFlags,
     pub original_key: Option<OriginalKey>,
@@ -292,8 +294,7 @@ impl Purchase {
     }
 
     fn is_at_once(&self) -> bool {
-        self.kind == TransactionKind::SingleMessagePurchase
-            || self.flags.contains(TransactionFlags::FORCED)
+        self.kind == TransactionKind::SingleMessagePurchase || self.is_posted_only
     }
 
     /// Closes a purchase whose holds are all gone.

@@ -27,7 +27,8 @@ pub(super) enum QuestionKind {
     Advice(AdviceOutcome),
     Presentment(PresentmentNumber),
     Refund,
-    Reversal(ReversalKind, ReversalAmount),
+    /// With the amount of the message that is taken back.
+    Reversal(ReversalKind, ReversalAmount, Option<MessageAmounts>),
 }
 
 /// What the engine is asked.
@@ -131,9 +132,9 @@ impl Question {
             NetworkCommand::Refund(refund) => {
                 about(QuestionKind::Refund, &refund.facts, Some(&refund.original))
             }
-            NetworkCommand::Reverse(Reverse { card, original, amount, kind }) => Self {
+            NetworkCommand::Reverse(Reverse { card, original, amount, amounts, kind }) => Self {
                 original: Some(*original),
-                ..question(QuestionKind::Reversal(*kind, *amount), card.unwrap())
+                ..question(QuestionKind::Reversal(*kind, *amount, *amounts), card.unwrap())
             },
             NetworkCommand::Transfer(_) | NetworkCommand::ConcludeTransfer(_) => {
                 panic!("{command:?} is of no message")

@@ -119,9 +119,13 @@ impl CardMessage<'_> {
             _ => PartialApproval::NotTaken,
         };
         let authorization = |kind| Ok(QuestionKind::Authorization(kind, partial));
+        let reversal = |kind| {
+            let amounts = content.has(4).then(|| self.amounts());
+            Ok(QuestionKind::Reversal(kind, self.kept(), amounts))
+        };
         match (&content.mti, processing) {
-            (b"0400", _) => Ok(QuestionKind::Reversal(ReversalKind::Request, self.kept())),
-            (b"0420", _) => Ok(QuestionKind::Reversal(ReversalKind::Advice, self.kept())),
+            (b"0400", _) => reversal(ReversalKind::Request),
+            (b"0420", _) => reversal(ReversalKind::Advice),
             (b"0100" | b"0200", "30") => Ok(QuestionKind::Inquiry),
             (b"0100" | b"0200", "01" | "09") => authorization(AuthorizationKind::Cash),
             (b"0100" | b"0200", "00") if content.number(4) == Some(0) => {
@@ -190,16 +194,19 @@ impl CardMessage<'_> {
     }
 
     fn purchase(&self) -> Purchase {
+        Purchase { amounts: self.amounts(), merchant: self.merchant(), trace: self.trace() }
+    }
+
+    fn amounts(&self) -> MessageAmounts {
         let content = self.content;
         let currency = |element| content.number(element).map(|code| CurrencyCode(code as u16));
         let amount = |element| content.number(element).map(|amount| Minor(amount as i64));
         let billing = amount(6).zip(currency(51));
-        let amounts = MessageAmounts {
+        MessageAmounts {
             amount: amount(4).unwrap(),
             currency: currency(49),
             billing: billing.map(|(amount, currency)| CurrencyAmount { amount, currency }),
-        };
-        Purchase { amounts, merchant: self.merchant(), trace: self.trace() }
+        }
     }
 
     fn merchant(&self) -> Merchant {

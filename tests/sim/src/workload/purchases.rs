@@ -1,8 +1,8 @@
 //! Draws the messages after purchases: increments, reversals, presentments, refunds and advices.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber,
-    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, CardRef, Increment, MessageAmounts, OriginalRef, Present,
+    PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::ids::TransactionSeq;
@@ -13,6 +13,7 @@ use cardswitch_engine::shard::authorization_id_of;
 
 use super::{EARLY, Workload};
 use crate::model::Model;
+use crate::rng::Rng;
 
 impl Workload {
     pub(crate) fn draw_increment(&mut self, model: &Model) -> Increment {
@@ -34,7 +35,17 @@ impl Workload {
     }
 
     pub(crate) fn draw_reverse(&mut self, model: &Model) -> Reverse {
-        let (original, card, found) = self.draw_original(model);
+        let mut more = Rng::new(self.rng.clone().number() ^ 0x0001_A7E2);
+        let (mut original, card, found) = self.draw_original(model);
+        // About a later message of the purchase, as an increment.
+        let shares_a_mark = original.transaction.is_some()
+            || original.authorization_id.is_some()
+            || original.retrieval_key.is_some();
+        let amounts = (shares_a_mark && more.chance(12)).then(|| {
+            original.original_key = Some(OriginalKey(u64::MAX - more.below(1_000)));
+            let amount = Minor(more.between(0, 4_000));
+            MessageAmounts { amount, currency: None, billing: None }
+        });
         let found = found.map(|at| &model.purchases[at]);
         let (open, foreign) = found
             .map_or((500, None), |found| (found.held().max(found.posted.abs()), found.foreign));
@@ -55,7 +66,7 @@ impl Workload {
         };
         let kind = if self.rng.chance(50) { ReversalKind::Request } else { ReversalKind::Advice };
         let card = card.filter(|_| self.rng.chance(70));
-        Reverse { card, original, amount, kind }
+        Reverse { card, original, amount, amounts, kind }
     }
 
     pub(crate) fn draw_present(&mut self, model: &Model) -> Present {

@@ -26,7 +26,7 @@ impl Model {
         let pending = self
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].state == TransactionState::Pending);
-        if let Some(pending) = pending {
+        if let Some(pending) = pending.filter(|_| command.outcome == AdviceOutcome::Approved) {
             return self.complete_hold(pending, amount);
         }
         let tried = Attempt {

@@ -129,7 +129,10 @@ impl Model {
             mcc,
             is_cash: false,
             credentials: &command.credentials,
-            is_reversed_before: false,
+            is_reversed_before: command
+                .otherwise
+                .as_ref()
+                .is_some_and(|authorize| self.is_message_reversed_before(&authorize.facts.trace)),
             over_minute,
             over_hour,
         };
@@ -150,7 +153,8 @@ impl Model {
         if first.is_none() {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
-            self.purchases[found].expires_at = at + hold_lifetime(mcc);
+            let of_hold = self.purchases[found].mcc.or(mcc);
+            self.purchases[found].expires_at = at + hold_lifetime(of_hold);
         }
         let seq = self.purchases[found].seq;
         NetworkReply::Authorization(AuthorizationReply {

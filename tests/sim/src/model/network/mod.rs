@@ -115,6 +115,7 @@ impl Model {
             refunded: 0,
             presented: Vec::new(),
             is_final: false,
+            is_posted_only: false,
             expires_at: at + hold_lifetime(mcc),
             flags: TransactionFlags::default(),
             original_key: facts.trace.original_key,

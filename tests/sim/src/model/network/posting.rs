@@ -51,6 +51,7 @@ impl Model {
                 let mut purchase = self.new_purchase(at, card, facts, (kind, amount, foreign));
                 self.last_seq += 1;
                 self.use_up(&mut purchase);
+                purchase.is_posted_only = true;
                 self.purchases.push(purchase);
                 (self.purchases.len() - 1, amount)
             }
@@ -59,7 +60,15 @@ impl Model {
         if !Self::can_post(amount) {
             return Self::not_posted(PostingOutcome::OutOfBounds);
         }
+        let known = &self.purchases[found];
+        let is_forced = known.presented.is_empty() && known.held.is_empty();
         self.settle(found, command.number, amount);
+        let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
+        if is_forced && !self.purchases[found].flags.contains(used_up) {
+            let mut purchase = self.purchases[found].clone();
+            self.use_up(&mut purchase);
+            self.purchases[found] = purchase;
+        }
         let named = command.facts.as_ref().map(|facts| facts.merchant.name.to_string());
         let of_purchase = || self.purchases[found].merchant.clone();
         let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);

@@ -34,7 +34,26 @@ impl Model {
         };
         let card = self.purchases[found].card;
         self.turn_pages(card, at);
-        let outcome = self.give_back(found, command.amount);
+        // A later message of the purchase is taken back by its own amount, from what is held.
+        let named = command.original.original_key;
+        let first = self.purchases[found].original_key;
+        let is_later = named.is_some_and(|named| first.is_some_and(|first| first != named));
+        let is_refund = self.purchases[found].kind == TransactionKind::Refund;
+        let outcome = match (is_later && !is_refund, self.purchases[found].held(), command) {
+            (true, 1.., Reverse { amount: ReversalAmount::Full, amounts: Some(amounts), .. }) => {
+                match self.amounts(card, amounts) {
+                    Ok((own, _)) => {
+                        let held = self.purchases[found].held();
+                        self.give_back(found, ReversalAmount::GiveBack(Minor(own.min(held))))
+                    }
+                    Err(_) => Err(ReversalOutcome::AmountOutOfRange),
+                }
+            }
+            (true, 0, _) if self.purchases[found].state != TransactionState::Canceled => {
+                Err(ReversalOutcome::NothingHeld)
+            }
+            _ => self.give_back(found, command.amount),
+        };
         ReversalReply {
             outcome: outcome.err().unwrap_or(ReversalOutcome::Reversed),
             transaction: Some(self.id_of(found)),
