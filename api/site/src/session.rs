@@ -201,8 +201,8 @@ fn session_of(
 }
 
 /// Begins a session of a user who has proven their password, and gives the header that hands over
-/// its key. None where the password or a second factor was changed meanwhile. The session that the
-/// browser had before is ended.
+/// its key. None where the password or a second factor was changed meanwhile, or the user was
+/// deactivated. The session that the browser had before is ended.
 /// Errors: no randomness, or the change was not made.
 pub async fn begin_session(
     state: &ActorState,
@@ -226,7 +226,9 @@ pub async fn begin_session(
     let state = state.as_actor(Actor::User { id: proven.user, member: None });
     let issue = Box::new(AdminCommand::Ticket(TicketCommand::Issue(ticket)));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), issue)).await {
-        Err(WriteError::Rejected(Rejection::PasswordChanged)) => return Ok(None),
+        Err(WriteError::Rejected(Rejection::PasswordChanged | Rejection::MemberInactive)) => {
+            return Ok(None);
+        }
         result => result?,
     }
     Ok(Some(SiteCookie::Session.set(&key.text, SESSION_S, state.urls().is_behind_tls())))

@@ -34,8 +34,8 @@ use super::visit::Visit;
 
 /// The same for an address that nobody has and for a wrong password.
 const WRONG: &str = "Incorrect email or password.";
-/// The message where the password was right, but the credentials have changed since.
-const CHANGED: &str = "Your password or second step was changed in the meantime. Sign in again.";
+/// The message where the password was right, but the credentials or the membership have changed since.
+const CHANGED: &str = "Your account was changed in the meantime. Sign in again.";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -131,8 +131,8 @@ fn refused(
     response
 }
 
-/// Lets a user in who has proven everything, and goes on to where they wanted to be; not where the
-/// password or a second factor was changed meanwhile.
+/// Lets a user in who has proven everything, and goes on to where they wanted to be; not where
+/// `begin_session` finds that something has changed meanwhile.
 /// Errors: the session could not be begun.
 pub(super) async fn enter(
     state: &ActorState,

@@ -1,16 +1,22 @@
 //! The way in: accepted and refused sign-ins, the page after them, and the facts that trying does not reveal.
 
+use std::net::Ipv4Addr;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use axum::http::HeaderMap;
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
-use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
+use cardswitch_engine::directory::user::{
+    ProvenPassword, SecurityQuestion, UserChanges, UserCommand,
+};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::throttle::Source;
+use cardswitch_site::session::begin_session;
 use uuid::Uuid;
 
 use super::site_world::{
@@ -229,6 +235,19 @@ async fn who_leaves_between_the_steps_does_not_get_in() {
     deactivate(&bench, member).await;
     visitor.post("/login/second-factor", &[("answer", "difference")]).await.expect(401);
     assert_eq!(visitor.session(), None);
+}
+
+/// The password was being compared while its user was deactivated.
+#[tokio::test]
+async fn who_leaves_while_the_password_is_compared_does_not_get_in() {
+    let bench = bench().await;
+    let member = add_member(&bench, OTHER_EMAIL).await;
+    let user = bench.state.switch.read_at_once(|snapshot| snapshot.user_by_email(OTHER_EMAIL));
+    let proven = ProvenPassword::of(&user.unwrap().unwrap());
+    let (headers, address) = (HeaderMap::new(), ClientAddress(Ipv4Addr::LOCALHOST.into()));
+    deactivate(&bench, member).await;
+    let begun = begin_session(&by_switch(&bench.state), &proven, &headers, address).await;
+    assert_eq!(begun.unwrap(), None);
 }
 
 #[tokio::test]

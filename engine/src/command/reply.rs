@@ -258,7 +258,7 @@ pub enum Rejection {
     AppNotFound,
     /// The app's profile differs from the one the operator has seen.
     AppChanged,
-    /// A role needs an active member.
+    /// A role needs an active member, and so does a session of a user who has members.
     MemberInactive,
     /// No such access token in the caller's company.
     TokenNotFound,

@@ -18,7 +18,7 @@ use super::company::find_company;
 use super::entry::{EntryBytes, Index, IndexKey};
 use super::row::indexes;
 use super::secret_rows::SecretRows;
-use super::user::{User, find_user};
+use super::user::{User, check_takes_part, find_user};
 use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -328,6 +328,7 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
     let user = find_user(change.state, new.user)?;
     let content = match &new.content {
         NewTicketContent::Session { user_agent } => {
+            check_takes_part(change.state, user)?;
             TicketContent::Session { user_agent: user_agent.to_string() }
         }
         NewTicketContent::PasswordLink { is_invite } => {

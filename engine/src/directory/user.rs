@@ -441,6 +441,18 @@ pub(crate) fn check_password(
     Err(Rejection::PasswordChanged)
 }
 
+/// Errors: `MemberInactive` if all members of the user were deactivated, unless the user develops
+/// apps. A user who never was a member passes.
+// SPEC: "Members", deactivation: an inactive member cannot use any function including login.
+pub(crate) fn check_takes_part(state: &dyn PartitionView, user: &User) -> Result<(), Rejection> {
+    let mut members = memberships(state, &user.email).peekable();
+    let is_member = members.peek().is_some();
+    if is_member && user.developer_of.is_empty() && !members.any(Member::takes_part) {
+        return Err(Rejection::MemberInactive);
+    }
+    Ok(())
+}
+
 pub(crate) fn find_user(state: &dyn PartitionView, id: UserId) -> Result<&User, Rejection> {
     state.directory().users.find(id.0).ok_or(Rejection::UserNotFound)
 }

@@ -29,7 +29,8 @@ pub async fn find_user(
 }
 
 /// Whether a user may sign in: not if all their members were deactivated, unless they develop apps.
-/// A user who never was a member may sign in, and gets the answer `No account`.
+/// A user who never was a member may sign in, and gets the answer `No account`. The engine judges the
+/// same again when it begins a session, as the verification of a password takes long.
 /// Errors: the tables cannot be read.
 // SPEC: "Members", deactivation: an inactive member cannot use any function including login.
 pub fn may_sign_in(snapshot: &Snapshot, user: &User) -> Result<bool, StoreError> {

@@ -15,7 +15,7 @@ use cardswitch_engine::limits;
 use super::{APP, code_of, exchange, link, new_app, new_user, session, use_link};
 use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
 use crate::model::HOUR;
-use crate::samples::{app_id, company_id, digest, ticket_id, token_id, user_id};
+use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id, user_id};
 
 #[test]
 fn a_ticket_is_issued_once_and_for_somebody() {
@@ -45,6 +45,26 @@ fn a_ticket_is_issued_once_and_for_somebody() {
     }
     let past = Timestamp(office.now() + 1_000_000);
     assert_eq!(office.issue_until(5, BOB, past, session()), Err(Rejection::TicketSpent));
+    office.assert_replays();
+}
+
+/// A password was compared while its user was being deactivated: the session began all the same,
+/// after every other one had ended.
+#[test]
+fn a_session_begins_only_for_who_may_sign_in() {
+    let mut office = Office::with_people();
+    office.does(AdminCommand::User(UserCommand::Create(new_user(9, "visitor@example.com"))));
+    assert_eq!(office.issue(1, 9, session()), Ok(()), "never a member");
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    assert_eq!(office.issue(2, BOB, session()), Ok(()), "active elsewhere");
+    let elsewhere = MemberCommand::Update(company_id(1), member_id(FOREIGNER), leaving());
+    office.does(AdminCommand::Member(elsewhere));
+    assert_eq!(office.issue(3, BOB, session()), Err(Rejection::MemberInactive));
+    assert_eq!(office.issue(3, BOB, link()), Ok(()), "a link opens no page");
+    let developer_of = Some(vec![company_id(0)]);
+    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    assert_eq!(office.issue(4, BOB, session()), Ok(()), "a developer");
     office.assert_replays();
 }
 
