@@ -43,6 +43,8 @@ pub mod http_server;
 mod idempotency_tests;
 pub mod install;
 #[cfg(test)]
+mod keyed_upload_tests;
+#[cfg(test)]
 mod lasting_access_tests;
 #[cfg(test)]
 mod lasting_body_tests;

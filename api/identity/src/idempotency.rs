@@ -16,7 +16,8 @@
 //! A process that dies between 2 and 3 leaves the claim: the repeat is answered with the present
 //! GET of the changed object, and that answer is kept.
 //!
-//! INVARIANT: a client that hangs up changes nothing: 1 to 3 are a task of their own.
+//! INVARIANT: a client that hangs up changes nothing: 1 to 3 are a task of their own. So what bounds
+//! the memory of an upload goes with its request: the turn of its company, taken before it is read.
 
 mod answer_source;
 pub mod claim;
@@ -33,9 +34,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
-use cardswitch_edge::request_body::read_body;
+use cardswitch_edge::request_body::{read_body, read_upload};
 use cardswitch_edge::request_id::answer_of;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::Command;
@@ -50,7 +52,7 @@ pub use self::claim::Claim;
 use self::claim::ClaimFate;
 use self::in_flight::{InFlightKey, InFlightKeys};
 use self::sealed_answer::{Answer, IDEMPOTENT_REPLAYED};
-use crate::auth::{Caller, InternalRequest, find_caller, permit};
+use crate::auth::{Caller, CountedRequest, find_caller, permit};
 use crate::state::AppState;
 
 /// The longest body of a request with a key that is no upload: more than any handler takes.
@@ -84,7 +86,7 @@ struct KeyedRequest {
 }
 
 async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return next.run(Request::from_parts(parts, body)).await;
     }
@@ -92,6 +94,13 @@ async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Respons
     let Ok(caller) = find_caller(&parts.headers, &desk.state) else {
         return next.run(Request::from_parts(parts, body)).await;
     };
+    // Who may not upload, or asks too often, is refused before the file comes.
+    if is_upload(&parts) {
+        if let Err(refusal) = permit(&parts, &desk.state) {
+            return *refusal;
+        }
+        parts.extensions.insert(CountedRequest);
+    }
     let answered = desk.take(&caller, parts, body, next).await;
     answered.unwrap_or_else(IntoResponse::into_response)
 }
@@ -101,11 +110,9 @@ fn takes_key(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }
 
-/// How long a body may be: only callers who may hand in receipts may send one as long as those.
-fn body_bytes_max(caller: &Caller, parts: &Parts) -> usize {
-    let is_upload = parts.uri.path().ends_with("/receipt");
-    let may_upload = caller.scope.accountant || caller.scope.admin;
-    if is_upload && may_upload { UPLOAD_BYTES_MAX } else { BODY_BYTES_MAX }
+/// Whether the body of a request is a file.
+fn is_upload(parts: &Parts) -> bool {
+    parts.method == Method::POST && parts.uri.path().ends_with("/receipt")
 }
 
 /// Answers that say nothing of the request itself: a repeat is carried out. A scope that is too
@@ -124,7 +131,7 @@ impl Desk {
     async fn take(
         self,
         caller: &Caller,
-        parts: Parts,
+        mut parts: Parts,
         body: Body,
         next: Next,
     ) -> Result<Response, ApiError> {
@@ -132,7 +139,7 @@ impl Desk {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
         let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
-        let body = read_body(body, body_bytes_max(caller, &parts)).await?;
+        let body = self.read(caller, &mut parts, body).await?;
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
         let request =
             self.state.secrets.idempotency().request_hash(parts.method.as_str(), target, &body);
@@ -144,6 +151,22 @@ impl Desk {
         tokio::spawn(work)
             .await
             .unwrap_or_else(|_| Err(ApiError::internal(&"a request with a key broke off")))
+    }
+
+    /// Reads the body of a request. A file comes in a turn of its company, which goes with the
+    /// request and ends with it.
+    async fn read(
+        &self,
+        caller: &Caller,
+        parts: &mut Parts,
+        body: Body,
+    ) -> Result<Bytes, ApiError> {
+        if !is_upload(parts) {
+            return read_body(body, BODY_BYTES_MAX).await;
+        }
+        let turn = self.state.receipts.turn(caller.company.slot).await;
+        parts.extensions.insert(Arc::new(turn.ok_or_else(ApiError::busy)?));
+        read_upload(body, UPLOAD_BYTES_MAX).await
     }
 
     async fn answer(
@@ -250,7 +273,7 @@ impl Desk {
         let get = Request::get(path).body(Body::empty());
         let mut get = get.map_err(|error| ApiError::internal(&error).into_response())?;
         get.headers_mut().extend(authorization.clone().map(|value| (AUTHORIZATION, value)));
-        get.extensions_mut().insert(InternalRequest);
+        get.extensions_mut().insert(CountedRequest);
         let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
         match shown.status() {
             StatusCode::OK => {

@@ -22,7 +22,7 @@ use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields;
@@ -58,7 +58,7 @@ pub trait ReceiptPeers: Send + Sync + std::fmt::Debug {
 pub struct ReceiptFiles {
     directory: PathBuf,
     peers: Option<Box<dyn ReceiptPeers>>,
-    uploads: Semaphore,
+    uploads: Arc<Semaphore>,
     /// The places of companies that have an upload or wait for one.
     of_companies: Mutex<HashMap<CompanySlot, Arc<Semaphore>>>,
     /// The number of the next file to be written, for a name of its own.
@@ -70,9 +70,9 @@ pub struct ReceiptFiles {
 
 /// A turn to have an upload in memory, until it is dropped.
 #[derive(Debug)]
-pub struct UploadPermit<'a> {
+pub struct UploadPermit {
     _of_company: OwnedSemaphorePermit,
-    _of_all: SemaphorePermit<'a>,
+    _of_all: OwnedSemaphorePermit,
 }
 
 impl ReceiptFiles {
@@ -89,7 +89,7 @@ impl ReceiptFiles {
         Ok(Self {
             directory,
             peers: None,
-            uploads: Semaphore::new(UPLOADS_MAX),
+            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
             of_companies: Mutex::default(),
             parts: AtomicU64::new(0),
             uploaded: Mutex::new(Some(HashSet::new())),
@@ -103,15 +103,15 @@ impl ReceiptFiles {
     }
 
     /// Waits for a company's turn to have an upload in memory; none where that takes too long.
-    pub async fn turn(&self, company: CompanySlot) -> Option<UploadPermit<'_>> {
+    pub async fn turn(&self, company: CompanySlot) -> Option<UploadPermit> {
         self.turn_within(TURN_WAIT_MAX, company).await
     }
 
-    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<UploadPermit<'_>> {
+    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<UploadPermit> {
         let of_company = self.places_of(company);
         let turn = async {
             let of_company = of_company.acquire_owned().await.ok()?;
-            let of_all = self.uploads.acquire().await.ok()?;
+            let of_all = Arc::clone(&self.uploads).acquire_owned().await.ok()?;
             Some(UploadPermit { _of_company: of_company, _of_all: of_all })
         };
         tokio::time::timeout(wait, turn).await.ok()?

@@ -102,9 +102,10 @@ pub async fn answer_to(
     answer
 }
 
-/// The mark of a request that the switch makes itself to answer another one, which counted already.
+/// The mark of a request that counted already: it is checked once more, or the switch makes it itself
+/// to answer another one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InternalRequest;
+pub(crate) struct CountedRequest;
 
 /// The caller of a request, if its token has the scope.
 /// Errors: the answer to a caller without access, or to an operation that is not served.
@@ -112,7 +113,7 @@ pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Resp
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
-    if parts.extensions.get::<InternalRequest>().is_none() {
+    if parts.extensions.get::<CountedRequest>().is_none() {
         check_rate(&caller, state).map_err(refused)?;
     }
     match needed.scopes() {

@@ -3,6 +3,8 @@
 //! The content is kept as a file before the transaction names it, so a receipt that is shown can be
 //! fetched, whatever happened in between.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
@@ -23,8 +25,8 @@ use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, UploadPermit, filename, media_type, sniff};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Rule, flag};
@@ -134,11 +136,26 @@ pub async fn upload_receipt(
     request: Request,
 ) -> Answer<(StatusCode, Json<ReceiptBody>)> {
     let id = TransactionId(id);
-    let _turn = state.receipts.turn(caller.company.slot).await.ok_or_else(ApiError::busy)?;
+    let _turn = turn_of(&state, &caller, request.extensions().get().cloned()).await?;
     find_receipt_of(&state, Reader::from(&caller), id).await?;
     let upload = read_file(request).await?;
     let receipt = hand_in(&state, Reader::from(&caller), id, upload).await?;
     Ok((StatusCode::CREATED, Json(ReceiptBody::new(&receipt, id, state.urls()))))
+}
+
+/// The turn of an upload. A request with a key brings the turn in which its body was read.
+/// Errors: too many others.
+async fn turn_of(
+    state: &AppState,
+    caller: &Caller,
+    held: Option<Arc<UploadPermit>>,
+) -> Result<Arc<UploadPermit>, ApiError> {
+    match held {
+        Some(turn) => Ok(turn),
+        None => {
+            state.receipts.turn(caller.company.slot).await.map(Arc::new).ok_or_else(ApiError::busy)
+        }
+    }
 }
 
 /// Makes a file the receipt of a transaction of a company.
