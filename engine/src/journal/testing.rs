@@ -85,6 +85,22 @@ struct StoredFile {
     written: SharedPages,
     synced: SharedPages,
     unsynced: Vec<FileChange>,
+    /// Whether a sync has failed: the system reads its bytes until the power fails, and holds them
+    /// for written, so that no later sync writes them.
+    has_failed_sync: bool,
+}
+
+impl StoredFile {
+    fn sync(&mut self) {
+        if self.has_failed_sync {
+            for change in self.unsynced.drain(..) {
+                apply(&mut self.synced, &change);
+            }
+        } else {
+            self.unsynced.clear();
+            self.synced = self.written.clone();
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -150,13 +166,18 @@ impl FaultyDisk {
         device.files[device.names[name]].written.to_vec()
     }
 
-    /// Returns the disk after the process was killed: the system still had every write.
+    /// Returns the disk after the process was killed: the system still had every write, and makes it
+    /// durable, unless a sync has failed.
     pub fn after_kill(&self) -> Self {
-        self.after(|device| {
-            for file in &mut device.files {
-                file.synced = file.written.clone();
+        let mut device = self.device.lock().clone();
+        for file in &mut device.files {
+            if file.has_failed_sync {
+                file.unsynced.clear();
+            } else {
+                file.sync();
             }
-        })
+        }
+        Self::restarted(device)
     }
 
     /// Returns the disk after a power failure that lost everything unsynced.
@@ -182,13 +203,18 @@ impl FaultyDisk {
         })
     }
 
-    fn after(&self, crash: impl FnOnce(&mut Device)) -> Self {
+    fn after(&self, power_failure: impl FnOnce(&mut Device)) -> Self {
         let mut device = self.device.lock().clone();
-        crash(&mut device);
+        power_failure(&mut device);
         for file in &mut device.files {
             file.written = file.synced.clone();
             file.unsynced.clear();
+            file.has_failed_sync = false;
         }
+        Self::restarted(device)
+    }
+
+    fn restarted(device: Device) -> Self {
         let Device { files, names, .. } = device;
         let durable_names = names.clone();
         let device = Device { files, names, durable_names, ..Device::default() };
@@ -322,11 +348,11 @@ impl DiskFile for FaultyFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut device = self.disk.device.lock();
-        device.sync(|device| {
-            let file = &mut device.files[self.at];
-            file.unsynced.clear();
-            file.synced = file.written.clone();
-        })
+        let synced = device.sync(|device| device.files[self.at].sync());
+        if synced.is_err() {
+            device.files[self.at].has_failed_sync = true;
+        }
+        synced
     }
 
     fn try_lock(&self, _access: DiskAccess) -> io::Result<bool> {
@@ -422,7 +448,7 @@ impl FaultyBackend {
     pub fn with_content(content: Vec<u8>) -> Self {
         let mut written = SharedPages::default();
         written.write(0, &content);
-        let file = StoredFile { synced: written.clone(), written, unsynced: Vec::new() };
+        let file = StoredFile { synced: written.clone(), written, ..StoredFile::default() };
         let names = BTreeMap::from([("file".to_owned(), 0)]);
         let (files, durable_names) = (vec![file], names.clone());
         let device = Device { files, names, durable_names, ..Device::default() };
@@ -487,7 +513,8 @@ impl StorageBackend for FaultyBackend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.file.sync()
+        let mut device = self.file.disk.device.lock();
+        device.sync(|device| device.files[0].sync())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

@@ -97,6 +97,11 @@ impl JournalHead {
         self.write().map_err(JournalError::io(WRITING))
     }
 
+    /// Makes durable what was read: a start may read what a failed sync left.
+    pub(super) fn write_again(&self) -> Result<(), JournalError> {
+        self.write().map_err(JournalError::io(WRITING))
+    }
+
     fn lock(&self, access: DiskAccess) -> Result<(), JournalError> {
         match self.file.try_lock(access).map_err(JournalError::io("cannot lock the journal"))? {
             true => Ok(()),

@@ -44,8 +44,8 @@ use self::segment::{
 use super::ack_mark::AckMark;
 use super::chain::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SealedBatch, seal_barrier};
 use super::limits::{
-    BATCH_BYTES_MAX, SEGMENT_BYTES_FOR_RECOVERY, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
-    ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
+    BATCH_BYTES_MAX, CHECK_READ_BYTES, SEGMENT_BYTES_FOR_RECOVERY, SEGMENT_BYTES_MAX,
+    SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
 };
 use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote};
 use crate::disk::{Disk, DiskAccess, RealDisk, Reservation};
@@ -193,9 +193,11 @@ impl LogJournal {
             None => LogInspection::new(JournalHead::create(&*disk, expected.identity)?),
         };
         let LogInspection { head, segments, unused, tip, notes } = found;
-        let mark = AckMark::create(&*disk, expected.identity.directory_id);
+        let mark = AckMark::create(&*disk, expected.identity.directory_id)
+            .map_err(JournalError::io("cannot make the acknowledgement note"))?;
+        let acknowledged = mark.read().map_err(JournalError::io(READING))?;
         let mut opened = Self {
-            mark: mark.map_err(JournalError::io("cannot make the acknowledgement note"))?,
+            mark,
             zeroed_until: segments.back().map_or(0, |newest| newest.end()),
             index: Arc::new(LogIndex::of(segments, tip.number)),
             maker: Arc::new(SegmentMaker::new(&disk, &head)),
@@ -210,7 +212,7 @@ impl LogJournal {
             has_failed: false,
         };
         opened.clear_away(&unused)?;
-        opened.keep_tail()?;
+        opened.keep_tail(acknowledged)?;
         Ok(opened)
     }
 
@@ -252,6 +254,9 @@ impl LogJournal {
 
     /// Removes the files that hold nothing any more, or nothing yet.
     fn clear_away(&mut self, unused: &[u64]) -> Result<(), JournalError> {
+        if !unused.is_empty() {
+            self.head.write_again()?;
+        }
         for ordinal in unused {
             self.disk.remove(&segment_name(*ordinal)).map_err(JournalError::io(WRITING))?;
         }
@@ -261,12 +266,24 @@ impl LogJournal {
         self.disk.sync_names().map_err(JournalError::io(WRITING))
     }
 
-    /// Makes durable what a killed process had written behind its last sync.
-    fn keep_tail(&self) -> Result<(), JournalError> {
-        match self.index.newest() {
-            Some(newest) => newest.file.sync().map_err(JournalError::io(WRITING)),
-            None => Ok(()),
+    /// Makes durable what a killed process had written and never acknowledged, by writing it again: after a
+    /// sync that failed, the system reads it, but holds it for written.
+    fn keep_tail(&self, acknowledged: Option<BatchNumber>) -> Result<(), JournalError> {
+        let Some(newest) = self.index.newest() else { return Ok(()) };
+        let mut offset = match acknowledged.filter(|noted| *noted >= newest.first()) {
+            Some(noted) if noted >= self.tip.number => newest.end(),
+            Some(noted) => newest.offset_of(BatchNumber(noted.0 + 1))?,
+            None => 0,
+        };
+        let mut bytes = Vec::new();
+        while offset < newest.end() {
+            let len = (newest.end() - offset).min(CHECK_READ_BYTES as u64);
+            bytes.resize(usize::try_from(len).unwrap_or(CHECK_READ_BYTES), 0);
+            newest.file.read(offset, &mut bytes).map_err(JournalError::io(READING))?;
+            newest.file.write_durably(offset, &[&bytes]).map_err(JournalError::io(WRITING))?;
+            offset += len;
         }
+        Ok(())
     }
 
     /// Writes the barrier before anything else.

@@ -17,8 +17,8 @@
 //! A segment is named after its ordinal. A segment of the past that is written again keeps its old
 //! head until its first batch is written, together with the new head.
 //!
-//! INVARIANT: a block that holds an acknowledged batch is never written again before its segment is
-//! dropped.
+//! INVARIANT: a block that holds an acknowledged batch is never changed before its segment is dropped;
+//! a start may write the same bytes once more.
 
 use std::io;
 use std::sync::Arc;

@@ -400,6 +400,23 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
     }
 }
 
+/// A start in the same boot reads what a failed sync left in memory. It went on behind that, and a
+/// power failure then took it away from under what followed.
+#[test]
+fn a_start_makes_durable_what_a_failed_sync_left() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    append_one(&mut journal, 300).unwrap();
+    disk.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
+    append_one(&mut journal, 300).unwrap_err();
+    let killed = disk.after_kill();
+    let mut journal = open(&killed).unwrap();
+    let left = journal.recovered().last_seq;
+    append_one(&mut journal, 300).unwrap();
+    let journal = open(&killed.after_power_failure()).unwrap();
+    assert_eq!(journal.recovered().last_seq, left + 300);
+}
+
 #[test]
 fn a_last_group_that_was_acknowledged_is_never_rolled_back() {
     let disk = FaultyDisk::default();
