@@ -286,7 +286,18 @@ impl Model {
     fn issue_ticket(&mut self, at: i64, new: &NewTicket) -> Result<(), Rejection> {
         let user = self.user(new.user)?;
         let (kind, code) = match &new.content {
-            NewTicketContent::Session { .. } => (TicketKind::Session, None),
+            NewTicketContent::Session { .. } => {
+                let email = &self.users[user].email;
+                let members = self.members.iter();
+                let theirs = members.filter(|member| member.email.to_lowercase() == *email);
+                let states: Vec<_> = theirs.map(|member| member.state).collect();
+                let is_member = states.iter().any(|state| *state != MemberState::Deleted);
+                let is_shut_out = is_member && !states.contains(&MemberState::Active);
+                if is_shut_out {
+                    return Err(Rejection::MemberInactive);
+                }
+                (TicketKind::Session, None)
+            }
             NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
             NewTicketContent::AuthorizationCode(code) => {
                 let app = self.app(code.app)?;
