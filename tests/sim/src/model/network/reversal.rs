@@ -139,7 +139,7 @@ fn asked_back(
         (ReversalAmount::Full, _) => whole,
         (ReversalAmount::GiveBack(back), _) => i128::from(back.0),
         (ReversalAmount::RemainingOriginal(kept), Some(foreign))
-            if foreign.amount.0 > 0 && kept.0 >= 0 =>
+            if foreign.amount.0 > 0 && kept.is_amount() =>
         {
             // At the rate of the authorization, rounded up to the next minor unit.
             let share = i128::from(purchase.requested) * i128::from(kept.0);
@@ -147,7 +147,7 @@ fn asked_back(
             whole - (share / rate + i128::from(share % rate != 0))
         }
         (ReversalAmount::Remaining(kept) | ReversalAmount::RemainingOriginal(kept), _) => {
-            if kept.0 < 0 {
+            if !kept.is_amount() {
                 return Err(ReversalOutcome::AmountOutOfRange);
             }
             whole - i128::from(kept.0)
