@@ -184,6 +184,28 @@ async fn reversals_presentments_and_refunds_follow_a_purchase() {
     assert_eq!(json!(states), json!([["completed", -4.0, -4.0], ["completed", 10.0, 10.0]]));
 }
 
+/// A presentment or refund that named a purchase, and the number of another card, was a forced posting on that card.
+#[tokio::test]
+async fn a_purchase_and_another_card_are_not_named_together() {
+    let bench = Bench::new().await;
+    let (card, other) = (bench.card(100).await, bench.card(100).await);
+    let approved = bench.post("authorizations", purchase(&card, json!(20))).await;
+    for path in ["presentments", "refunds"] {
+        for name in [json!({"card_number": other.number}), json!({"card_id": other.id})] {
+            let mut body = json!({"transaction_id": approved["transaction_id"], "amount": 10});
+            body.as_object_mut().unwrap().extend(name.as_object().unwrap().clone());
+            let (status, detail) = bench.refused(path, body).await;
+            let told = (&detail["param"], &detail["code"]);
+            assert_eq!((status, told), (400, (&json!("transaction_id"), &json!("conflicting"))));
+        }
+        let mut own = json!({"transaction_id": approved["transaction_id"], "amount": 10});
+        own["card_number"] = json!(card.number);
+        assert_eq!(bench.post(path, own).await["outcome"], "posted");
+    }
+    let untouched = bench.get(&format!("cards/{}/transactions", other.id)).await;
+    assert_eq!(untouched["results"], json!([]));
+}
+
 #[tokio::test]
 async fn an_unknown_original_is_told_by_how_it_was_named() {
     let bench = Bench::new().await;

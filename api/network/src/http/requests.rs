@@ -298,9 +298,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
 
     fn presentment(&mut self) -> NetworkCommand {
         let original = self.original();
-        if original.transaction.is_none() {
-            self.require_card();
-        }
+        self.require_own_card(&original);
         let names_money = ["amount", "currency", "billing_amount"];
         let has_money = names_money.into_iter().any(|name| self.fields.has(name));
         let is_told = has_money || original.transaction.is_none();
@@ -321,9 +319,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
 
     fn refund(&mut self) -> NetworkCommand {
         let original = self.original();
-        if original.transaction.is_none() {
-            self.require_card();
-        }
+        self.require_own_card(&original);
         let amount = limit(self.currency(), ABOVE_ZERO);
         let amount = self.fields.must("amount", "Returned amount.", amount);
         let amounts = self.amounts(amount);
@@ -351,6 +347,16 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         if self.subject.card.is_none() && !is_at_fault {
             let message = "is required, or `card_id` instead";
             self.fields.fault("card_number", Flaw::new("required", message));
+        }
+    }
+
+    /// What moves money by itself needs a card, or a transaction; both only if they belong together.
+    fn require_own_card(&mut self, original: &OriginalRef) {
+        if original.transaction.is_none() {
+            self.require_card();
+        } else if self.subject.is_of_another_card {
+            let message = "is of another card";
+            self.fields.fault("transaction_id", Flaw::new("conflicting", message));
         }
     }
 

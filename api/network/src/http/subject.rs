@@ -29,6 +29,8 @@ pub(super) struct RequestSubject {
     pub(super) transaction: Option<(TransactionId, TransactionRow)>,
     /// The currency of the account that pays.
     pub(super) currency: CurrencyCode,
+    /// Whether it names a card, and a transaction that is not of this card.
+    pub(super) is_of_another_card: bool,
     pan: Option<Pan>,
     /// The card where its number is not given: the one named by its id, else the transaction's.
     row: Option<CardRow>,
@@ -64,6 +66,11 @@ impl RequestSubject {
         let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
         let hash = number.map(|(hash, _)| hash);
         let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
+        let named_slot = match number {
+            Some((hash, _)) if transaction.is_some() => view.snapshot()?.card_by_pan_hash(hash)?,
+            _ => by_id.clone(),
+        };
+        let named_slot = named_slot.map(|row| row.profile.slot).filter(|_| transaction.is_some());
         let row = match slot {
             Some(slot) if number.is_none() && card_id.is_none() => view.snapshot()?.card(slot)?,
             _ => by_id,
@@ -72,6 +79,7 @@ impl RequestSubject {
             card: by_number.or(card_id.map(CardRef::Id)),
             hash: hash
                 .or(row.as_ref().filter(|_| card_id.is_some()).map(|row| row.record.pan_hash)),
+            is_of_another_card: named_slot.is_some_and(|named| slot != Some(named)),
             pan: pan.clone(),
             row,
             currency: currency.unwrap_or(CURRENCY_DEFAULT),
