@@ -152,14 +152,18 @@ impl<'txn> BlockWriter<'txn> {
     }
 }
 
-/// Writes the rows of one block again, in one block or, where they do not fit, in two.
+/// Writes the rows of one block again, in one block or, where they do not fit, in two: in more only if
+/// they have grown beyond that.
 pub(in crate::store) fn rewrite<'r>(
     blocks: &mut Table<'_, u64, &'static [u8]>,
     rows: impl Iterator<Item = BlockRow<'r>> + Clone,
 ) -> Result<(), StoreError> {
-    let bytes: usize = rows.clone().map(|row| PLACE_BYTES + row.bytes.len()).sum();
+    let lengths = rows.clone().map(|row| PLACE_BYTES + row.bytes.len());
+    let (bytes, longest) = (lengths.clone().sum::<usize>(), lengths.max().unwrap_or(0));
     let is_one = HEAD_BYTES + bytes <= BLOCK_BYTES_MAX;
-    let bytes_max = if is_one { BLOCK_BYTES_MAX } else { HEAD_BYTES + bytes.div_ceil(2) };
+    // The first takes the row that goes beyond the half: a third would be left with little.
+    let half = HEAD_BYTES + bytes.div_ceil(2) + longest;
+    let bytes_max = if is_one { BLOCK_BYTES_MAX } else { half.min(BLOCK_BYTES_MAX) };
     let mut builder = Builder::new(bytes_max);
     let mut scratch = Vec::new();
     for row in rows {
