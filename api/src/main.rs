@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::{panic, process};
 
 use cardswitch_api::commands::{self, Cli};
+use cardswitch_edge::descriptors::raise_limit;
 use cardswitch_secrets::process::{WipingAllocator, keep_memory_private};
 use clap::Parser;
 
@@ -19,6 +20,8 @@ fn main() -> ExitCode {
     if let Err(error) = keep_memory_private() {
         return fail(&format!("cannot keep memory out of core dumps: {error}"), 1);
     }
+    // Connections need them, and a long journal: it has a file a segment.
+    raise_limit();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}"), 1),

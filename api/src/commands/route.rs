@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardswitch_edge::descriptors::{OPERATOR_CONNECTIONS_MAX, raise_limit};
+use cardswitch_edge::descriptors::OPERATOR_CONNECTIONS_MAX;
 use cardswitch_edge::tls::{TlsFiles, TlsProtocol};
 use cardswitch_edge::tls_client::{ClientTls, ClientTlsFiles};
 use cardswitch_engine::domain::cell::Cell;
@@ -108,7 +108,6 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let open = |door, files: Option<TlsFiles>| open_tls(door, files.as_ref()).map_err(Failure::new);
     let http_tls = open(("http", TlsProtocol::Http), args.tls.files())?;
     let iso8583_tls = open((DOOR_NAME_DEFAULT, TlsProtocol::Iso8583), args.iso8583_tls.files())?;
-    raise_limit();
     let mut stop = StopSignal::listen()?;
     let (http, http_address) = bind("HTTP", args.http).await.map_err(Failure::new)?;
     let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await.map_err(Failure::new)?;
