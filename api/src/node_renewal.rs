@@ -1,7 +1,8 @@
 //! A node that the window does not reach any more is made anew by itself, out of the node that leads.
 //!
-//! INVARIANT: the directory that it had stays beside the new one, whole, until an operator deletes it. The two
-//! change places once the new one is complete.
+//! INVARIANT: the directory that it had stays beside the new one, whole, until an operator deletes it or the node is
+//! made anew again: of several, the newest says why it was behind, and each takes the room of a whole directory. The
+//! two change places once the new one is complete.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cardswitch_cluster::ClusterAddress;
-use cardswitch_engine::clock::Clock;
 
 use crate::commands::Failure;
 use crate::commands::cluster::join::{JoinArgs, join};
 use crate::config::CONFIG_FILE;
 use crate::opening::KeyedDirectory;
 
+/// The ending of the name of the directory that it had.
+const OLD: &str = ".behind";
 /// How long it waits before it tries again.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 
@@ -30,9 +32,11 @@ pub(crate) async fn renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) {
 
 async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Result<(), Failure> {
     let data = std::path::absolute(place.data).map_err(Failure::new)?;
-    let (new, old) = (beside(&data, ".new"), beside(&data, &format!(".{}", Clock::System.now().0)));
-    // The rest of a renewal that broke off.
-    remove(&new).map_err(Failure::new)?;
+    let (new, old) = (beside(&data, ".new"), beside(&data, OLD));
+    // The rest of a renewal that broke off, and the directory before the one there is: the copy needs the room.
+    for path in [&new, &old] {
+        remove(path).map_err(Failure::new)?;
+    }
     join(JoinArgs::renewing(place, new.clone(), cluster.clone())).await?;
     keep_settings(&data, &new).map_err(Failure::new)?;
     fs::rename(&data, &old).map_err(Failure::new)?;

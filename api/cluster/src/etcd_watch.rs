@@ -43,7 +43,7 @@ fn look(clients: &mut [EtcdClient], keys: &Keys) -> EtcdView {
         seen.bytes = seen.bytes.max(bytes);
         seen.is_full |= is_full;
         // A member that has lost the others reports its own state, and nothing of the window.
-        let Ok(batches) = client.count(keys.batches()) else { continue };
+        let Ok(batches) = client.window_batches(keys) else { continue };
         seen.answering += 1;
         seen.window_batches = batches;
     }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `tip` | the newest batch of the chain and the run of the node that wrote it, 72 bytes |
 //! | `j/<number>` | a sealed batch, as it stands in a journal; 20 digits |
+//! | `extent` | the oldest batch in the window, and counts of all, see `extent.rs`; there once the first few are written |
 //! | `beat` | the leader's sign of life, JSON |
 //! | `step-down` | the run of the node that is asked to let another one lead |
 //! | `node/<name>` | addresses and newest record of a node, JSON |
@@ -20,6 +21,7 @@ mod clocks;
 mod credentials;
 mod etcd;
 mod etcd_watch;
+mod extent;
 mod follow;
 mod members;
 mod notes;

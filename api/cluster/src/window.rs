@@ -2,6 +2,8 @@
 //!
 //! Each append is one transaction: if `tip` is exactly the one that the writer continues, it writes
 //! the batches and the new tip, and deletes batches older than the window. Reads are linearizable.
+//!
+//! etcd 3.4 goes through every key of a range, whatever the limit: no range that is read often is that of all batches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,19 +17,18 @@ use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, Stored
 
 use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
+use crate::extent::Extent;
 use crate::proto::{
     Call, CompactionRequest, Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest,
     RangeResponse, Request, RequestOp, Response, StatusRequest, StatusResponse, TxnRequest,
 };
 
-/// Batches kept in the window: what a node may be behind without a backup.
-const WINDOW_BATCHES: u64 = 4_096;
-/// Batches after which older ones are deleted: each deletion is a write of etcd's, too.
-const TRIM_EVERY: u64 = 64;
 /// Batches read at once.
-const READ_BATCHES: i64 = 64;
-/// Revisions of etcd between two compactions of its history.
-const COMPACT_EVERY: i64 = 2_000;
+const READ_BATCHES: u64 = 64;
+/// Revisions of etcd between two compactions of its history: each goes through every key.
+const COMPACT_EVERY: i64 = 8_192;
+/// The same in bytes that were appended, for deleted batches have their room until then.
+const COMPACT_BYTES: u64 = 64 << 20;
 const TIP_BYTES: usize = ChainPosition::BYTES + 16;
 
 /// Why there is no window to use.
@@ -81,6 +82,10 @@ impl Keys {
         self.named("tip")
     }
 
+    pub(crate) fn extent(&self) -> String {
+        self.named("extent")
+    }
+
     pub(crate) fn beat(&self) -> String {
         self.named("beat")
     }
@@ -122,7 +127,10 @@ pub struct EtcdWindow {
     writer: WriterId,
     /// Set where the node stops: nothing is waited for any more.
     is_closed: Arc<AtomicBool>,
-    compacted: i64,
+    /// There once this writer has appended.
+    extent: Option<Extent>,
+    /// The revision of the last compaction, and the bytes that were appended since.
+    compacted: (i64, u64),
 }
 
 impl EtcdWindow {
@@ -190,8 +198,8 @@ impl EtcdWindow {
             return Err(OpenWindowError::Release(release));
         }
         let (keys, writer) = (Keys::of(address), NOBODY);
-        let window = Self { client, keys, writer, is_closed: Arc::default(), compacted: 0 };
-        Ok((window, release))
+        let (is_closed, extent, compacted) = (Arc::default(), None, (0, 0));
+        Ok((Self { client, keys, writer, is_closed, extent, compacted }, release))
     }
 
     /// The tip, if a cluster is there.
@@ -239,15 +247,53 @@ impl EtcdWindow {
         }
     }
 
+    /// The extent of the window, as the writer before left it; `next` is appended now.
+    fn extent(&mut self, next: u64) -> Result<Extent, WindowError> {
+        let key = self.keys.extent();
+        if let Some(saved) = value_of(self.ask(&one(key))?) {
+            return extent_of(&saved);
+        }
+        // None was written yet: there are few batches.
+        let batches = self.keys.batches();
+        let (key, range_end) = (batches.clone().into(), end_of(&batches));
+        let read = self.ask(&RangeRequest { key, range_end, limit: 1, count_only: false })?;
+        let oldest = read.kvs.first().map(|kv| batch_number(&batches, &kv.key));
+        Ok(Extent::from(oldest.unwrap_or(Ok(next))?))
+    }
+
+    /// Notes the batches of an append. Returns the writes that delete old ones, if it is time for that.
+    fn note(&mut self, batches: &[SealedBatch]) -> Result<Vec<RequestOp>, WindowError> {
+        let Some(next) = batches.first().map(|batch| batch.header.number.0) else {
+            return Ok(Vec::new());
+        };
+        let mut extent = match self.extent.take() {
+            Some(extent) => extent,
+            None => self.extent(next)?,
+        };
+        batches.iter().for_each(|batch| extent.note(batch.header.number.0, batch.bytes.len()));
+        let mut writes = Vec::new();
+        if extent.trim() {
+            let old = DeleteRangeRequest {
+                key: self.keys.batches().into(),
+                range_end: self.keys.batch(extent.first()).into(),
+            };
+            writes.push(put(self.keys.extent(), extent.to_bytes().into()));
+            writes.push(Request::DeleteRange(old).into());
+        }
+        self.extent = Some(extent);
+        Ok(writes)
+    }
+
     /// Lets go of the past of the keys now and then; etcd does not by itself.
-    fn compact(&mut self, revision: i64) {
-        if revision <= self.compacted + COMPACT_EVERY {
+    fn compact(&mut self, revision: i64, appended: u64) {
+        self.compacted.1 += appended;
+        let (since, bytes) = self.compacted;
+        if revision <= since + COMPACT_EVERY && bytes <= COMPACT_BYTES {
             return;
         }
         // Another node's compaction meanwhile serves this one too.
-        let revision = revision - COMPACT_EVERY / 2;
         drop(self.client.call(&CompactionRequest { revision }));
-        self.compacted = revision + COMPACT_EVERY / 2;
+        self.compacted = (revision, 0);
     }
 }
 
@@ -276,22 +322,12 @@ impl ChainWindow for EtcdWindow {
         let Some(last) = batches.last() else { return Ok(AppendOutcome::Written) };
         let tip_key = self.keys.tip();
         let new = WindowTip { position: last.position(), writer: self.writer };
-        let mut writes: Vec<RequestOp> = batches
-            .iter()
-            .map(|batch| {
-                let key = self.keys.batch(batch.header.number.0);
-                put(key, Bytes::copy_from_slice(&batch.bytes))
-            })
-            .collect();
+        let mut writes = self.note(batches)?;
+        writes.extend(batches.iter().map(|batch| {
+            let key = self.keys.batch(batch.header.number.0);
+            put(key, Bytes::copy_from_slice(&batch.bytes))
+        }));
         writes.push(put(tip_key.clone(), tip_bytes(&new)));
-        if batches.iter().any(|batch| batch.header.number.0.is_multiple_of(TRIM_EVERY)) {
-            let kept_from = last.header.number.0.saturating_sub(WINDOW_BATCHES - 1);
-            let old = DeleteRangeRequest {
-                key: self.keys.batches().into(),
-                range_end: self.keys.batch(kept_from).into(),
-            };
-            writes.push(Request::DeleteRange(old).into());
-        }
         let answer = self.ask(&TxnRequest {
             compare: vec![Compare::value(tip_key, tip_bytes(after))],
             success: writes,
@@ -299,7 +335,8 @@ impl ChainWindow for EtcdWindow {
         if !answer.succeeded {
             return Ok(AppendOutcome::Refused);
         }
-        self.compact(answer.header.unwrap_or_default().revision);
+        let appended = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
+        self.compact(answer.header.unwrap_or_default().revision, appended);
         Ok(AppendOutcome::Written)
     }
 
@@ -311,17 +348,14 @@ impl ChainWindow for EtcdWindow {
         let batches = self.keys.batches();
         let range = RangeRequest {
             key: self.keys.batch(number.0).into(),
-            range_end: end_of(&batches),
-            limit: READ_BATCHES,
+            range_end: self.keys.batch(number.0 + READ_BATCHES).into(),
+            limit: 0,
             count_only: false,
         };
         let mut found: Vec<StoredBatch> = Vec::new();
         let mut bytes_read = 0;
         for KeyValue { key, value } in self.ask(&range)?.kvs {
-            let key = String::from_utf8_lossy(&key);
-            let named = key.strip_prefix(&batches).and_then(|digits| digits.parse().ok());
-            let named =
-                named.ok_or_else(|| WindowError::Foreign(format!("`{key}` is no batch")))?;
+            let named = batch_number(&batches, &key)?;
             if found.is_empty() && named != number.0 {
                 return Err(WindowError::Trimmed { wanted: number, first: BatchNumber(named) });
             }
@@ -331,8 +365,28 @@ impl ChainWindow for EtcdWindow {
                 break;
             }
         }
+        if found.is_empty() {
+            let key = self.keys.extent();
+            let extent =
+                value_of(self.ask(&one(key))?).map(|saved| extent_of(&saved)).transpose()?;
+            let first = extent.map_or(0, |extent| extent.first());
+            if first > number.0 {
+                return Err(WindowError::Trimmed { wanted: number, first: BatchNumber(first) });
+            }
+        }
         Ok(found)
     }
+}
+
+fn batch_number(batches: &str, key: &[u8]) -> Result<u64, WindowError> {
+    let key = String::from_utf8_lossy(key);
+    let named = key.strip_prefix(batches).and_then(|digits| digits.parse().ok());
+    named.ok_or_else(|| WindowError::Foreign(format!("`{key}` is no batch")))
+}
+
+fn extent_of(saved: &[u8]) -> Result<Extent, WindowError> {
+    let wrong = || WindowError::Foreign("the cluster's extent is none of this build".to_owned());
+    Extent::parse(saved).ok_or_else(wrong)
 }
 
 /// The state of a member of etcd.
@@ -379,10 +433,16 @@ impl EtcdClient {
         Ok(read.kvs.into_iter().map(|kv| (name(kv.key), kv.value)).collect())
     }
 
-    /// How many keys begin with `prefix`.
-    pub(crate) fn count(&mut self, prefix: String) -> Result<u64, EtcdError> {
-        let range_end = end_of(&prefix);
-        let range = RangeRequest { key: prefix.into(), range_end, limit: 0, count_only: true };
+    /// The number of batches in a window. etcd counts them only before an extent is written, while they are few.
+    pub(crate) fn window_batches(&mut self, keys: &Keys) -> Result<u64, EtcdError> {
+        let extent = self.get(keys.extent())?.and_then(|saved| Extent::parse(&saved));
+        let tip = tip_of(self.get(keys.tip())?);
+        if let (Some(extent), Ok(tip)) = (extent, tip) {
+            return Ok((tip.position.number.0 + 1).saturating_sub(extent.first()));
+        }
+        let batches = keys.batches();
+        let (key, range_end) = (batches.clone().into(), end_of(&batches));
+        let range = RangeRequest { key, range_end, limit: 0, count_only: true };
         Ok(u64::try_from(self.call(&range)?.count).unwrap_or_default())
     }
 
