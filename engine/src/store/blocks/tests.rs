@@ -117,7 +117,7 @@ fn a_block_that_grew_too_long_becomes_two() {
     let rows: Rows = (5..55).map(|number| row(number, 300)).collect();
     append(&database, &rows);
     assert_eq!(lengths(&database).len(), 1);
-    let uneven = |number| 380 + number as usize * 7 % 50;
+    let uneven = |number: u64| 380 + usize::try_from(number).unwrap() * 7 % 50;
     let grown: Rows = (5..55).map(|number| row(number, uneven(number))).collect();
     rewrite_all(&database, &grown);
     let found = lengths(&database);
