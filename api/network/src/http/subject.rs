@@ -66,11 +66,13 @@ impl RequestSubject {
         let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
         let hash = number.map(|(hash, _)| hash);
         let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
-        let named_slot = match number {
-            Some((hash, _)) if transaction.is_some() => view.snapshot()?.card_by_pan_hash(hash)?,
-            _ => by_id.clone(),
+        let named_slot = match (&transaction, number) {
+            (None, _) => None,
+            (Some(_), Some((hash, _))) => {
+                view.snapshot()?.card_by_pan_hash(hash)?.map(|row| row.profile.slot)
+            }
+            (Some(_), None) => by_id.as_ref().map(|row| row.profile.slot),
         };
-        let named_slot = named_slot.map(|row| row.profile.slot).filter(|_| transaction.is_some());
         let row = match slot {
             Some(slot) if number.is_none() && card_id.is_none() => view.snapshot()?.card(slot)?,
             _ => by_id,
