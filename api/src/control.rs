@@ -94,8 +94,8 @@ pub struct Desk {
     pan_keys: Arc<PanRotation>,
     master_keys: MasterKeys,
     office: Office,
-    /// One backup at a time, and no key is forgotten meanwhile: a copy of before may need it. Nodes that join
-    /// get theirs by the same permit.
+    /// The permit to make a backup, also for a node that joins. Whoever forgets a key takes it, too, since a copy
+    /// made meanwhile may need that key.
     backups: Arc<Semaphore>,
     /// Held while the permit serves a command: a stop waits for that, and not for nodes that join.
     commanded: Mutex<()>,

@@ -50,7 +50,7 @@ pub(crate) struct Extent {
     blocks: VecDeque<Block>,
     batches: u64,
     bytes: u64,
-    /// What came since the blocks were written.
+    /// The batches that were appended since the blocks were written.
     unsaved: Block,
 }
 

@@ -77,11 +77,13 @@ fn reverse(
     progress: &mut TransactionProgress,
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
+    let is_of_later = names_a_later_message(open, command);
     if held.is_positive() {
         let given_back = match (command.amount, &command.amounts) {
-            (ReversalAmount::Full, Some(amounts)) if names_a_later_message(open, command) => {
-                let own = amount_for_account(amounts, money.account.currency());
-                own.map_or(Err(ReversalOutcome::AmountOutOfRange), |(own, _)| Ok(own.min(held)))?
+            (ReversalAmount::Full, Some(amounts)) if is_of_later => {
+                let (own, _) = amount_for_account(amounts, money.account.currency())
+                    .map_err(|_| ReversalOutcome::AmountOutOfRange)?;
+                own.min(held)
             }
             (amount, _) => amount_given_back(open, amount, held)?,
         };
@@ -96,7 +98,7 @@ fn reverse(
         || progress.is_posted_only(open.authorized_at);
     // A reversal gives back only the rest that refunds left.
     let reversible = progress.posted - progress.refunded;
-    if !is_posted_at_once || !reversible.is_positive() || names_a_later_message(open, command) {
+    if !is_posted_at_once || !reversible.is_positive() || is_of_later {
         return Err(ReversalOutcome::NothingHeld);
     }
     let given_back = amount_given_back(open, command.amount, reversible)?;
