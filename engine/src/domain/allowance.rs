@@ -143,11 +143,11 @@ impl CardUsage {
         self.spent = Minor::ZERO;
     }
 
-    /// Whether taking so much keeps both sums in bounds. Only one of them is reset with the budget.
+    /// Whether taking so much keeps both sums in bounds. Only one of them is reset with the budget,
+    /// so that either may be the larger one.
     #[must_use]
     pub fn can_take(&self, amount: Minor) -> bool {
-        (self.spent + amount).is_within_balance_bounds()
-            && (self.day_spent + amount).is_within_balance_bounds()
+        (self.spent.max(self.day_spent) + amount).is_within_balance_bounds()
     }
 
     /// Takes an amount from the budget and from the day's room.
