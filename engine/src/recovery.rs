@@ -127,9 +127,8 @@ fn replay_tail(
 /// Rebuilds the engine's memory, and the keys of the last day's messages, at the tables'
 /// checkpoint.
 fn restore(store: &Store, caches: CacheLimits) -> Result<(ShardState, MessageKeys), StoreError> {
-    let beside = store.open_beside()?;
-    let store = beside.as_ref().unwrap_or(store);
-    Ok((restore_recent(store, caches)?, read_message_keys(store, caches)?))
+    let store = store.open_beside()?;
+    Ok((restore_recent(&store, caches)?, read_message_keys(&store, caches)?))
 }
 
 /// Rebuilds the engine's memory at the tables' checkpoint.

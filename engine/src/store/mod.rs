@@ -39,7 +39,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase,
     StorageBackend, StorageError, WriteTransaction,
@@ -91,8 +90,7 @@ struct PreparedCommit {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
-    /// The file again, where the tables are in one.
-    file: Option<SharedBackend>,
+    backend: SharedBackend,
     numbers: Mutex<KnownNumbers>,
     counts: Arc<RunCounts>,
 }
@@ -120,7 +118,7 @@ impl Store {
                 _ => io_failure(error),
             },
         )?;
-        let store = Self::over(builder().create_with_backend(WriteBackFile::new(file)?)?);
+        let store = Self::over(WriteBackFile::new(file)?, limits::STORE_CACHE_BYTES)?;
         store.initialize(directory_id)?;
         Ok(store)
     }
@@ -129,16 +127,11 @@ impl Store {
     /// `check_pages` reads all of them.
     /// Errors: `InUse`, `NotAStore`, `UnknownFormat`, `ForeignDirectory`, `Inconsistent`.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
-        // Pages in disorder can make redb panic while it looks at them.
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_failure)?;
         if file.metadata().map_err(io_failure)?.len() == 0 {
             return Err(StoreError::NotAStore { what: "it is empty".to_owned() });
         }
-        let again = FileBackend::new(file.try_clone().map_err(io_failure)?)?;
-        let file = WriteBackFile::new(file)?;
-        let opened = catch_unwind(AssertUnwindSafe(|| builder().create_with_backend(file)));
-        let mut store = Self::over(opened.map_err(|_| in_disorder())??);
-        store.file = Some(SharedBackend::new(again));
+        let store = Self::over(WriteBackFile::new(file)?, limits::STORE_CACHE_BYTES)?;
         store.check_identity(directory_id)?;
         store.take_up()?;
         Ok(store)
@@ -160,8 +153,7 @@ impl Store {
         directory_id: [u8; 16],
         cache_bytes: usize,
     ) -> Result<Self, StoreError> {
-        let opened = AssertUnwindSafe(|| builder_with(cache_bytes).create_with_backend(backend));
-        let store = Self::over(catch_unwind(opened).map_err(|_| in_disorder())??);
+        let store = Self::over(backend, cache_bytes)?;
         if store.database.begin_read()?.list_tables()?.next().is_none() {
             store.initialize(directory_id)?;
         }
@@ -170,22 +162,23 @@ impl Store {
         Ok(store)
     }
 
-    fn over(database: Database) -> Self {
-        Self { database, file: None, numbers: Mutex::default(), counts: Arc::default() }
+    fn over(backend: impl StorageBackend, cache_bytes: usize) -> Result<Self, StoreError> {
+        let backend = SharedBackend::new(backend);
+        let builder = builder_with(cache_bytes);
+        // Pages in disorder can make redb panic while it looks at them.
+        let opened = AssertUnwindSafe(|| builder.create_with_backend(backend.clone()));
+        let database = catch_unwind(opened).map_err(|_| in_disorder())??;
+        Ok(Self { database, backend, numbers: Mutex::default(), counts: Arc::default() })
     }
 
     /// Opens the same tables again for a caller that reads all of them once, and never writes.
-    /// Pages go through a small cache, instead of filling a large one in vain. None where the
-    /// tables are not in a file.
+    /// Pages go through a small cache, instead of filling a large one in vain.
     /// INVARIANT: nobody commits while they are open twice.
-    pub(crate) fn open_beside(&self) -> Result<Option<Self>, StoreError> {
-        let Some(file) = &self.file else { return Ok(None) };
-        let overlay = OverlayBackend::over(file.clone(), OverlayLocks::Held).map_err(io_failure)?;
-        let builder = builder_with(limits::START_CACHE_BYTES);
-        let opened = catch_unwind(AssertUnwindSafe(|| builder.create_with_backend(overlay)));
-        let store = Self::over(opened.map_err(|_| in_disorder())??);
+    pub(crate) fn open_beside(&self) -> Result<Self, StoreError> {
+        let overlay = OverlayBackend::over(self.backend.clone(), OverlayLocks::Held);
+        let store = Self::over(overlay.map_err(io_failure)?, limits::START_CACHE_BYTES)?;
         store.take_up()?;
-        Ok(Some(store))
+        Ok(store)
     }
 
     /// The checkpoint of the newest visible commit.
@@ -367,12 +360,12 @@ impl Store {
 
 impl Drop for Store {
     /// redb makes the last visible commit durable when it closes, so its numbers have to be
-    /// durable, too, with the record that they belong to.
-    /// A failure here makes the next start refuse tables whose rows and numbers are apart.
+    /// durable, too, with the record that they belong to. Where they cannot be, nothing is: the next
+    /// start finds the last checkpoint, as after a kill.
     fn drop(&mut self) {
         let is_ahead = self.numbers.lock().is_ahead;
-        if is_ahead {
-            drop(self.save());
+        if is_ahead && self.save().is_err() {
+            self.backend.seal();
         }
         self.forget_view();
     }

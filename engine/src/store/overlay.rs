@@ -11,6 +11,7 @@ use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redb::{BackendError, StorageBackend};
 use parking_lot::RwLock;
@@ -20,42 +21,62 @@ const PAGE_LEN: usize = 4096;
 
 /// A backend with several owners, so that one file can be looked at before it is opened.
 #[derive(Clone, Debug)]
-pub struct SharedBackend(Arc<dyn StorageBackend>);
+pub struct SharedBackend(Arc<Shared<dyn StorageBackend>>);
+
+#[derive(Debug)]
+struct Shared<B: ?Sized> {
+    is_sealed: AtomicBool,
+    backend: B,
+}
 
 impl SharedBackend {
     /// Shares `backend`.
     pub fn new(backend: impl StorageBackend) -> Self {
-        Self(Arc::new(backend))
+        Self(Arc::new(Shared { is_sealed: AtomicBool::new(false), backend }))
+    }
+
+    /// Refuses every write from here on: what is durable stays as it is.
+    pub(super) fn seal(&self) {
+        self.0.is_sealed.store(true, Ordering::Release);
+    }
+
+    /// The backend, for a caller that changes it.
+    /// Errors: it is sealed.
+    fn writable(&self) -> io::Result<&dyn StorageBackend> {
+        if self.0.is_sealed.load(Ordering::Acquire) {
+            return Err(io::Error::other("nothing more is written here"));
+        }
+        Ok(&self.0.backend)
     }
 }
 
 impl StorageBackend for SharedBackend {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        self.0.backend.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
+        self.0.backend.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.writable()?.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.writable()?.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
+        self.writable()?.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {
-        self.0.close()
+        self.0.backend.close()
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
+        self.0.backend.try_lock_range(start, end)
     }
 
     fn try_lock_shared_range(
@@ -63,23 +84,23 @@ impl StorageBackend for SharedBackend {
         start: Bound<u64>,
         end: Bound<u64>,
     ) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
+        self.0.backend.try_lock_shared_range(start, end)
     }
 
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
+        self.0.backend.lock_range(start, end)
     }
 
     fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
+        self.0.backend.lock_shared_range(start, end)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
+        self.0.backend.unlock_range(start, end)
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
+        self.0.backend.query_lock_range(start, end)
     }
 }
 

@@ -119,3 +119,22 @@ fn a_kill_between_commits_loses_only_what_is_not_durable() {
         check_recovery(unplugged, &records, &outcome, &format!("unplugged at {stop}"));
     }
 }
+
+/// The last checkpoint meets a row that it cannot read. What was only visible is lost with it.
+#[test]
+fn an_orderly_stop_whose_checkpoint_fails_leaves_the_one_before() {
+    let records = journal(23, 60);
+    let disk = FaultyBackend::new();
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    let commit_run = |from: usize, to: usize, kind| {
+        store.commit(&gather(&records[from..to]), position_after(&records[..to]), kind).unwrap()
+    };
+    let durable = commit_run(0, 30, CommitKind::Checkpoint);
+    commit_run(30, 60, CommitKind::Visible);
+    let mut write_txn = store.database.begin_write().unwrap();
+    write_txn.set_durability(redb::Durability::None).unwrap();
+    write_txn.open_table(CARD_USAGES.definition()).unwrap().insert(0, [9].as_slice()).unwrap();
+    write_txn.commit().unwrap();
+    drop(store);
+    check_recovery(disk.after_kill(), &records, &(vec![durable], None), "stopped");
+}
