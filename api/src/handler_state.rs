@@ -13,7 +13,8 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::ReceiptFiles;
 use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_network::http::HttpFaults;
-use cardswitch_notify::mail::Outbox;
+use cardswitch_notify::mail::store::MailStore;
+use cardswitch_notify::mail::{MailPlace, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
@@ -32,6 +33,8 @@ use crate::telemetry::Telemetry;
 pub(crate) struct StateParts {
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) receipts: Arc<ReceiptFiles>,
+    /// Of a cluster; else its mail is in the data directory.
+    pub(crate) mail: Option<Arc<dyn MailStore>>,
     pub(crate) trusted_proxies: Vec<PeerNetwork>,
     pub(crate) shares: DescriptorShares,
     pub(crate) faults: Option<Arc<FaultPlan>>,
@@ -91,11 +94,12 @@ fn state_of(
     http: SocketAddr,
     (switch, webhooks, parts): (Switch, Arc<Webhooks>, StateParts),
 ) -> Result<AppState, StartError> {
-    let StateParts { secrets, receipts, trusted_proxies, faults, telemetry, .. } = parts;
+    let StateParts { secrets, receipts, mail, trusted_proxies, faults, telemetry, .. } = parts;
     let card_numbers = CardNumbers::new(&settings.bin)
         .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
     let app_url = settings.app_url_for(http);
-    let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
+    let place = MailPlace { data, store: mail, app_url: &app_url };
+    let outbox = Outbox::open_with(place, Arc::clone(&secrets), &settings.mail);
     let token_rate = TokenRate::per_second(settings.token_requests_per_s);
     Ok(AppState {
         switch,

@@ -24,7 +24,11 @@ use cardswitch_engine::journal::window::WriterId;
 use cardswitch_engine::store::{Store, WaitPurpose, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
+use cardswitch_notify::mail::noted::NotedMail;
+use cardswitch_notify::mail::open_directory;
+use cardswitch_notify::mail::store::MailStore;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
+use cardswitch_notify::webhooks::notes::{LeaderNotes, NoteBounds, NotedDeliveries, NotesError};
 use cardswitch_secrets::Secrets;
 use tokio::runtime::Handle;
 use uuid::Uuid;
@@ -39,7 +43,7 @@ use crate::http_server::HttpSide;
 use crate::node_clocks::watch_clocks;
 use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_mark::mark;
-use crate::node_notes::NotedDeliveries;
+use crate::node_notes::ClusterNotes;
 use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
@@ -213,6 +217,7 @@ async fn follow_until_it_leads(
             let parts = StateParts {
                 secrets: Arc::new(secrets.clone()),
                 receipts: Arc::clone(&receipts),
+                mail: None,
                 trusted_proxies: proxies_of(&settings).map_err(Failure::new)?,
                 shares: shares_of(&settings),
                 // A following node answers no message and sends no webhook.
@@ -324,10 +329,19 @@ async fn lead(
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
     let notes = tokio::task::spawn_blocking(move || EtcdNotes::open(&node));
     let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
-    let deliveries = Box::new(NotedDeliveries::new(notes));
+    let notes = Arc::new(LeaderNotes::new(ClusterNotes(notes), NoteBounds::ETCD));
+    let deliveries = Box::new(NotedDeliveries(Arc::clone(&notes)));
+    let mail = match take_over_mail(place.data, notes).await {
+        Err(MailTakeOver::Notes(reason)) => {
+            tracing::warn!(%reason, "this node leads no more: it begins again");
+            return begin_again(&mut stop).await;
+        }
+        taken => taken.map_err(Failure::new)?,
+    };
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let opened = SwitchParts { engine, secrets, operators, receipts, deliveries, cluster, nodes };
+    let opened =
+        SwitchParts { engine, secrets, operators, receipts, deliveries, mail, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");
@@ -364,6 +378,34 @@ async fn lead(
     patience.abort();
     drop(tokio::task::spawn_blocking(move || beats.finish()).await);
     if end == LeadEnd::SteppedDown { begin_again(&mut stop).await } else { Ok(()) }
+}
+
+/// Takes over the mail of the cluster, and that of this machine from before it was a node.
+async fn take_over_mail(
+    data: &Path,
+    notes: Arc<LeaderNotes<ClusterNotes>>,
+) -> Result<Arc<dyn MailStore>, MailTakeOver> {
+    let data = data.to_path_buf();
+    let taken = tokio::task::spawn_blocking(move || {
+        let directory = open_directory(&data).map_err(MailTakeOver::Directory)?;
+        match NotedMail::take_over(notes, &directory) {
+            Ok(mail) => Ok(Arc::new(mail) as _),
+            Err(NotesError::Files(error)) => Err(MailTakeOver::Directory(error)),
+            Err(error) => Err(MailTakeOver::Notes(error.to_string())),
+        }
+    });
+    taken.await.unwrap_or_else(|error| Err(MailTakeOver::Directory(io::Error::other(error))))
+}
+
+/// Why mail is not taken over.
+#[derive(Debug, thiserror::Error)]
+enum MailTakeOver {
+    /// The node leads no more.
+    #[error("{0}")]
+    Notes(String),
+    /// The directory of mail.
+    #[error("the mail: {0}")]
+    Directory(io::Error),
 }
 
 /// The newest record that this node has, also before its doors are open.

@@ -16,6 +16,7 @@ mod http_client;
 mod installation;
 mod lan;
 mod ledger;
+mod mail_server;
 mod message;
 mod postgresql;
 mod purchase;
@@ -38,6 +39,7 @@ pub use http_client::{HttpClient, HttpRequest, HttpResponse, exchange_raw, read_
 pub use installation::{Credentials, Installation};
 pub use lan::{Direction, LAN_ADDRESSES, Lan, has_machines};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};
+pub use mail_server::MailServer;
 pub use message::{Message, de39_of};
 pub use postgresql::Postgresql;
 pub use purchase::{Purchase, next_stan, original_data};

@@ -1,15 +1,16 @@
 //! A cluster whose machines die under load: no answer that was seen is lost, none is there twice, and a former
 //! leader gives no answer.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cardswitch_harness::{
-    Cluster, Installation, Purchase, Random, Route, TestCard, campaign_scaled, last_json_line,
-    run_cardswitch, seed_for, transactions_of_card,
+    Cluster, Installation, MailServer, Purchase, Random, Route, Switch, TestCard, campaign_scaled,
+    last_json_line, run_cardswitch, seed_for, transactions_of_card,
 };
 
 use serde_json::json;
@@ -255,6 +256,57 @@ fn a_leader_that_stops_approves_until_its_delay_is_over() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(asked.elapsed() >= STOP_DELAY, "it closed its doors early");
+}
+
+/// A letter waits for the mail server when the leader dies. The next one sends it, and tells nobody twice.
+#[test]
+fn letters_that_wait_are_sent_by_the_next_leader() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = server.local_addr().expect("an address");
+    drop(server);
+    let installation = Installation::init(60, 83);
+    let settings = format!("[mail]\nsmtp_url = \"smtp://{address}?tls=none\"\n");
+    std::fs::write(installation.data().join("cardswitch.toml"), settings).expect("a file");
+    let mut cluster = Cluster::of(installation);
+    let first = cluster.wait_for_leader();
+    let api = cluster.node(first).api();
+    let member = json!({"email": "grace@example.com", "first_name": "Grace", "last_name": "H"});
+    let member = api.post("/v1/members", &member).expect(201);
+    let card = json!({
+        "description": "Books",
+        "is_virtual": true,
+        "assigned_to": {"id": member["id"]},
+        "allowance": {"amount": 500, "transaction_limit": 20},
+    });
+    let card = api.post("/v1/cards", &card).expect(201);
+    let purchase = json!({"card_id": card["id"], "amount": 21, "merchant": {"name": "Bar"}});
+    let decline = |switch: &Switch| {
+        let answer = switch.network_api().post("/network/v1/authorizations", &purchase);
+        assert_eq!(answer.expect(200)["response_code"], 1503);
+    };
+    decline(cluster.node(first));
+    // An invitation, and the letter about the decline.
+    let watcher = cluster.node(first).watcher();
+    wait_until(|| watcher.get("/metrics").text().contains("\ncardswitch_mail_waiting_emails 2\n"));
+    cluster.take(first).kill9();
+    let second = cluster.wait_for_other_leader(first);
+    let mail = MailServer::start(address);
+    wait_until(|| mail.letters().len() == 2);
+    decline(cluster.wait_for_doors(second));
+    wait_until(|| mail.letters().len() > 2);
+    let letters = mail.letters();
+    let ids: BTreeSet<_> = letters.iter().filter_map(|letter| message_id(letter)).collect();
+    assert_eq!((letters.len(), ids.len()), (3, 3), "{letters:?}");
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn message_id(letter: &str) -> Option<&str> {
+    letter.lines().find(|line| line.starts_with("Message-ID:"))
 }
 
 #[test]

@@ -58,14 +58,29 @@ impl EtcdNotes {
         Ok(self.window.client().call(&TxnRequest { compare, success })?.succeeded)
     }
 
-    /// All notes.
-    pub fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {
-        let prefix = self.key("");
-        let found = self.window.client().list(prefix.clone())?.into_iter();
-        let note = |(key, value): (String, Bytes)| {
-            Some((key.strip_prefix(&prefix)?.to_owned(), value.to_vec()))
-        };
+    /// The notes whose names begin with `prefix`.
+    pub fn list(&mut self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {
+        let prefix = self.key(prefix);
+        let found = self.window.client().list(prefix)?.into_iter();
+        let note = |(key, value): (String, Bytes)| Some((self.name(&key)?, value.to_vec()));
         Ok(found.filter_map(note).collect())
+    }
+
+    /// The names of those.
+    pub fn names(&mut self, prefix: &str) -> Result<Vec<String>, EtcdError> {
+        let prefix = self.key(prefix);
+        let found = self.window.client().names(prefix)?;
+        Ok(found.iter().filter_map(|key| self.name(key)).collect())
+    }
+
+    /// The content of a note; none where there is none of that name.
+    pub fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, EtcdError> {
+        let key = self.key(name);
+        Ok(self.window.client().get(key)?.map(|value| value.to_vec()))
+    }
+
+    fn name(&self, key: &str) -> Option<String> {
+        key.strip_prefix(&self.key("")).map(str::to_owned)
     }
 
     fn key(&self, name: &str) -> String {

@@ -74,6 +74,9 @@ pub(crate) struct RangeRequest {
     /// How many at most; 0 for all.
     #[prost(int64, tag = "3")]
     pub(crate) limit: i64,
+    /// To tell keys without values.
+    #[prost(bool, tag = "8")]
+    pub(crate) keys_only: bool,
     /// To tell how many there are, and none of them.
     #[prost(bool, tag = "9")]
     pub(crate) count_only: bool,

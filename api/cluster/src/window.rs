@@ -256,7 +256,8 @@ impl EtcdWindow {
         // None was written yet: there are few batches.
         let batches = self.keys.batches();
         let (key, range_end) = (batches.clone().into(), end_of(&batches));
-        let read = self.ask(&RangeRequest { key, range_end, limit: 1, count_only: false })?;
+        let read =
+            self.ask(&RangeRequest { key, range_end, limit: 1, ..RangeRequest::default() })?;
         let oldest = read.kvs.first().map(|kv| batch_number(&batches, &kv.key));
         Ok(Extent::from(oldest.unwrap_or(Ok(next))?))
     }
@@ -349,8 +350,7 @@ impl ChainWindow for EtcdWindow {
         let range = RangeRequest {
             key: self.keys.batch(number.0).into(),
             range_end: self.keys.batch(number.0 + READ_BATCHES).into(),
-            limit: 0,
-            count_only: false,
+            ..RangeRequest::default()
         };
         let mut found: Vec<StoredBatch> = Vec::new();
         let mut bytes_read = 0;
@@ -426,9 +426,22 @@ impl EtcdClient {
 
     /// All keys that begin with `prefix`, and their values.
     pub(crate) fn list(&mut self, prefix: String) -> Result<Vec<(String, Bytes)>, EtcdError> {
+        self.range(prefix, RangeRequest::default())
+    }
+
+    /// All keys that begin with `prefix`.
+    pub(crate) fn names(&mut self, prefix: String) -> Result<Vec<String>, EtcdError> {
+        let found = self.range(prefix, RangeRequest { keys_only: true, ..RangeRequest::default() });
+        Ok(found?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn range(
+        &mut self,
+        prefix: String,
+        wanted: RangeRequest,
+    ) -> Result<Vec<(String, Bytes)>, EtcdError> {
         let range_end = end_of(&prefix);
-        let range = RangeRequest { key: prefix.into(), range_end, limit: 0, count_only: false };
-        let read = self.call(&range)?;
+        let read = self.call(&RangeRequest { key: prefix.into(), range_end, ..wanted })?;
         let name = |key: Bytes| String::from_utf8_lossy(&key).into_owned();
         Ok(read.kvs.into_iter().map(|kv| (name(kv.key), kv.value)).collect())
     }
@@ -442,7 +455,7 @@ impl EtcdClient {
         }
         let batches = keys.batches();
         let (key, range_end) = (batches.clone().into(), end_of(&batches));
-        let range = RangeRequest { key, range_end, limit: 0, count_only: true };
+        let range = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
         Ok(u64::try_from(self.call(&range)?.count).unwrap_or_default())
     }
 
@@ -472,7 +485,7 @@ pub(crate) fn put(key: String, value: Bytes) -> RequestOp {
 
 /// Asks for one key.
 fn one(key: String) -> RangeRequest {
-    RangeRequest { key: key.into(), range_end: Bytes::new(), limit: 0, count_only: false }
+    RangeRequest { key: key.into(), ..RangeRequest::default() }
 }
 
 /// The value of the first key of a range.

@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `queue` | the files of letters that wait, and their order |
+//! | `store`, `noted` | where files are kept: in a directory; of a cluster, in its notes |
 //! | `sending` | the next letter, and the consequences of its outcome |
 //! | `declines` | follows the declines: which letters cardholders get about them |
 //! | `notice_history` | the number of those letters |
@@ -15,6 +16,8 @@
 mod cursor;
 pub mod declines;
 pub mod limits;
+pub mod noted;
 pub mod notice_history;
 pub mod queue;
 pub mod sending;
+pub mod store;

@@ -3,7 +3,8 @@
 //! | name | value |
 //! |---|---|
 //! | `owner` | the epoch of the leader that owns the notes, and its newest change: 20 digits each, with `/` between |
-//! | others | the leader's notes |
+//! | `deliveries/NAME` | how far deliveries of webhooks are |
+//! | `mail/NAME` | a file of mail |
 //!
 //! The steps are pure: a `NoteStore` compares and writes. It is etcd in a cluster, and a map in the simulator.
 //!
@@ -11,6 +12,8 @@
 //! that got no answer and arrives late.
 
 use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
 
 use cardswitch_engine::journal::chain::Epoch;
 use parking_lot::Mutex;
@@ -50,8 +53,14 @@ pub trait NoteStore: Send + Debug {
         changes: Vec<Note>,
     ) -> Result<bool, Self::Error>;
 
-    /// All notes, `owner` among them.
-    fn list(&mut self) -> Result<Vec<StoredNote>, Self::Error>;
+    /// The notes whose names begin with `prefix`.
+    fn list(&mut self, prefix: &str) -> Result<Vec<StoredNote>, Self::Error>;
+
+    /// The names of those.
+    fn names(&mut self, prefix: &str) -> Result<Vec<String>, Self::Error>;
+
+    /// The content of a note; none where there is none of that name.
+    fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, Self::Error>;
 }
 
 /// The bounds of one change.
@@ -77,6 +86,9 @@ pub enum NotesError<E: std::error::Error> {
     /// Another node leads.
     #[error("another node leads: its notes stay")]
     Fenced,
+    /// The files that become notes.
+    #[error(transparent)]
+    Files(io::Error),
 }
 
 /// The notes of the node that leads.
@@ -102,14 +114,29 @@ impl<S: NoteStore> LeaderNotes<S> {
         Self { bounds, held: Mutex::new(OwnedNotes { store, epoch: None, sent: 0 }) }
     }
 
-    /// Makes the notes this node's and returns those of the node that led before.
+    /// Makes the notes this node's, those of the node that led before among them.
     /// Errors: another node leads.
-    pub fn take_over(&self) -> Result<Vec<StoredNote>, NotesError<S::Error>> {
+    pub fn take_over(&self) -> Result<(), NotesError<S::Error>> {
         let mut held = self.held.lock();
         let epoch = held.store.led_epoch()?.ok_or(NotesError::Fenced)?;
-        held.own(epoch)?;
-        let notes = held.store.list()?.into_iter();
-        Ok(notes.filter(|(name, _)| name != OWNER).collect())
+        held.own(epoch)
+    }
+
+    /// The notes whose names begin with `prefix`, by the rest of their names.
+    pub fn list(&self, prefix: &str) -> Result<Vec<StoredNote>, NotesError<S::Error>> {
+        let found = self.held.lock().store.list(prefix)?.into_iter();
+        Ok(found.filter_map(|(name, value)| Some((rest_of(&name, prefix)?, value))).collect())
+    }
+
+    /// The rest of the names that begin with `prefix`.
+    pub fn names(&self, prefix: &str) -> Result<Vec<String>, NotesError<S::Error>> {
+        let found = self.held.lock().store.names(prefix)?.into_iter();
+        Ok(found.filter_map(|name| rest_of(&name, prefix)).collect())
+    }
+
+    /// The content of a note; none where there is none of that name.
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, NotesError<S::Error>> {
+        Ok(self.held.lock().store.read(name)?)
     }
 
     /// Writes notes, in this order where they are too many for one change.
@@ -161,13 +188,26 @@ fn owner_note(owner: &str) -> Note {
     (OWNER.to_owned(), Some(owner.as_bytes().to_vec()))
 }
 
-impl<S: NoteStore> RemoteDeliveries for LeaderNotes<S> {
+fn rest_of(name: &str, prefix: &str) -> Option<String> {
+    name.strip_prefix(prefix).map(str::to_owned)
+}
+
+/// How far deliveries are, among the notes of a leader.
+#[derive(Debug)]
+pub struct NotedDeliveries<S>(pub Arc<LeaderNotes<S>>);
+
+const DELIVERIES: &str = "deliveries/";
+
+impl<S: NoteStore> RemoteDeliveries for NotedDeliveries<S> {
     fn take_over(&self) -> Result<Vec<StoredNote>, String> {
-        Self::take_over(self).map_err(|error| error.to_string())
+        let notes = self.0.take_over().and_then(|()| self.0.list(DELIVERIES));
+        notes.map_err(|error| error.to_string())
     }
 
     fn write(&self, values: Vec<Note>) -> Result<(), String> {
-        Self::write(self, values).map_err(|error| error.to_string())
+        let values = values.into_iter();
+        let notes = values.map(|(name, value)| (format!("{DELIVERIES}{name}"), value)).collect();
+        self.0.write(notes).map_err(|error| error.to_string())
     }
 }
 

@@ -1,10 +1,17 @@
 //! The notes of leaders in a map, which two connections share.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::journal::testing::FaultyDisk;
+use uuid::Uuid;
 
 use super::*;
+use crate::mail::noted::NotedMail;
+use crate::mail::queue::{MailQueue, NextLetter, Tries, Urgency};
+use crate::mail::store::{MailDirectory, MailStore};
+
+const PREFIX: &str = "a/";
 
 type Content = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
@@ -42,8 +49,17 @@ impl NoteStore for NoteMap {
         Ok(holds)
     }
 
-    fn list(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
-        Ok(self.content.lock().clone().into_iter().collect())
+    fn list(&mut self, prefix: &str) -> io::Result<Vec<StoredNote>> {
+        let content = self.content.lock().clone().into_iter();
+        Ok(content.filter(|(name, _)| name.starts_with(prefix)).collect())
+    }
+
+    fn names(&mut self, prefix: &str) -> io::Result<Vec<String>> {
+        Ok(self.list(prefix)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn read(&mut self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.content.lock().get(name).cloned())
     }
 }
 
@@ -82,7 +98,7 @@ fn leader(content: &Content, epoch: impl Into<Option<u64>>) -> LeaderNotes<NoteM
 }
 
 fn note(name: &str, content: &str) -> Note {
-    (name.to_owned(), Some(content.as_bytes().to_vec()))
+    (format!("a/{name}"), Some(content.as_bytes().to_vec()))
 }
 
 fn noted(name: &str, content: &str) -> (String, Vec<u8>) {
@@ -94,14 +110,19 @@ fn a_former_leader_changes_no_note() {
     let content = Content::default();
     let former = leader(&content, 9);
     assert!(matches!(former.write(vec![note("a", "0")]), Err(NotesError::Fenced)), "not yet its");
-    assert!(former.take_over().unwrap().is_empty());
+    former.take_over().unwrap();
+    assert!(former.list(PREFIX).unwrap().is_empty());
     former.write(vec![note("a", "1"), note("b", "1")]).unwrap();
     let next = leader(&content, 10);
-    assert_eq!(next.take_over().unwrap(), [noted("a", "1"), noted("b", "1")]);
+    next.take_over().unwrap();
+    assert_eq!(next.list(PREFIX).unwrap(), [noted("a", "1"), noted("b", "1")]);
+    assert_eq!(next.names(PREFIX).unwrap(), ["a", "b"]);
+    assert_eq!(next.read("a/b").unwrap().as_deref(), Some(b"1".as_slice()));
     assert!(matches!(former.write(vec![note("a", "2")]), Err(NotesError::Fenced)));
     assert!(matches!(former.take_over(), Err(NotesError::Fenced)));
-    next.write(vec![("b".to_owned(), None)]).unwrap();
-    assert_eq!(next.take_over().unwrap(), [noted("a", "1")]);
+    next.write(vec![("a/b".to_owned(), None)]).unwrap();
+    assert_eq!(next.list(PREFIX).unwrap(), [noted("a", "1")]);
+    assert_eq!(next.read("a/b").unwrap(), None);
 }
 
 #[test]
@@ -151,5 +172,43 @@ fn a_note_that_arrives_late_comes_behind_none() {
     notes.held.lock().store.let_late_arrive();
     notes.write(vec![note("b", "3")]).unwrap();
     let next = leader(&content, 4);
-    assert_eq!(next.take_over().unwrap(), [noted("a", "2"), noted("b", "3")]);
+    next.take_over().unwrap();
+    assert_eq!(next.list(PREFIX).unwrap(), [noted("a", "2"), noted("b", "3")]);
+}
+
+/// Mail of a node that had been a switch of its own, sent by the node that leads after it.
+#[test]
+fn mail_waits_for_the_next_leader() {
+    let directory = MailDirectory::open(Arc::new(FaultyDisk::default())).unwrap();
+    directory.write("cursor", b"7 9").unwrap();
+    let [waiting, news] = [1, 2].map(Uuid::from_u128);
+    let before = MailQueue::open(Arc::new(directory), Duration::ZERO).unwrap().0;
+    before.add_letter(waiting, Urgency::InTurn, b"letter", Duration::ZERO).unwrap();
+
+    let content = Content::default();
+    let first = Arc::new(leader(&content, 3));
+    let mail = Arc::new(NotedMail::take_over(Arc::clone(&first), &**before.store()).unwrap());
+    assert!(before.store().names().unwrap().is_empty(), "it is moved");
+    assert_eq!(mail.read("cursor").unwrap().as_deref(), Some(b"7 9".as_slice()));
+    mail.write("cursor", b"8 9").unwrap();
+    let (queue, _) = MailQueue::open(Arc::clone(&mail) as _, Duration::ZERO).unwrap();
+    queue.hold(news, Urgency::First, b"news").unwrap();
+
+    // Nor does a directory with an older cursor bring it back.
+    before.store().write("cursor", b"1 1").unwrap();
+    let second = Arc::new(leader(&content, 4));
+    let taken = Arc::new(NotedMail::take_over(second, &**before.store()).unwrap());
+    assert_eq!(taken.read("cursor").unwrap().as_deref(), Some(b"8 9".as_slice()));
+    assert!(mail.write("cursor", b"9 9").is_err() && queue.len() == 2);
+    let (queue, held) = MailQueue::open(taken, Duration::ZERO).unwrap();
+    assert_eq!(
+        (held.as_slice(), queue.read_news(news).unwrap().as_slice()),
+        (&[news][..], &b"news"[..])
+    );
+    queue.withdraw(news);
+    assert_eq!(queue.next(Duration::ZERO), NextLetter::Due(waiting, Tries::default()));
+    assert_eq!(queue.read_letter(waiting).unwrap(), (Urgency::InTurn, b"letter".to_vec()));
+    queue.finish(waiting);
+    assert!(queue.is_empty());
+    assert_eq!(content.lock().keys().collect::<Vec<_>>(), ["mail/cursor", OWNER]);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::ReceiptFiles;
+use cardswitch_notify::mail::store::MailStore;
 use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
 use cardswitch_secrets::Secrets;
 use cardswitch_site::overview::ClusterLine;
@@ -27,6 +28,8 @@ pub struct SwitchParts {
     pub receipts: Arc<ReceiptFiles>,
     /// The other place that keeps the progress of deliveries.
     pub deliveries: Box<dyn RemoteDeliveries>,
+    /// The mail of its cluster.
+    pub mail: Arc<dyn MailStore>,
     /// The state of its cluster.
     pub cluster: ClusterLine,
     /// The other nodes, as they are given keys of card numbers.
@@ -42,6 +45,7 @@ pub(super) struct StartParts {
     pub(super) opened: Option<(Engine, Secrets)>,
     pub(super) receipts: Option<Arc<ReceiptFiles>>,
     pub(super) elsewhere: Option<Box<dyn RemoteDeliveries>>,
+    pub(super) mail: Option<Arc<dyn MailStore>>,
     pub(super) cluster: Option<ClusterLine>,
     pub(super) nodes: Option<PanKeyNodes>,
     /// How long requests wait until it answers.
@@ -53,12 +57,22 @@ pub(super) async fn begin(
     settings: &Settings,
 ) -> Result<StartParts, StartError> {
     Ok(match opened {
-        Some(SwitchParts { engine, secrets, operators, receipts, deliveries, cluster, nodes }) => {
+        Some(SwitchParts {
+            engine,
+            secrets,
+            operators,
+            receipts,
+            deliveries,
+            mail,
+            cluster,
+            nodes,
+        }) => {
             StartParts {
                 operators,
                 opened: Some((engine, secrets)),
                 receipts: Some(receipts),
                 elsewhere: Some(deliveries),
+                mail: Some(mail),
                 cluster: Some(cluster),
                 nodes: Some(nodes),
                 // A node that takes over is open in a moment.
@@ -70,6 +84,7 @@ pub(super) async fn begin(
             opened: None,
             receipts: None,
             elsewhere: None,
+            mail: None,
             cluster: None,
             nodes: None,
             patience: Duration::ZERO,

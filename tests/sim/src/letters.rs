@@ -12,6 +12,7 @@ use cardswitch_dispatch::mail::limits::{
 };
 use cardswitch_dispatch::mail::queue::{MailQueue, NextLetter, QueueError, Tries, Urgency, age};
 use cardswitch_dispatch::mail::sending::{LetterFate, LetterTry, MailOutcome, MailSending};
+use cardswitch_dispatch::mail::store::MailDirectory;
 use cardswitch_engine::disk::Disk as _;
 use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyDisk};
 use uuid::Uuid;
@@ -88,13 +89,17 @@ struct LetterWorld {
     marks: Marks,
 }
 
+fn directory(disk: &FaultyDisk) -> Arc<MailDirectory> {
+    Arc::new(MailDirectory::open(Arc::new(disk.clone())).unwrap())
+}
+
 /// Runs the world of a seed. Panics where a letter is lost, doubled without cause, or out of turn.
 pub(crate) fn run(seed: u64) -> Marks {
     let mut rng = Rng::new(seed);
     let rates = LetterRates::draw(&mut rng);
     let disk = FaultyDisk::default();
     let now = Duration::from_secs(1_800_000_000);
-    let (queue, _) = MailQueue::open(Arc::new(disk.clone()), now).unwrap();
+    let (queue, _) = MailQueue::open(directory(&disk), now).unwrap();
     let sending = MailSending::new(RETRY_WAIT);
     let (book, marks) = (BTreeMap::new(), Marks::default());
     let mut world = LetterWorld { rng, rates, disk, queue, sending, now, book, pause: None, marks };
@@ -313,7 +318,7 @@ impl LetterWorld {
                 owed.is_given_up = false;
             }
         }
-        let (queue, held) = MailQueue::open(Arc::new(self.disk.clone()), self.now).unwrap();
+        let (queue, held) = MailQueue::open(directory(&self.disk), self.now).unwrap();
         (self.queue, self.sending, self.pause) = (queue, MailSending::new(RETRY_WAIT), None);
         held.into_iter().for_each(|id| self.tell(id));
     }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cardswitch_dispatch::notes::{Note, NoteStore, OWNER, OwnerCondition};
+use cardswitch_dispatch::notes::{Note, NoteStore, OWNER, OwnerCondition, StoredNote};
 use cardswitch_engine::journal::chain::Epoch;
 use cardswitch_engine::journal::window::{ChainWindow, WindowError};
 use parking_lot::Mutex;
@@ -168,14 +168,23 @@ impl NoteStore for SimulatedNotes {
         Err(silence())
     }
 
-    fn list(&mut self) -> Result<Vec<(String, Vec<u8>)>, WindowError> {
+    fn list(&mut self, prefix: &str) -> Result<Vec<StoredNote>, WindowError> {
         let mut shelf = self.shelf.0.lock();
         shelf.let_late_arrive();
         if shelf.is_silent(&self.window) {
             return Err(silence());
         }
-        let has_notes = shelf.notes.len() > 1;
-        shelf.marks.pass_if(Mark::DeliveriesTakenOver, has_notes);
-        Ok(shelf.notes.clone().into_iter().collect())
+        let found = shelf.notes.clone().into_iter();
+        let found: Vec<_> = found.filter(|(name, _)| name.starts_with(prefix)).collect();
+        shelf.marks.pass_if(Mark::DeliveriesTakenOver, !found.is_empty());
+        Ok(found)
+    }
+
+    fn names(&mut self, prefix: &str) -> Result<Vec<String>, WindowError> {
+        Ok(self.list(prefix)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, WindowError> {
+        Ok(self.shelf.0.lock().notes.get(name).cloned())
     }
 }

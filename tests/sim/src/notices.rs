@@ -17,6 +17,7 @@ use cardswitch_dispatch::mail::declines::{
 };
 use cardswitch_dispatch::mail::queue::{MailQueue, NextLetter, Tries, age};
 use cardswitch_dispatch::mail::sending::{LetterFate, LetterTry, MailOutcome, MailSending};
+use cardswitch_dispatch::mail::store::MailDirectory;
 use cardswitch_engine::disk::Disk as _;
 use cardswitch_engine::domain::ids::{RecordSeq, TransactionSeq};
 use cardswitch_engine::engine::Engine;
@@ -201,13 +202,14 @@ impl Notices {
     /// Starts queue and follower. A follower that cannot start stays away until the next start.
     fn start(&mut self, engine: &Engine, disk: &FaultyDisk) {
         let uptime = Duration::ZERO;
-        let Ok((queue, held)) = MailQueue::open(Arc::new(disk.clone()), uptime) else { return };
+        let Ok(store) = MailDirectory::open(Arc::new(disk.clone())).map(Arc::new) else { return };
+        let Ok((queue, held)) = MailQueue::open(Arc::clone(&store) as _, uptime) else { return };
         assert!(held.is_empty(), "{}: there is no news", self.context);
         self.book.begin_run(&letters_in(disk));
         let limits = self.rates.limits;
         let tables = engine.store();
         let last = tables.read().unwrap().checkpoint().unwrap().last_transaction;
-        let opened = DeclineFollower::open(Arc::new(disk.clone()), tables, limits, uptime);
+        let opened = DeclineFollower::open(store, tables, limits, uptime);
         let follower = match opened {
             Ok(follower) => Some(follower),
             Err(NoticeError::Cursor(_)) => {

@@ -15,7 +15,7 @@ use cardswitch_dispatch::deliveries::{Deliveries, DeliveriesError};
 use cardswitch_dispatch::dispatcher::{
     Dispatcher, DispatcherOrder, DispatcherProgress, Places, Tools,
 };
-use cardswitch_dispatch::notes::{LeaderNotes, NoteBounds};
+use cardswitch_dispatch::notes::{LeaderNotes, NoteBounds, NotedDeliveries};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::webhook_endpoint::{
@@ -228,7 +228,8 @@ impl Webhooks {
             None => deliveries,
             Some(ClusterNotes { shelf, bounds, window }) => {
                 let notes = SimulatedNotes::new(shelf.clone(), window.clone().unwrap());
-                deliveries.and(Some(Box::new(LeaderNotes::new(notes, *bounds))))
+                let notes = Arc::new(LeaderNotes::new(notes, *bounds));
+                deliveries.and(Some(Box::new(NotedDeliveries(notes))))
             }
         });
         let is_noted = self.notes.is_some();

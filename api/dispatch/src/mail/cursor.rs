@@ -12,11 +12,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::disk::Disk;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 
 use super::limits::CURSOR_INTERVAL;
-use super::queue::write_whole;
+use super::store::MailStore;
 
 /// A transaction, by its number and by when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,14 +31,14 @@ const NAME: &str = "cursor";
 /// The file of the last transaction that was read.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    disk: Arc<dyn Disk>,
+    store: Arc<dyn MailStore>,
     written_at: Duration,
 }
 
 impl Cursor {
-    /// The cursor in the directory of letters, at the time `now`.
-    pub(super) const fn at(disk: Arc<dyn Disk>, now: Duration) -> Self {
-        Self { disk, written_at: now }
+    /// The cursor beside the letters, at the time `now`.
+    pub(super) const fn at(store: Arc<dyn MailStore>, now: Duration) -> Self {
+        Self { store, written_at: now }
     }
 
     /// Whether it was written long ago.
@@ -50,12 +49,7 @@ impl Cursor {
     /// The place in the file; none where the file is missing.
     /// Errors: it cannot be read, or is not understood.
     pub(super) fn read(&self) -> io::Result<Option<TransactionPlace>> {
-        let file = match self.disk.open(NAME) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or_default()];
-        file.read(0, &mut bytes)?;
+        let Some(bytes) = self.store.read(NAME)? else { return Ok(None) };
         parse(&String::from_utf8_lossy(&bytes)).map(Some).map_err(|why| {
             io::Error::new(io::ErrorKind::InvalidData, format!("`mail/cursor` {why}"))
         })
@@ -63,7 +57,7 @@ impl Cursor {
 
     /// Cost: blocks for two syncs.
     pub(super) fn write(&mut self, place: TransactionPlace, now: Duration) -> io::Result<()> {
-        write_whole(&*self.disk, NAME, render(place).as_bytes())?;
+        self.store.write(NAME, render(place).as_bytes())?;
         self.written_at = now;
         Ok(())
     }
@@ -88,9 +82,11 @@ fn parse(text: &str) -> Result<TransactionPlace, String> {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::disk::Disk;
     use cardswitch_engine::journal::testing::FaultyDisk;
 
     use super::*;
+    use crate::mail::store::MailDirectory;
 
     fn place(seq: u64, at: Option<i64>) -> TransactionPlace {
         TransactionPlace { seq: TransactionSeq(seq), at: at.map(Timestamp) }
@@ -100,7 +96,8 @@ mod tests {
     fn the_cursor_is_read_as_it_was_written() {
         let disk = Arc::new(FaultyDisk::default());
         disk.create(".cursor.part").unwrap();
-        let mut cursor = Cursor::at(disk, Duration::ZERO);
+        let store = MailDirectory::open(disk).unwrap();
+        let mut cursor = Cursor::at(Arc::new(store), Duration::ZERO);
         assert_eq!(cursor.read().unwrap(), None);
         for written in [place(0, None), place(7, Some(-3)), place(u64::MAX, Some(i64::MAX))] {
             cursor.write(written, Duration::ZERO).unwrap();

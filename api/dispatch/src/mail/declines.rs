@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::directory::member::Member;
-use cardswitch_engine::disk::Disk;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId, TransactionSeq};
 use cardswitch_engine::steps::StepOutcome;
@@ -25,6 +24,7 @@ use uuid::Uuid;
 use super::cursor::{Cursor, TransactionPlace};
 use super::limits::{DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
 use super::notice_history::{NoticeHistory, NoticeKind};
+use super::store::MailStore;
 
 /// The bounds of a step.
 #[derive(Clone, Copy, Debug)]
@@ -96,17 +96,17 @@ pub struct DeclineFollower {
 }
 
 impl DeclineFollower {
-    /// Resumes at the place of the cursor in the directory of mail; without a cursor, at the end of
+    /// Resumes at the place of the cursor beside the letters; without a cursor, at the end of
     /// the transactions. The tables show all that is durable by then.
     /// Errors: the tables cannot be read, or the cursor cannot be read or written.
     /// Cost: O(log n); blocks for two syncs where the place is another.
     pub fn open(
-        disk: Arc<dyn Disk>,
+        store: Arc<dyn MailStore>,
         tables: &Store,
         limits: NoticeLimits,
         now: Duration,
     ) -> Result<Self, NoticeError> {
-        let mut cursor = Cursor::at(disk, now);
+        let mut cursor = Cursor::at(store, now);
         let known = cursor.read().map_err(NoticeError::Cursor)?;
         let snapshot = tables.read()?;
         let done = resume(&snapshot, known)?;

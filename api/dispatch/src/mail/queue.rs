@@ -1,28 +1,26 @@
-//! The files of letters that wait, in a directory of their own:
+//! The files of letters that wait:
 //!
 //! | name | content |
 //! |---|---|
 //! | `<id>.held` | news of a change under way, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
 //! | `<id>.first` | the same of one that goes before those |
-//! | `.<name>.part` | a file that is being written |
 //!
 //! Their bytes are the caller's, who seals them. A file never changes: a restart forgets how often a
 //! letter was tried, and the id tells when it was handed in.
 //!
-//! INVARIANT: a file is durable, itself and its entry in the directory, before a caller learns that
-//! it waits. An id has a held file or a letter; if a crash left both, the letter counts.
+//! INVARIANT: a file is durable before a caller learns that it waits. An id has a held file or a letter; if a crash left both, the letter counts.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::disk::Disk;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-use super::limits::{FILE_BYTES_MAX, QUEUE_IN_TURN_MAX, QUEUE_LETTERS_MAX};
+use super::limits::{QUEUE_IN_TURN_MAX, QUEUE_LETTERS_MAX};
+use super::store::MailStore;
 
 /// The order in which a letter goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +80,7 @@ pub enum QueueError {
 /// Letters that wait.
 #[derive(Debug)]
 pub struct MailQueue {
-    disk: Arc<dyn Disk>,
+    store: Arc<dyn MailStore>,
     waiting: Mutex<WaitingLetters>,
 }
 
@@ -116,19 +114,17 @@ impl WaitingLetters {
 }
 
 impl MailQueue {
-    /// Opens the queue in a directory; all letters in it are due at `now`. Returns it with the ids of
+    /// Opens the queue in a store; all letters in it are due at `now`. Returns it with the ids of
     /// news held before, the oldest first.
-    /// Errors: the directory cannot be read or tidied.
+    /// Errors: the store cannot be read or tidied.
     /// Cost: O(letters), without reading any.
-    pub fn open(disk: Arc<dyn Disk>, now: Duration) -> io::Result<(Self, Vec<Uuid>)> {
+    pub fn open(store: Arc<dyn MailStore>, now: Duration) -> io::Result<(Self, Vec<Uuid>)> {
         let [mut held, mut in_turn, mut first] = [Vec::new(), Vec::new(), Vec::new()];
-        for name in disk.names()? {
+        for name in store.names()? {
             match parse_name(&name) {
                 Some((id, MailFileKind::Held)) => held.push(id),
                 Some((id, MailFileKind::Letter(Urgency::InTurn))) => in_turn.push(id),
                 Some((id, MailFileKind::Letter(Urgency::First))) => first.push(id),
-                // A file that a crash cut short, of a letter or beside them; no caller learned of it.
-                None if is_unfinished(&name) => disk.remove(&name)?,
                 None => {}
             }
         }
@@ -138,19 +134,19 @@ impl MailQueue {
             letters.flat_map(|(ids, urgency)| ids.iter().map(move |id| (*id, urgency))).collect();
         for id in held.extract_if(.., |id| urgencies.contains_key(id)) {
             // A held file left here would bring the letter again once that is gone.
-            disk.remove(&name_of(id, MailFileKind::Held))?;
+            store.remove(&name_of(id, MailFileKind::Held))?;
         }
         let files = held.len() + urgencies.len();
         let turns = |ids: &[Uuid]| ids.iter().map(|id| ((now, *id), Tries::default())).collect();
         let (first, in_turn) = (turns(&first), turns(&in_turn));
         let waiting = WaitingLetters { first, in_turn, urgencies, files };
-        Ok((Self { disk, waiting: Mutex::new(waiting) }, held))
+        Ok((Self { store, waiting: Mutex::new(waiting) }, held))
     }
 
-    /// The directory of the files.
+    /// The files.
     #[must_use]
-    pub const fn disk(&self) -> &Arc<dyn Disk> {
-        &self.disk
+    pub const fn store(&self) -> &Arc<dyn MailStore> {
+        &self.store
     }
 
     /// How many letters wait, and news for the outcome of its change.
@@ -202,9 +198,7 @@ impl MailQueue {
         self.write(id, MailFileKind::Letter(urgency), letter).inspect_err(|_| self.count_out())?;
         // The held file is removed before the letter can be sent: a letter that is sent first would
         // be written again.
-        if self.has(id, MailFileKind::Held) {
-            self.remove(id, MailFileKind::Held);
-        }
+        self.remove(id, MailFileKind::Held);
         self.waiting.lock().urgencies.insert(id, urgency);
         self.put_back(id, Tries::default(), now);
         Ok(())
@@ -260,54 +254,31 @@ impl MailQueue {
     }
 
     fn write(&self, id: Uuid, kind: MailFileKind, bytes: &[u8]) -> Result<(), QueueError> {
-        write_whole(&*self.disk, &name_of(id, kind), bytes).map_err(QueueError::Write)
+        self.store.write(&name_of(id, kind), bytes).map_err(QueueError::Write)
     }
 
     fn read(&self, id: Uuid, kind: MailFileKind) -> Result<Vec<u8>, QueueError> {
-        let file = self.disk.open(&name_of(id, kind)).map_err(QueueError::Read)?;
-        let len = file.len().map_err(QueueError::Read)?;
-        if len > FILE_BYTES_MAX {
-            return Err(QueueError::Foreign);
+        match self.store.read(&name_of(id, kind)) {
+            Ok(bytes) => bytes.ok_or_else(|| QueueError::Read(io::ErrorKind::NotFound.into())),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(QueueError::Foreign),
+            Err(error) => Err(QueueError::Read(error)),
         }
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-        file.read(0, &mut bytes).map_err(QueueError::Read)?;
-        Ok(bytes)
     }
 
-    fn has(&self, id: Uuid, kind: MailFileKind) -> bool {
-        self.disk.open(&name_of(id, kind)).is_ok()
-    }
-
+    /// Removes a file, if it is there.
     fn remove(&self, id: Uuid, kind: MailFileKind) {
-        if let Err(error) = self.disk.remove(&name_of(id, kind)) {
+        let removed = self.store.remove(&name_of(id, kind)).inspect_err(|error| {
             tracing::warn!(letter = %id, %error, "a file of the mail queue stays");
+        });
+        if removed.unwrap_or(true) {
+            self.count_out();
         }
-        self.count_out();
     }
 
     fn count_out(&self) {
         let files = &mut self.waiting.lock().files;
         *files = files.saturating_sub(1);
     }
-}
-
-/// Writes a file whole and durable, under another name until then. A file of its name is replaced,
-/// and an unfinished one that a crash left.
-/// Errors: the file is not there, or as it was, or whole and perhaps not durable.
-pub fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = &unfinished_name(name);
-    let write = || {
-        match disk.remove(unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = disk.create(unfinished)?;
-        file.write(0, bytes)?;
-        file.sync()?;
-        disk.rename(unfinished, name)
-    };
-    write().inspect_err(|_| drop(disk.remove(unfinished)))?;
-    disk.sync_names()
 }
 
 const KINDS: [MailFileKind; 3] = [
@@ -328,18 +299,10 @@ fn name_of(id: Uuid, kind: MailFileKind) -> String {
     format!("{id}.{}", extension(kind))
 }
 
-fn unfinished_name(name: &str) -> String {
-    format!(".{name}.part")
-}
-
 fn parse_name(name: &str) -> Option<(Uuid, MailFileKind)> {
     let (id, found) = name.split_once('.')?;
     let kind = KINDS.into_iter().find(|kind| extension(*kind) == found);
     Some((id.parse().ok()?, kind?))
-}
-
-fn is_unfinished(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(".part")
 }
 
 /// How long ago a letter was handed in, by its id, which has the time in it. `now` is the time since

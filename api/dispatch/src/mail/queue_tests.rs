@@ -1,15 +1,19 @@
 //! The mail queue across restarts and crashes: the waiting letters, and their order.
 
+use cardswitch_engine::disk::Disk;
 use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyDisk};
 
 use super::*;
+use crate::mail::limits::FILE_BYTES_MAX;
+use crate::mail::store::MailDirectory;
 
 const START: Duration = Duration::ZERO;
 const MINUTE: Duration = Duration::from_secs(60);
 const NEVER: Tries = Tries { all: 0, refusals: 0 };
 
 fn open(disk: &FaultyDisk) -> (MailQueue, Vec<Uuid>) {
-    MailQueue::open(Arc::new(disk.clone()), START).unwrap()
+    let store = MailDirectory::open(Arc::new(disk.clone())).unwrap();
+    MailQueue::open(Arc::new(store), START).unwrap()
 }
 
 fn add(queue: &MailQueue, id: Uuid, urgency: Urgency) -> Result<(), QueueError> {

@@ -48,8 +48,8 @@ pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
 
 fn open(desk: &MailDesk) -> Result<DeclineFollower, NoticeError> {
     let queue = desk.outbox.queue();
-    let (disk, tables) = (Arc::clone(queue.files().disk()), desk.switch.engine().store());
-    DeclineFollower::open(disk, tables, NoticeLimits::default(), queue.now())
+    let (store, tables) = (Arc::clone(queue.files().store()), desk.switch.engine().store());
+    DeclineFollower::open(store, tables, NoticeLimits::default(), queue.now())
 }
 
 /// Sends letters about all declines since.

@@ -36,9 +36,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use cardswitch_dispatch::mail::{noted, store};
 pub use letter::Letter;
 pub use news::News;
-pub use outbox::{MailError, Outbox};
+pub use outbox::{MailError, MailPlace, Outbox};
+pub use sealed_queue::open_directory;
 
 use cardswitch_edge::switch::Switch;
 use cardswitch_secrets::Secrets;

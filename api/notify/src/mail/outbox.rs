@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cardswitch_bounds::Windows;
-use cardswitch_dispatch::mail::queue::{QueueError, write_whole};
+use cardswitch_dispatch::mail::queue::QueueError;
+use cardswitch_dispatch::mail::store::{MailStore, write_whole};
 use cardswitch_engine::disk::RealDisk;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;
@@ -25,7 +26,7 @@ use super::limits::{
 };
 use super::message::Letterhead;
 use super::news::News;
-use super::sealed_queue::{Parcel, SealedQueue};
+use super::sealed_queue::{Parcel, SealedQueue, open_directory};
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
 
@@ -53,6 +54,17 @@ pub enum MailError {
     /// The settings.
     #[error("{0}")]
     Settings(String),
+}
+
+/// The places of letters that wait, and of those that no server takes.
+#[derive(Debug)]
+pub struct MailPlace<'a> {
+    /// The data directory.
+    pub data: &'a Path,
+    /// The letters that wait, of a cluster; else they are in the data directory.
+    pub store: Option<Arc<dyn MailStore>>,
+    /// The address of the site.
+    pub app_url: &'a str,
 }
 
 /// The outbox: the queue of a server, or a directory.
@@ -89,14 +101,14 @@ impl Outbox {
         let mut master = [0; 32];
         SystemRandom.fill(&mut master).map_err(|_| MailError::Seal(SealError::NoRandomness))?;
         let secrets = Arc::new(Secrets::from_root(master));
-        Self::open_with(data, app_url, secrets, &MailSettings::default())
+        let place = MailPlace { data, store: None, app_url };
+        Self::open_with(place, secrets, &MailSettings::default())
     }
 
-    /// The outbox of a data directory, for a site at `app_url`.
+    /// The outbox at a place.
     /// Errors: a directory cannot be made, or the settings name no server that can be used.
     pub fn open_with(
-        data: &Path,
-        app_url: &str,
+        MailPlace { data, store, app_url }: MailPlace<'_>,
         secrets: Arc<Secrets>,
         settings: &MailSettings,
     ) -> Result<Self, MailError> {
@@ -104,7 +116,9 @@ impl Outbox {
         let directory = data.join(DIRECTORY);
         let disk = RealDisk::open(&directory).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
-        let (queue, held) = SealedQueue::open(data, secrets).map_err(MailError::Write)?;
+        let store = store.map_or_else(|| Ok(Arc::new(open_directory(data)?) as _), Ok);
+        let opened = store.and_then(|store| SealedQueue::open(store, secrets));
+        let (queue, held) = opened.map_err(MailError::Write)?;
         Ok(Self {
             letterhead,
             directory,

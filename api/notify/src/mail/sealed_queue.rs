@@ -1,4 +1,4 @@
-//! The queue of letters in `mail/` among the data. Its files are sealed, for links in letters open
+//! The queue of letters, in `mail/` among the data or the notes of a cluster. Its files are sealed, for links in letters open
 //! things, and bound to their names.
 
 use std::io;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cardswitch_dispatch::mail::queue::{MailQueue, QueueError, Urgency};
+use cardswitch_dispatch::mail::store::{MailDirectory, MailStore};
 use cardswitch_engine::disk::RealDisk;
 use cardswitch_secrets::{MailFile, Secrets};
 use serde::de::DeserializeOwned;
@@ -20,6 +21,12 @@ use super::outbox::MailError;
 
 /// The directory's name.
 const DIRECTORY: &str = "mail";
+
+/// The files of mail in a data directory.
+/// Errors: the directory cannot be made, read or tidied.
+pub fn open_directory(data: &Path) -> io::Result<MailDirectory> {
+    MailDirectory::open(Arc::new(RealDisk::open(&data.join(DIRECTORY))?))
+}
 
 /// A letter that is ready to go.
 #[derive(Serialize, Deserialize)]
@@ -41,12 +48,14 @@ pub(super) struct SealedQueue {
 }
 
 impl SealedQueue {
-    /// Opens the queue of a data directory. Returns it with the ids of news held before.
-    /// Errors: the directory cannot be made or read.
+    /// Opens the queue in a store. Returns it with the ids of news held before.
+    /// Errors: the store cannot be read.
     /// Cost: O(letters), without reading any.
-    pub(super) fn open(data: &Path, secrets: Arc<Secrets>) -> io::Result<(Self, Vec<Uuid>)> {
-        let disk = Arc::new(RealDisk::open(&data.join(DIRECTORY))?);
-        let (queue, held) = MailQueue::open(disk, Duration::ZERO)?;
+    pub(super) fn open(
+        store: Arc<dyn MailStore>,
+        secrets: Arc<Secrets>,
+    ) -> io::Result<(Self, Vec<Uuid>)> {
+        let (queue, held) = MailQueue::open(store, Duration::ZERO)?;
         Ok((Self { queue, secrets, started: Instant::now(), came: Notify::new() }, held))
     }
 
@@ -136,7 +145,8 @@ mod tests {
     const KEY: &str = "7f3a-key-of-a-link";
 
     fn open(data: &Path, root: u8) -> (SealedQueue, Vec<Uuid>) {
-        SealedQueue::open(data, Arc::new(Secrets::from_root([root; 32]))).unwrap()
+        let store = Arc::new(open_directory(data).unwrap());
+        SealedQueue::open(store, Arc::new(Secrets::from_root([root; 32]))).unwrap()
     }
 
     fn parcel(to: &str) -> Parcel {
