@@ -13,10 +13,8 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::ReceiptFiles;
 use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_network::http::HttpFaults;
-use cardswitch_notify::mail::store::MailStore;
 use cardswitch_notify::mail::{MailPlace, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
@@ -26,15 +24,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::{ConfigError, Settings};
-use crate::server::StartError;
+use crate::server::{Elsewhere, StartError};
 use crate::telemetry::Telemetry;
 
 /// The parts of the state besides settings.
 pub(crate) struct StateParts {
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) receipts: Arc<ReceiptFiles>,
-    /// Of a cluster; else its mail is in the data directory.
-    pub(crate) mail: Option<Arc<dyn MailStore>>,
     pub(crate) trusted_proxies: Vec<PeerNetwork>,
     pub(crate) shares: DescriptorShares,
     pub(crate) faults: Option<Arc<FaultPlan>>,
@@ -48,7 +44,7 @@ pub(crate) async fn leading_state(
     data: &Path,
     settings: &Settings,
     http: SocketAddr,
-    (engine, parts, elsewhere): (&Arc<Engine>, StateParts, Option<Box<dyn RemoteDeliveries>>),
+    (engine, parts, elsewhere): (&Arc<Engine>, StateParts, Option<Elsewhere>),
 ) -> Result<(AppState, JoinHandle<()>), StartError> {
     let switch = Switch::new(Arc::clone(engine));
     // Reads that do not wait for the tables, access tokens first of all, must find what a
@@ -60,11 +56,12 @@ pub(crate) async fn leading_state(
         let records = engine.projection_lag().records;
         tracing::info!(records, "the tables catch up with what the last run left");
     }
+    let (remote, mail) = elsewhere.map(|kept| (kept.deliveries, kept.mail)).unzip();
     let (webhooks, deliveries) = Webhooks::start(Equipment {
         switch: switch.clone(),
         secrets: Arc::clone(&parts.secrets),
         data,
-        elsewhere,
+        elsewhere: remote,
         reach: Reach::new(settings.allow_local_webhooks),
         faults: parts.faults.clone(),
         shares: parts.shares,
@@ -72,7 +69,8 @@ pub(crate) async fn leading_state(
         streams_stop: parts.stopped.clone(),
     })
     .map_err(StartError::Deliveries)?;
-    let state = state_of(data, settings, http, (switch, webhooks, parts))?;
+    let place = MailPlace { data, store: mail, app_url: &settings.app_url_for(http) };
+    let state = state_of(settings, (http, place), (switch, webhooks, parts))?;
     Ok((state, deliveries))
 }
 
@@ -85,28 +83,27 @@ pub(crate) fn following_state(
 ) -> Result<AppState, StartError> {
     let reach = Reach::new(settings.allow_local_webhooks);
     let webhooks = Webhooks::elsewhere(reach, &parts.shares, parts.stopped.clone());
-    state_of(data, settings, http, (Switch::new(Arc::new(engine)), webhooks, parts))
+    let place = MailPlace { data, store: None, app_url: &settings.app_url_for(http) };
+    state_of(settings, (http, place), (Switch::new(Arc::new(engine)), webhooks, parts))
 }
 
 fn state_of(
-    data: &Path,
     settings: &Settings,
-    http: SocketAddr,
+    (http, mail): (SocketAddr, MailPlace<'_>),
     (switch, webhooks, parts): (Switch, Arc<Webhooks>, StateParts),
 ) -> Result<AppState, StartError> {
-    let StateParts { secrets, receipts, mail, trusted_proxies, faults, telemetry, .. } = parts;
+    let StateParts { secrets, receipts, trusted_proxies, faults, telemetry, .. } = parts;
     let card_numbers = CardNumbers::new(&settings.bin)
         .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
-    let app_url = settings.app_url_for(http);
-    let place = MailPlace { data, store: mail, app_url: &app_url };
-    let outbox = Outbox::open_with(place, Arc::clone(&secrets), &settings.mail);
+    let urls = Urls::with_app(&settings.base_url_for(http), mail.app_url);
+    let outbox = Outbox::open_with(mail, Arc::clone(&secrets), &settings.mail);
     let token_rate = TokenRate::per_second(settings.token_requests_per_s);
     Ok(AppState {
         switch,
         secrets,
         access: &ACCESS,
         config: Arc::new(ApiConfig {
-            urls: Urls::with_app(&settings.base_url_for(http), &app_url),
+            urls,
             card_numbers,
             requisition_network: settings.requisition_network().to_owned(),
             trusted_proxies,

@@ -49,7 +49,8 @@ use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
 use crate::opening::{KeyedDirectory, UnusedKey, open_standby, settle_keys};
 use crate::server::{
-    DoorAddress, OperatorListener, Server, StartError, SwitchParts, address_line, shares_of,
+    DoorAddress, Elsewhere, OperatorListener, Server, StartError, SwitchParts, address_line,
+    shares_of,
 };
 use crate::standby_doors::{LeaderSign, StandbyDoors};
 use crate::standby_reads::StandbyReads;
@@ -217,7 +218,6 @@ async fn follow_until_it_leads(
             let parts = StateParts {
                 secrets: Arc::new(secrets.clone()),
                 receipts: Arc::clone(&receipts),
-                mail: None,
                 trusted_proxies: proxies_of(&settings).map_err(Failure::new)?,
                 shares: shares_of(&settings),
                 // A following node answers no message and sends no webhook.
@@ -340,8 +340,8 @@ async fn lead(
     };
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let opened =
-        SwitchParts { engine, secrets, operators, receipts, deliveries, mail, cluster, nodes };
+    let elsewhere = Elsewhere { deliveries, mail };
+    let opened = SwitchParts { engine, secrets, operators, receipts, elsewhere, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");

@@ -26,10 +26,8 @@ pub struct SwitchParts {
     pub operators: OperatorListener,
     /// Its receipts.
     pub receipts: Arc<ReceiptFiles>,
-    /// The other place that keeps the progress of deliveries.
-    pub deliveries: Box<dyn RemoteDeliveries>,
-    /// The mail of its cluster.
-    pub mail: Arc<dyn MailStore>,
+    /// What its cluster keeps for the next leader.
+    pub elsewhere: Elsewhere,
     /// The state of its cluster.
     pub cluster: ClusterLine,
     /// The other nodes, as they are given keys of card numbers.
@@ -38,14 +36,22 @@ pub struct SwitchParts {
 
 cardswitch_engine::opaque!(SwitchParts);
 
+/// What is kept on other machines, too, for the node that leads next.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// The progress of deliveries.
+    pub deliveries: Box<dyn RemoteDeliveries>,
+    /// Mail.
+    pub mail: Arc<dyn MailStore>,
+}
+
 /// The beginning of a start: the listener for operators, and the parts that a node has open
 /// already.
 pub(super) struct StartParts {
     pub(super) operators: OperatorListener,
     pub(super) opened: Option<(Engine, Secrets)>,
     pub(super) receipts: Option<Arc<ReceiptFiles>>,
-    pub(super) elsewhere: Option<Box<dyn RemoteDeliveries>>,
-    pub(super) mail: Option<Arc<dyn MailStore>>,
+    pub(super) elsewhere: Option<Elsewhere>,
     pub(super) cluster: Option<ClusterLine>,
     pub(super) nodes: Option<PanKeyNodes>,
     /// How long requests wait until it answers.
@@ -57,22 +63,12 @@ pub(super) async fn begin(
     settings: &Settings,
 ) -> Result<StartParts, StartError> {
     Ok(match opened {
-        Some(SwitchParts {
-            engine,
-            secrets,
-            operators,
-            receipts,
-            deliveries,
-            mail,
-            cluster,
-            nodes,
-        }) => {
+        Some(SwitchParts { engine, secrets, operators, receipts, elsewhere, cluster, nodes }) => {
             StartParts {
                 operators,
                 opened: Some((engine, secrets)),
                 receipts: Some(receipts),
-                elsewhere: Some(deliveries),
-                mail: Some(mail),
+                elsewhere: Some(elsewhere),
                 cluster: Some(cluster),
                 nodes: Some(nodes),
                 // A node that takes over is open in a moment.
@@ -84,7 +80,6 @@ pub(super) async fn begin(
             opened: None,
             receipts: None,
             elsewhere: None,
-            mail: None,
             cluster: None,
             nodes: None,
             patience: Duration::ZERO,
