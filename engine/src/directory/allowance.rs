@@ -82,10 +82,12 @@ fn update_allowance(
     }
     check_terms(&terms)?;
     let today = change.state.day_at(change.state.company_of(slot), change.moment.at).date;
-    let mut usage = record.usage.rolled(record.terms.interval, today);
+    let rolled = record.usage.rolled(record.terms.interval, today);
+    let mut usage = rolled;
+    let is_other_interval = terms.interval != record.terms.interval;
     if changes.reset {
         usage.start_period(today);
-    } else if terms.interval != record.terms.interval {
+    } else if is_other_interval {
         // The period goes on until the next boundary of the new interval: counting it from today
         // keeps switching back and forth from giving a free reset.
         usage.period_started_on = today;
@@ -93,7 +95,10 @@ fn update_allowance(
     if terms != record.terms {
         change.push(Effect::AllowanceTerms(slot, Box::new(terms)));
     }
-    push_usage_if_changed(change, slot, usage);
+    // A period or day that has only passed is no change.
+    if usage != rolled || is_other_interval {
+        push_usage_if_changed(change, slot, usage);
+    }
     Ok(())
 }
 

@@ -342,7 +342,10 @@ fn update_card(
         profile.billing_address.clone_from(address);
         let company = change.state.company(profile.company);
         let address = address.as_ref().unwrap_or(&company.billing_address);
-        change.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
+        let zip = PackedZip::pack(&address.zip_code);
+        if zip != change.state.card(slot).zip {
+            change.push(Effect::CardZip(slot, zip));
+        }
     }
     if let Some(wanted) = changes.state {
         let usage = usage_in_state(change.state, change.moment, &profile, wanted)?;

@@ -18,6 +18,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote, AuditValue, ValueChange};
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, CardTexts};
+use cardswitch_engine::domain::company::Address;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
@@ -237,6 +238,18 @@ fn what_changes_nothing_or_is_refused_leaves_no_event() {
     let unchanged =
         AdminCommand::Card(CardCommand::Update(company_id(0), card, CardChanges::default()));
     assert_eq!(events_of(&mut office, unchanged), Ok(vec![]));
+    // Values that it has, on a day that has begun since.
+    office.pass(Timestamp::DAY);
+    let card_row = new_card(1, 0, AllowanceTerms::budget(Minor(1)));
+    let known = AllowanceChanges { amount: Some(Minor(10_000)), ..AllowanceChanges::default() };
+    let known = AllowanceCommand::Update(company_id(0), card_row.allowance_id, known);
+    let billing_address = Some(Some(Address::default()));
+    let known_address = CardChanges { billing_address, ..CardChanges::default() };
+    let known_address = CardCommand::Update(company_id(0), card, known_address);
+    office.does(AdminCommand::Card(known_address.clone()));
+    for command in [AdminCommand::Allowance(known), AdminCommand::Card(known_address)] {
+        assert_eq!(events_of(&mut office, command), Ok(vec![]));
+    }
     let foreign = AdminCommand::Card(CardCommand::Terminate(company_id(1), card));
     let records = office.driver.ends.len();
     assert_eq!(events_of(&mut office, foreign), Err(Rejection::CardNotFound));

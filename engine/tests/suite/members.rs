@@ -66,6 +66,11 @@ pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
 }
 
 impl Office {
+    /// Lets time pass. Units: microseconds.
+    pub(crate) fn pass(&mut self, time: i64) {
+        self.at += time;
+    }
+
     pub(crate) fn open() -> Self {
         let mut office = Self { driver: Driver::new(ShardState::default()), at: START };
         for number in 0..2 {
@@ -383,7 +388,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
     let reverse = |named: u64| {
         let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
         let (card, original) = (Some(pan(1)), bought(named));
-        NetworkCommand::Reverse(Reverse { card, original, amount, amounts: None, kind })
+        NetworkCommand::Reverse(Reverse { card, original, amount, kind })
     };
     let steps = [
         ("the first of two", NetworkCommand::Present(present(1, None, 1)), BOB),
