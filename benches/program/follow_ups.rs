@@ -68,7 +68,6 @@ impl FollowUp {
                 card: Some(card),
                 original: named,
                 amount: ReversalAmount::Full,
-                amounts: None,
                 kind: ReversalKind::Request,
             }),
             Self::Refund => NetworkCommand::Refund(Refund { facts, original: named }),

@@ -76,7 +76,7 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
             let is_declined = asked.details.declined;
             let outcome =
                 if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
-            NetworkCommand::Advise(Advise { facts, outcome, original })
+            NetworkCommand::Advise(Advise { facts, is_cash: false, outcome, original })
         }
         Act::Present(_) => NetworkCommand::Present(Present {
             amounts: Some(facts.amounts),
@@ -94,7 +94,6 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
                 card: Some(facts.card),
                 original,
                 amount: kept.map_or(ReversalAmount::Full, ReversalAmount::RemainingOriginal),
-                amounts: None,
                 kind: if is_advice { ReversalKind::Advice } else { ReversalKind::Request },
             })
         }

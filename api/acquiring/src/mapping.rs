@@ -182,7 +182,7 @@ fn map_money(
             facts: facts_of(message, secrets, &presented),
             original: original_of(message, secrets, &presented)?,
         }),
-        (1, 2) if is_purchase || is_cash => map_advice(message, secrets, &presented)?,
+        (1, 2) if is_purchase || is_cash => map_advice(message, secrets, &presented, is_cash)?,
         (2, 2) if is_purchase || is_cash => map_presentment(message, secrets, &presented)?,
         _ => return Err(Refusal::UnknownTransaction),
     };
@@ -226,10 +226,12 @@ fn map_advice(
     message: &Message<'_>,
     secrets: &Secrets,
     presented: &PresentedCard,
+    is_cash: bool,
 ) -> Result<NetworkCommand, Refusal> {
     let is_declined = message.get(39).is_some_and(|code| !De39::is_approval(code));
     Ok(NetworkCommand::Advise(Advise {
         facts: facts_of(message, secrets, presented),
+        is_cash,
         outcome: if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved },
         original: original_of(message, secrets, presented)?,
     }))
@@ -272,7 +274,6 @@ fn map_reversal(
         card: Some(presented.card),
         original: original_of(message, secrets, &presented)?,
         amount,
-        amounts: message.has(4).then(|| amounts_of(message)),
         kind: if is_advice { ReversalKind::Advice } else { ReversalKind::Request },
     });
     Ok((command, presented.hash))

@@ -143,6 +143,8 @@ pub enum AdviceOutcome {
 pub struct Advise {
     /// The purchase.
     pub facts: PurchaseFacts,
+    /// Whether it is about cash. Source: ISO DE3.
+    pub is_cash: bool,
     /// The network's decision.
     pub outcome: AdviceOutcome,
     /// The pending authorization that it completes, if any.
@@ -193,9 +195,6 @@ pub struct Reverse {
     pub original: OriginalRef,
     /// The amount.
     pub amount: ReversalAmount,
-    /// The amount of the message it takes back: of a full reversal of an increment, so much is given
-    /// back. Source: ISO DE4.
-    pub amounts: Option<MessageAmounts>,
     /// The kind.
     pub kind: ReversalKind,
 }

@@ -150,6 +150,16 @@ impl CardUsage {
         (self.spent.max(self.day_spent) + amount).is_within_balance_bounds()
     }
 
+    /// Takes again what was given back, as far as period and day are the current ones.
+    pub fn take_again(&mut self, amount: Minor, period: u32, day: BusinessDate) {
+        if period == self.period {
+            self.spent += amount;
+        }
+        if day == self.day {
+            self.day_spent += amount;
+        }
+    }
+
     /// Takes an amount from the budget and from the day's room.
     pub fn take(&mut self, amount: Minor) {
         assert!(amount >= Minor::ZERO, "a negative amount gives room");

@@ -19,6 +19,7 @@ pub mod event;
 pub mod hold;
 pub mod ids;
 pub mod keyed_answer;
+pub mod later_message;
 pub mod merchant;
 pub mod merchant_category;
 pub mod money;

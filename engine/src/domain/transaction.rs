@@ -11,6 +11,7 @@ use super::hold::HoldParts;
 use super::ids::{
     AccountSlot, CardSlot, CompanySlot, MemberSlot, Timestamp, TransactionId, TransactionSeq,
 };
+use super::later_message::LaterMessages;
 use super::merchant::Merchant;
 use super::money::{CurrencyAmount, Minor};
 use super::network_key::NetworkTrace;
@@ -189,7 +190,8 @@ pub struct TransactionProgress {
     pub state: TransactionState,
     /// The parts still held.
     pub held: HoldParts,
-    /// The cleared parts of the allowance that have not been given back.
+    /// The cleared parts of the allowance that have not been given back; in a refund, the parts
+    /// that it gave back.
     pub cleared: HoldParts,
     /// The sum of postings, less compensating lines; signed from the merchant's side: above zero
     /// for purchases, below zero for refunds.
@@ -197,8 +199,8 @@ pub struct TransactionProgress {
     /// The sum that linked refunds have given back; in a refund, the part of it that gave its
     /// purchase room.
     pub refunded: Minor,
-    /// Numbers of the presentments seen; each posts once only.
-    pub presented: Vec<u8>,
+    /// The messages that changed it since it was made.
+    pub later: LaterMessages,
     /// Whether the final presentment was seen.
     pub is_final: bool,
     /// The time at which the hold expires.
@@ -219,7 +221,7 @@ impl TransactionProgress {
             cleared: HoldParts::new(),
             posted: Minor::ZERO,
             refunded: Minor::ZERO,
-            presented: Vec::new(),
+            later: LaterMessages::default(),
             is_final: false,
             hold_expires_at: Timestamp::MAX,
             posted_at: None,

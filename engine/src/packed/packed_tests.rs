@@ -19,6 +19,7 @@ use crate::domain::company::Address;
 use crate::domain::credential::{CredentialFailures, CredentialPresence, PackedZip, PinVerifier};
 use crate::domain::hold::HoldPart;
 use crate::domain::ids::*;
+use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::merchant::{Mcc, Merchant};
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::*;
@@ -54,6 +55,20 @@ fn parts() -> impl Strategy<Value = Vec<(i64, u32, i32)>> {
 }
 
 prop_compose! {
+    fn later_message()(
+        kind in prop_oneof![
+            Just(LaterMessageKind::Increment),
+            Just(LaterMessageKind::Completion),
+            any::<u8>().prop_map(LaterMessageKind::Presentment),
+        ],
+        key in any::<Option<u64>>(),
+        left in any::<i64>(),
+    ) -> LaterMessage {
+        LaterMessage { kind, key: key.map(OriginalKey), left: Minor(left) }
+    }
+}
+
+prop_compose! {
     pub(crate) fn progress()(
         state in prop::sample::select(&[
             TransactionState::Pending,
@@ -64,7 +79,7 @@ prop_compose! {
         held in parts(),
         cleared in parts(),
         (posted, refunded) in prop_oneof![Just((0, 0)), any::<(i64, i64)>()],
-        presented in prop::collection::vec(any::<u8>(), 0..200),
+        later in prop::collection::vec(later_message(), 0..200),
         is_final in any::<bool>(),
         expires in prop_oneof![Just(i64::MAX), any::<i64>()],
         posted_at in any::<Option<i64>>(),
@@ -82,7 +97,7 @@ prop_compose! {
             cleared: parts(cleared),
             posted: Minor(posted),
             refunded: Minor(refunded),
-            presented,
+            later: later.into_iter().collect(),
             is_final,
             hold_expires_at: Timestamp(expires),
             posted_at: posted_at.map(Timestamp),

@@ -10,7 +10,7 @@
 //! | 1.. | open parts: their count, then amount, period and day of each, as short integers |
 //! | 0 or 1.. | cleared parts in the same form, if there are any |
 //! | 0 or 2.. | posted and refunded as short integers, if one is not zero |
-//! | 0 or 1.. | presentments seen: their count, their numbers, if there are any |
+//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, and what is left of its amount, a short integer |
 //! | 0 or 8 | time of the first posting, if there was one |
 
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
@@ -18,16 +18,18 @@ use crate::codec::CodecError;
 use crate::domain::business_date::BusinessDate;
 use crate::domain::hold::{HoldPart, HoldParts};
 use crate::domain::ids::Timestamp;
+use crate::domain::later_message::{LaterMessage, LaterMessageKind, LaterMessages};
 use crate::domain::money::Minor;
+use crate::domain::network_key::OriginalKey;
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionState};
 
 const EXPIRES: u8 = 1;
 const CLEARED: u8 = 1 << 1;
 const SUMS: u8 = 1 << 2;
-const PRESENTED: u8 = 1 << 3;
+const LATER: u8 = 1 << 3;
 const POSTED_AT: u8 = 1 << 4;
 const FINAL: u8 = 1 << 5;
-const KNOWN: u8 = EXPIRES | CLEARED | SUMS | PRESENTED | POSTED_AT | FINAL;
+const KNOWN: u8 = EXPIRES | CLEARED | SUMS | LATER | POSTED_AT | FINAL;
 
 /// Appends the progress of a transaction.
 pub fn append_progress(bytes: &mut Vec<u8>, progress: &TransactionProgress) {
@@ -36,7 +38,7 @@ pub fn append_progress(bytes: &mut Vec<u8>, progress: &TransactionProgress) {
         (EXPIRES, progress.hold_expires_at != Timestamp::MAX),
         (CLEARED, !cleared.is_empty()),
         (SUMS, !posted.is_zero() || !refunded.is_zero()),
-        (PRESENTED, !progress.presented.is_empty()),
+        (LATER, !progress.later.is_empty()),
         (POSTED_AT, progress.posted_at.is_some()),
         (FINAL, progress.is_final),
     ];
@@ -54,9 +56,8 @@ pub fn append_progress(bytes: &mut Vec<u8>, progress: &TransactionProgress) {
         push_short_i64(bytes, posted.0);
         push_short_i64(bytes, refunded.0);
     }
-    if present & PRESENTED != 0 {
-        push_short_u64(bytes, progress.presented.len() as u64);
-        bytes.extend_from_slice(&progress.presented);
+    if present & LATER != 0 {
+        append_later(bytes, &progress.later);
     }
     if let Some(at) = progress.posted_at {
         bytes.extend_from_slice(&at.0.to_le_bytes());
@@ -70,6 +71,38 @@ fn append_parts(bytes: &mut Vec<u8>, parts: &HoldParts) {
         push_short_u64(bytes, u64::from(part.period));
         push_short_i64(bytes, i64::from(part.day.0));
     }
+}
+
+const INCREMENT: u8 = 0;
+const COMPLETION: u8 = 1;
+const PRESENTMENT: u8 = 2;
+const NAMED: u8 = 1 << 7;
+
+fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
+    push_short_u64(bytes, later.as_slice().len() as u64);
+    for LaterMessage { kind, key, left } in later.as_slice() {
+        let (kind, number) = match *kind {
+            LaterMessageKind::Increment => (INCREMENT, None),
+            LaterMessageKind::Completion => (COMPLETION, None),
+            LaterMessageKind::Presentment(number) => (PRESENTMENT, Some(number)),
+        };
+        bytes.push(kind | NAMED * u8::from(key.is_some()));
+        bytes.extend(number);
+        bytes.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
+        push_short_i64(bytes, left.0);
+    }
+}
+
+fn take_later(cursor: &mut Cursor<'_>) -> Result<LaterMessage, CodecError> {
+    let head = cursor.u8()?;
+    let kind = match head & !NAMED {
+        INCREMENT => LaterMessageKind::Increment,
+        COMPLETION => LaterMessageKind::Completion,
+        PRESENTMENT => LaterMessageKind::Presentment(cursor.u8()?),
+        kind => return Err(CodecError::UnknownKind { kind }),
+    };
+    let key = if head & NAMED == 0 { None } else { Some(OriginalKey(cursor.u64()?)) };
+    Ok(LaterMessage { kind, key, left: Minor(cursor.short_i64()?) })
 }
 
 /// The flags of a progress that begins with these bytes; none if they are too few.
@@ -101,9 +134,9 @@ pub fn parse_progress(bytes: &[u8]) -> Result<TransactionProgress, CodecError> {
         progress.posted = Minor(cursor.short_i64()?);
         progress.refunded = Minor(cursor.short_i64()?);
     }
-    if present & PRESENTED != 0 {
+    if present & LATER != 0 {
         let count = cursor.count()?;
-        progress.presented = cursor.slice(count)?.to_vec();
+        progress.later = (0..count).map(|_| take_later(&mut cursor)).collect::<Result<_, _>>()?;
     }
     if present & POSTED_AT != 0 {
         progress.posted_at = Some(Timestamp(cursor.i64()?));

@@ -10,6 +10,7 @@ use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::card::SuspensionReason;
+use crate::domain::hold::HoldPart;
 use crate::domain::ids::{CardSlot, MemberSlot, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::posting::Book;
@@ -119,7 +120,7 @@ impl<'a> CardMoney<'a> {
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
-        self.give_room_back(amount, progress);
+        self.give_room_back(amount, progress, |_| {});
         progress.posted -= amount;
         self.credit(change, amount);
     }
@@ -136,18 +137,33 @@ impl<'a> CardMoney<'a> {
         self.account.post(change, Book::Funds, Book::NetworkSettlement, amount);
     }
 
-    /// Takes budget for what was settled and had been given back.
-    pub(super) fn take_room_again(&mut self, amount: Minor, progress: &mut TransactionProgress) {
-        self.usage.take(amount);
-        progress.cleared.push(amount, &self.usage);
+    /// Takes back the room that a refund gave its purchase, as far as there was any.
+    pub(super) fn take_room_again(
+        &mut self,
+        amount: Minor,
+        refund: &mut TransactionProgress,
+        purchase: &mut TransactionProgress,
+    ) {
+        let (usage, given) = (&mut self.usage, &mut refund.cleared);
+        given.take_newest(amount.min(given.total()), |piece| {
+            usage.take_again(piece.amount, piece.period, piece.day);
+            purchase.cleared.push_part(piece);
+        });
     }
 
-    /// Gives budget back for what was settled, newest first, as far as there is any.
-    pub(super) fn give_room_back(&mut self, amount: Minor, progress: &mut TransactionProgress) {
+    /// Gives budget back for what was settled, newest first, as far as there is any, and hands each
+    /// piece to `given`.
+    pub(super) fn give_room_back(
+        &mut self,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        mut given: impl FnMut(HoldPart),
+    ) {
         let usage = &mut self.usage;
         let amount = amount.min(progress.cleared.total());
         progress.cleared.take_newest(amount, |piece| {
             usage.give_back(piece.amount, piece.period, piece.day);
+            given(piece);
         });
     }
 

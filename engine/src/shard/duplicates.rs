@@ -423,14 +423,14 @@ impl EarlyReversals {
     /// Whether the purchase with these marks was reversed before it came.
     pub(super) fn names(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
         let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
-        self.names_message(trace, at) || by_retrieval.is_some_and(|expires_at| *expires_at > at)
+        trace.original_key.is_some_and(|key| self.names_message(key, at))
+            || by_retrieval.is_some_and(|expires_at| *expires_at > at)
     }
 
-    /// Whether the very message with these marks was reversed before it came: all messages of a
-    /// purchase share its retrieval reference, so that says nothing of one of them.
-    pub(super) fn names_message(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
-        let by_original = trace.original_key.and_then(|key| self.by_original.get(&key));
-        by_original.is_some_and(|expires_at| *expires_at > at)
+    /// Whether the very message of this key was reversed before it came: all messages of a purchase
+    /// share its retrieval reference, so that says nothing of one of them.
+    pub(super) fn names_message(&self, key: OriginalKey, at: Timestamp) -> bool {
+        self.by_original.get(&key).is_some_and(|expires_at| *expires_at > at)
     }
 
     pub(super) fn insert(&mut self, reversal: EarlyReversal) {

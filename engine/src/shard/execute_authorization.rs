@@ -2,7 +2,7 @@
 
 use super::card_money::CardMoney;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
-use super::execute_network::{amount_for_account, log_unknown_card};
+use super::execute_network::{amount_for_account, asked_amount, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
@@ -19,7 +19,9 @@ use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
+use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
@@ -50,7 +52,7 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         return NetworkReply::Authorization(unknown_card());
     };
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
-    let (amount, foreign) = match amount_for_account(&facts.amounts, money.account.currency()) {
+    let (amount, foreign) = match asked_amount(&facts.amounts, money.account.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -244,7 +246,7 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         && open.progress.state == TransactionState::Pending
         && command.outcome == AdviceOutcome::Approved
     {
-        return complete_hold(change, (seq, open), amount);
+        return complete_hold(change, (seq, open), (amount, facts.trace.original_key));
     }
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
     let purchase = advised_purchase(change, command, &mut money, (amount, foreign));
@@ -264,7 +266,7 @@ fn advised_purchase<'a>(
         amount,
         added_to: Minor::ZERO,
         mcc: facts.merchant.mcc,
-        is_cash: false,
+        is_cash: command.is_cash,
         credentials: &PresentedCredentials::NONE,
         is_reversed_before: change.state.early_reversals.names(&facts.trace, change.moment.at),
         velocity: VelocityFinding::default(),
@@ -300,7 +302,7 @@ fn advised_purchase<'a>(
 fn complete_hold(
     change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
-    amount: Minor,
+    (amount, key): (Minor, Option<OriginalKey>),
 ) -> NetworkReply {
     let Some(card) = open.card else { unreachable!("found by its card") };
     let mut money = CardMoney::open(change, card, seq);
@@ -314,6 +316,8 @@ fn complete_hold(
     } else {
         money.release(change, held - amount, &mut progress);
     }
+    progress.later.set_hold();
+    progress.later.add(LaterMessageKind::Completion, key, amount);
     cancel_if_nothing_remains(&mut progress);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = AuthorizationReply {

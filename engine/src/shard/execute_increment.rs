@@ -7,7 +7,7 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
 use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
-use super::execute_network::{amount_for_account, log_entry};
+use super::execute_network::{asked_amount, log_entry};
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::Moment;
@@ -19,7 +19,9 @@ use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::card::SuspensionReason;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
+use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::Minor;
+use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionFlags, TransactionState};
 
@@ -52,7 +54,7 @@ fn add_to_purchase(
     (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
 ) -> NetworkReply {
     let mut money = CardMoney::open(change, card, seq);
-    let amount = match amount_for_account(&command.amounts, money.account.currency()) {
+    let amount = match asked_amount(&command.amounts, money.account.currency()) {
         Ok((amount, _)) => amount,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -87,6 +89,7 @@ fn add_to_purchase(
     if is_approved {
         let mut progress = open.progress.clone();
         money.hold(change, amount, &mut progress);
+        progress.later.add(LaterMessageKind::Increment, own_key(command), amount);
         progress.hold_expires_at = change.moment.at.plus(hold_lifetime(open.mcc.or(mcc)));
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {
@@ -100,8 +103,13 @@ fn add_to_purchase(
 
 /// Whether the very message was reversed before it came.
 fn is_reversed_before(change: &ShardChange<'_>, command: &Increment) -> bool {
-    let trace = command.otherwise.as_ref().map(|authorize| &authorize.facts.trace);
-    trace.is_some_and(|trace| change.state.early_reversals.names_message(trace, change.moment.at))
+    let key = own_key(command);
+    key.is_some_and(|key| change.state.early_reversals.names_message(key, change.moment.at))
+}
+
+/// The key by which later messages name this one.
+fn own_key(command: &Increment) -> Option<OriginalKey> {
+    command.otherwise.as_ref()?.facts.trace.original_key
 }
 
 fn answer(

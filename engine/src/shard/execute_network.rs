@@ -74,6 +74,16 @@ pub(super) fn amount_for_account(
     }
 }
 
+/// The same of a message that asks. One that came to nothing would stand outside of every rule.
+pub(super) fn asked_amount(
+    amounts: &MessageAmounts,
+    currency: CurrencyCode,
+) -> Result<(Minor, Option<CurrencyAmount>), SubReason> {
+    let found = amount_for_account(amounts, currency)?;
+    let is_lost = found.0.is_zero() && amounts.amount.is_positive();
+    if is_lost { Err(SubReason::BillingAmountMissing) } else { Ok(found) }
+}
+
 /// Notes a message that makes no transaction because its card is unknown.
 pub(super) fn log_unknown_card(
     change: &mut ShardChange<'_>,

@@ -11,7 +11,9 @@ use crate::command::network::{MessageAmounts, Present, PresentmentNumber, Purcha
 use crate::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use crate::decision::RuleSet;
 use crate::domain::ids::{CardSlot, Timestamp, TransactionId, TransactionSeq};
+use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
@@ -50,7 +52,7 @@ fn present_original(
     let id = change.moment.ids.transaction_id(open.authorized_at, seq);
     // A purchase that settled at once has nothing to present, and each presentment posts once, for ever.
     let is_known = open.kind == TransactionKind::SingleMessagePurchase
-        || open.progress.presented.contains(&command.number.number);
+        || open.progress.later.has_presentment(command.number.number);
     if is_known {
         return NetworkReply::Posting(posted(id, Minor::ZERO, &money));
     }
@@ -63,7 +65,8 @@ fn present_original(
     }
     let mut progress = open.progress.clone();
     let is_first = progress.posted_at.is_none() && progress.held.is_empty();
-    settle(change, command.number, amount, &mut money, &mut progress);
+    let key = command.facts.as_ref().and_then(|facts| facts.trace.original_key);
+    settle(change, (command.number, key), amount, &mut money, &mut progress);
     // As a purchase that was never authorized: nothing of its approval is left.
     if is_first && !progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE) {
         money.use_up_single_use(&mut progress);
@@ -93,7 +96,7 @@ fn presented_amount(
 /// releases what is left of the hold.
 fn settle(
     change: &mut ShardChange<'_>,
-    number: PresentmentNumber,
+    (number, key): (PresentmentNumber, Option<OriginalKey>),
     amount: Minor,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
@@ -107,7 +110,7 @@ fn settle(
         progress.flags.insert(TransactionFlags::OVER_CLEARED);
     }
     money.clear(change, amount, progress);
-    progress.presented.push(number.number);
+    progress.later.add(LaterMessageKind::Presentment(number.number), key, amount);
     progress.is_final |= number.is_final();
     if progress.is_final {
         money.release(change, progress.held.total(), progress);
@@ -138,7 +141,8 @@ fn force_post(
     let purchase = Purchase { foreign, ..posted_purchase(facts, amount) };
     let record = record_of(change.state, change.moment, &purchase, seq, slot);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    settle(change, number, amount, &mut money, &mut progress);
+    // The key of this message is the transaction's own.
+    settle(change, (number, None), amount, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
     if amount.is_positive() && is_reversed_before(change, facts) {
@@ -151,7 +155,8 @@ fn force_post(
 }
 
 fn is_reversed_before(change: &ShardChange<'_>, facts: &PurchaseFacts) -> bool {
-    change.state.early_reversals.names_message(&facts.trace, change.moment.at)
+    let key = facts.trace.original_key;
+    key.is_some_and(|key| change.state.early_reversals.names_message(key, change.moment.at))
 }
 
 /// Gives money back to a card, as a transaction of its own. One that was reversed before it came is
@@ -172,6 +177,7 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
         return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
     }
     let original = change.state.find_original(change.moment.ids, Some(slot), &command.original);
+    let original = original.filter(|(_, open)| open.kind != TransactionKind::Refund);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
     let is_taken_back = amount.is_positive() && is_reversed_before(change, facts);
     if let Some((purchase_seq, open)) = original.filter(|_| !is_taken_back) {
@@ -217,7 +223,7 @@ fn refund_purchase(
         refund.flags.insert(TransactionFlags::OVER_REFUNDED);
     }
     let room = amount.min(refundable);
-    money.give_room_back(room, &mut purchase);
+    money.give_room_back(room, &mut purchase, |piece| refund.cleared.push_part(piece));
     purchase.refunded += room;
     refund.refunded = room;
     change.push(Effect::TransactionProgress(seq, Box::new(purchase)));

@@ -1,19 +1,30 @@
 //! Reversals: held amounts are released; an amount that settled at once is compensated by a line.
 
 use super::card_money::CardMoney;
-use super::execute_network::{amount_for_account, log_entry};
+use super::execute_network::log_entry;
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
-use crate::command::network::{ReversalAmount, Reverse};
+use crate::command::network::{OriginalRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
 use crate::domain::ids::{MemberSlot, Timestamp};
+use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 
 /// How long a reversal that came before its purchase is remembered. Units: microseconds.
 const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
+
+/// The message that a reversal takes back.
+#[derive(Clone, Copy)]
+enum ReversedMessage {
+    /// The one that made the transaction.
+    First,
+    /// A later one.
+    Later(OriginalKey),
+}
 
 pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -> NetworkReply {
     let card = command.card.map(|card| change.state.find_card(card));
@@ -25,16 +36,21 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
         }
         known => change.state.find_original(change.moment.ids, known.flatten(), &command.original),
     };
-    let Some((seq, open, card)) = found.and_then(|(seq, open)| Some((seq, open, open.card?)))
-    else {
+    let reversed = found.and_then(|(seq, open)| {
+        Some((seq, open, open.card?, reversed_message(open, &command.original)?))
+    });
+    let Some((seq, open, card, message)) = reversed else {
         return NetworkReply::Reversal(remember_early(change, command));
     };
     let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
-    let outcome = if open.kind == TransactionKind::Refund {
-        reverse_refund(change, open, command.amount, (&mut money, &mut progress))
-    } else {
-        reverse(change, open, command, &mut money, &mut progress)
+    let taken = (&mut money, &mut progress);
+    let outcome = match message {
+        ReversedMessage::Later(key) => reverse_later(change, open, (command.amount, key), taken),
+        ReversedMessage::First if open.is_refund() => {
+            reverse_refund(change, open, command.amount, taken)
+        }
+        ReversedMessage::First => reverse(change, open, command.amount, taken),
     };
     let reply = ReversalReply {
         outcome: outcome.map_or_else(|refused| refused, |_| ReversalOutcome::Reversed),
@@ -52,6 +68,17 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
         money.close(change);
     }
     NetworkReply::Reversal(reply)
+}
+
+/// The message of a transaction that a reversal names; the first where it names none. None for a
+/// message that the transaction has not had: it may come yet.
+fn reversed_message(open: &OpenTransaction, original: &OriginalRef) -> Option<ReversedMessage> {
+    match (original.original_key, open.original_key) {
+        (Some(named), Some(first)) if named != first => {
+            open.progress.later.has(named).then_some(ReversedMessage::Later(named))
+        }
+        _ => Some(ReversedMessage::First),
+    }
 }
 
 /// Notes a reversal that reverses nothing.
@@ -72,23 +99,13 @@ fn log_refused(
 fn reverse(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
-    command: &Reverse,
-    money: &mut CardMoney<'_>,
-    progress: &mut TransactionProgress,
+    amount: ReversalAmount,
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
-    let is_of_later = names_a_later_message(open, command);
     if held.is_positive() {
-        let given_back = match (command.amount, &command.amounts) {
-            (ReversalAmount::Full, Some(amounts)) if is_of_later => {
-                let (own, _) = amount_for_account(amounts, money.account.currency())
-                    .map_err(|_| ReversalOutcome::AmountOutOfRange)?;
-                own.min(held)
-            }
-            (amount, _) => amount_given_back(open, amount, held)?,
-        };
-        money.release(change, given_back, progress);
-        cancel_if_nothing_remains(progress);
+        let given_back = amount_given_back(open, amount, held)?;
+        give_back_held(change, given_back, (money, progress));
         return Ok(given_back);
     }
     if progress.state == TransactionState::Canceled {
@@ -98,26 +115,65 @@ fn reverse(
         || progress.is_posted_only(open.authorized_at);
     // A reversal gives back only the rest that refunds left.
     let reversible = progress.posted - progress.refunded;
-    if !is_posted_at_once || !reversible.is_positive() || is_of_later {
+    if !is_posted_at_once || !reversible.is_positive() {
         return Err(ReversalOutcome::NothingHeld);
     }
-    let given_back = amount_given_back(open, command.amount, reversible)?;
-    if !money.can_post(given_back) {
-        return Err(ReversalOutcome::AmountOutOfRange);
+    let given_back = amount_given_back(open, amount, reversible)?;
+    give_back_of(change, open, given_back, (money, progress))
+}
+
+/// Gives back what a later message took, as far as it is still held or posted.
+fn reverse_later(
+    change: &mut ShardChange<'_>,
+    open: &OpenTransaction,
+    (amount, key): (ReversalAmount, OriginalKey),
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
+) -> Result<Minor, ReversalOutcome> {
+    let (held, posted) = (progress.held.total(), progress.posted - progress.refunded);
+    let is_over = progress.state == TransactionState::Canceled;
+    let Some(message) = progress.later.named(key) else {
+        unreachable!("the message was found by its key");
+    };
+    let asked = amount_given_back(open, amount, message.left)?;
+    let is_posting = matches!(message.kind, LaterMessageKind::Presentment(_));
+    if message.left.is_positive() && !is_posting && held.is_zero() && !is_over {
+        return Err(ReversalOutcome::NothingHeld);
     }
-    // Giving back nothing posts nothing: a line without its balances would lend its number twice.
-    if given_back.is_positive() {
-        let named = (open.merchant_name.as_str(), open.member);
-        give_back_posted(change, given_back, named, (money, progress));
+    message.left -= asked;
+    if is_posting {
+        return give_back_of(change, open, asked.min(posted.or_zero()), (money, progress));
     }
+    let given_back = asked.min(held);
+    give_back_held(change, given_back, (money, progress));
     Ok(given_back)
 }
 
-/// Whether the reversal is about another message than the one that made the purchase, as an
-/// increment: the purchase was found by what its messages share.
-fn names_a_later_message(open: &OpenTransaction, command: &Reverse) -> bool {
-    let first = open.original_key;
-    command.original.original_key.is_some_and(|named| first.is_some_and(|first| first != named))
+fn give_back_held(
+    change: &mut ShardChange<'_>,
+    amount: Minor,
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
+) {
+    money.release(change, amount, progress);
+    cancel_if_nothing_remains(progress);
+}
+
+/// Gives back what a transaction posted.
+/// Errors: `AmountOutOfRange` where a balance would be.
+fn give_back_of(
+    change: &mut ShardChange<'_>,
+    open: &OpenTransaction,
+    amount: Minor,
+    purse: (&mut CardMoney<'_>, &mut TransactionProgress),
+) -> Result<Minor, ReversalOutcome> {
+    if !purse.0.can_post(amount) {
+        return Err(ReversalOutcome::AmountOutOfRange);
+    }
+    // Giving back nothing posts nothing: a line without its balances would lend its number twice.
+    if amount.is_positive() {
+        let named = (open.merchant_name.as_str(), open.member);
+        give_back_posted(change, amount, named, purse);
+    }
+    Ok(amount)
 }
 
 /// Gives back what was posted, by a line of that name and member.
@@ -132,8 +188,8 @@ pub(super) fn give_back_posted(
     cancel_if_nothing_remains(progress);
 }
 
-/// Takes back what a refund gave, by a line against it. The room that its purchase got is taken
-/// again, from the current period and day.
+/// Takes back what a refund gave, by a line against it: first what it gave beyond its purchase. Of
+/// the rest the room that the purchase got is taken again, in its period and day.
 fn reverse_refund(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
@@ -151,13 +207,13 @@ fn reverse_refund(
     if !taken_back.is_positive() {
         return Ok(taken_back);
     }
-    let room = taken_back.min(progress.refunded);
+    let room = (progress.refunded - (given - taken_back)).or_zero();
     if let Some(purchase_seq) = open.refund_of.filter(|_| room.is_positive()) {
         let Some(purchase) = change.state.transaction(purchase_seq) else {
             unreachable!("what a refund gave room to is loaded with it");
         };
         let mut purchase = purchase.progress.clone();
-        money.take_room_again(room, &mut purchase);
+        money.take_room_again(room, progress, &mut purchase);
         purchase.refunded -= room;
         progress.refunded -= room;
         change.push(Effect::TransactionProgress(purchase_seq, Box::new(purchase)));
@@ -232,8 +288,9 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 
 /// Remembers a reversal whose purchase has not been seen, so that it is declined when it comes.
 fn remember_early(change: &mut ShardChange<'_>, command: &Reverse) -> ReversalReply {
-    let (original_key, retrieval_key) =
-        (command.original.original_key, command.original.retrieval_key);
+    let OriginalRef { original_key, retrieval_key, .. } = command.original;
+    // Other tries of the purchase share its retrieval reference.
+    let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
     if original_key.is_some() || retrieval_key.is_some() {
         let expires_at = change.moment.at.plus(EARLY_REVERSAL_LIFETIME);
         let early = EarlyReversal { original_key, retrieval_key, expires_at };

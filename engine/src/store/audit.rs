@@ -15,7 +15,7 @@ use crate::domain::allowance::CardUsage;
 use crate::domain::ids::{AccountSlot, CardId};
 use crate::domain::money::Minor;
 use crate::domain::posting::{Book, Posting};
-use crate::domain::transaction::{TransactionProgress, TransactionState};
+use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 use crate::limits;
 use crate::packed::{TransactionView, parse_line, parse_posting};
 
@@ -313,6 +313,10 @@ impl Audit {
         let card = row.card().and_then(|card| self.cards.get_mut(&card.0));
         let Some(card) = card else { return };
         card.open_holds += held;
+        // The parts of a refund are those that it gave back.
+        if row.kind() == TransactionKind::Refund {
+            return;
+        }
         for part in progress.held.parts().iter().chain(progress.cleared.parts()) {
             if part.period == card.usage.period {
                 card.spent += minor(part.amount);

@@ -171,7 +171,6 @@ fn life_of_a_card(velocity: VelocityLimits) -> Vec<Command> {
                     ..Default::default()
                 },
                 amount: ReversalAmount::Remaining(Minor(5_000)),
-                amounts: None,
                 kind: ReversalKind::Request,
             }),
         ),

@@ -63,7 +63,7 @@ fn a_purchase_leaves_an_event_with_each_of_its_steps() {
     })));
     let card = Some(facts(pan(CARD), 100, 4).card);
     let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
-    let reverse = Reverse { card, original: original(4), amount, amounts: None, kind };
+    let reverse = Reverse { card, original: original(4), amount, kind };
     desk.ask(network(NetworkCommand::Reverse(reverse)));
     note(&desk, declined, "why?");
     desk.ask_at(START + 40 * DAY, cardswitch_engine::command::Command::Tick);

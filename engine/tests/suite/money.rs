@@ -3,9 +3,9 @@
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, Increment, MessageAmounts, NetworkCommand,
-    OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, Refund,
-    ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, MessageAmounts,
+    NetworkCommand, OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts,
+    Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
@@ -14,6 +14,7 @@ use cardswitch_engine::command::reply::{
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::SuspensionReason;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
@@ -58,7 +59,7 @@ impl Story {
     fn reverse(&mut self, original: OriginalRef, amount: ReversalAmount) -> ReversalReply {
         let card = Some(pan(1));
         let kind = ReversalKind::Request;
-        self.reverse_with(Reverse { card, original, amount, amounts: None, kind })
+        self.reverse_with(Reverse { card, original, amount, kind })
     }
 
     fn reverse_with(&mut self, reverse: Reverse) -> ReversalReply {
@@ -107,7 +108,12 @@ impl Story {
     fn advise(&mut self, amount: i64, outcome: AdviceOutcome) -> AuthorizationReply {
         let facts = facts(pan(1), amount, 80);
         let original = by_retrieval(5);
-        match self.run(&network(NetworkCommand::Advise(Advise { facts, outcome, original }))) {
+        match self.run(&network(NetworkCommand::Advise(Advise {
+            facts,
+            is_cash: false,
+            outcome,
+            original,
+        }))) {
             Reply::Network(NetworkReply::Authorization(reply)) => reply,
             other => panic!("{other:?}"),
         }
@@ -132,20 +138,18 @@ fn purchase(facts: PurchaseFacts) -> Authorize {
     }
 }
 
-/// The purchase of the mark 5, with DE90 of another message and its amount.
-fn reversal_of_another(mark: u64, amount: i64) -> Reverse {
+/// The purchase of the mark 5, and DE90 of another message.
+fn named_by(mark: u64) -> OriginalRef {
     let trace = facts(pan(1), 0, mark).trace;
-    Reverse {
-        card: Some(pan(1)),
-        original: OriginalRef { original_key: trace.original_key, ..by_retrieval(5) },
-        amount: ReversalAmount::Full,
-        amounts: Some(MessageAmounts { amount: Minor(amount), currency: None, billing: None }),
-        kind: ReversalKind::Request,
-    }
+    OriginalRef { original_key: trace.original_key, ..by_retrieval(5) }
 }
 
 fn by_retrieval(mark: u64) -> OriginalRef {
-    let retrieval_key = facts(pan(1), 0, mark).trace.retrieval_key;
+    by_retrieval_of(pan(1), mark)
+}
+
+fn by_retrieval_of(card: CardRef, mark: u64) -> OriginalRef {
+    let retrieval_key = facts(card, 0, mark).trace.retrieval_key;
     OriginalRef { retrieval_key, ..OriginalRef::default() }
 }
 
@@ -172,11 +176,10 @@ fn a_reversal_with_an_unknown_card_reverses_nothing() {
     let bought = story.authorize(facts(pan(1), 900, 5), AuthorizationKind::Purchase);
     let original = OriginalRef { transaction: bought.transaction, ..OriginalRef::default() };
     let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
-    let reply =
-        story.reverse_with(Reverse { card: Some(pan(77)), original, amount, amounts: None, kind });
+    let reply = story.reverse_with(Reverse { card: Some(pan(77)), original, amount, kind });
     assert_eq!(reply.outcome, ReversalOutcome::NotFound);
     assert_eq!(story.spent(), Minor(900));
-    let reply = story.reverse_with(Reverse { card: None, original, amount, amounts: None, kind });
+    let reply = story.reverse_with(Reverse { card: None, original, amount, kind });
     assert_eq!((reply.outcome, story.spent()), (ReversalOutcome::Reversed, Minor(0)));
 }
 
@@ -231,6 +234,7 @@ fn amounts_below_zero_move_nothing() {
     assert_eq!(story.refund(-1, 7, OriginalRef::default()).outcome, refused);
     let advice = network(NetworkCommand::Advise(Advise {
         facts: facts(pan(1), -1, 8),
+        is_cash: false,
         outcome: AdviceOutcome::Approved,
         original: by_retrieval(5),
     }));
@@ -314,32 +318,170 @@ fn a_late_presentment_is_not_taken_back_by_a_reversal_of_its_authorization() {
 /// the purchase; one that came first did not keep the increment away.
 #[test]
 fn a_reversal_of_an_increment_gives_back_the_increment() {
-    let mut story = Story::begin();
-    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
-    assert_eq!(story.increment(5_000, 6, None).approved, Minor(5_000));
-    let reply = story.reverse_with(reversal_of_another(6, 5_000));
-    assert_eq!((reply.given_back, reply.remaining), (Minor(5_000), Minor(10_000)));
-    assert_eq!(story.spent(), Minor(10_000));
-    let whole = Reverse { amounts: None, ..reversal_of_another(5, 0) };
-    assert_eq!(story.reverse_with(whole).given_back, Minor(10_000));
-
-    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
-    let alone = OriginalRef { retrieval_key: None, ..reversal_of_another(7, 0).original };
-    let early = story.reverse(alone, ReversalAmount::Full);
-    assert_eq!(early.outcome, ReversalOutcome::NotFound);
-    assert_eq!(story.increment(5_000, 7, None).sub_reason, SubReason::ReversedBefore);
-    assert_eq!(story.spent(), Minor(10_000));
+    use ReversalAmount::{Full, GiveBack, RemainingOriginal};
+    // Each reversal of the increment of 5000 upon 10000, and what is held after it.
+    let rows: [&[(ReversalAmount, i64, i64)]; 4] = [
+        &[(Full, 5_000, 10_000), (Full, 0, 10_000)],
+        &[(RemainingOriginal(Minor(2_000)), 3_000, 12_000), (Full, 2_000, 10_000)],
+        &[(GiveBack(Minor(1_000)), 1_000, 14_000), (GiveBack(Minor(4_000)), 4_000, 10_000)],
+        &[(RemainingOriginal(Minor(5_000)), 0, 15_000)],
+    ];
+    for reversals in rows {
+        let mut story = Story::begin();
+        story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+        assert_eq!(story.increment(5_000, 6, None).approved, Minor(5_000));
+        for (amount, given_back, remaining) in reversals {
+            let reply = story.reverse(named_by(6), *amount);
+            assert_eq!(reply.outcome, ReversalOutcome::Reversed, "{amount:?}");
+            assert_eq!((reply.given_back.0, reply.remaining.0), (*given_back, *remaining));
+            assert_eq!(story.spent(), Minor(*remaining));
+        }
+        let rest = story.spent();
+        assert_eq!(story.reverse(named_by(5), Full).given_back, rest, "the purchase, all of it");
+        assert_eq!(story.spent(), Minor::ZERO);
+    }
 }
 
-/// A purchase of one message was tried again under its retrieval reference. The reversal of the
-/// first try, which never came, took back the second one.
+/// A reversal of a message that never came, or came in vain, took its amount from the purchase that
+/// shares its retrieval reference, or posted money of it.
 #[test]
-fn a_reversal_of_a_try_that_never_came_takes_no_posted_money_back() {
+fn a_reversal_of_a_message_that_added_nothing_gives_nothing_back() {
+    use AuthorizationKind::{Purchase, SingleMessage};
+    for kind in [Purchase, SingleMessage] {
+        let mut story = Story::begin();
+        story.authorize(facts(pan(1), 10_000, 5), kind);
+        if kind == Purchase {
+            assert_eq!(story.increment(90_001, 6, None).approved, Minor::ZERO);
+        }
+        for mark in [6, 7] {
+            let reply = story.reverse(named_by(mark), ReversalAmount::Full);
+            assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::NotFound, Minor::ZERO));
+        }
+        assert_eq!(story.spent(), Minor(10_000));
+        if kind == Purchase {
+            let late = story.increment(1, 7, None);
+            assert_eq!(
+                late.sub_reason,
+                SubReason::ReversedBefore,
+                "it was reversed before it came"
+            );
+        }
+    }
+}
+
+/// A reversal of a first try kept every other try away that shares its retrieval reference.
+#[test]
+fn a_reversal_that_names_its_message_keeps_no_other_away() {
     let mut story = Story::begin();
-    story.authorize(facts(pan(1), 8_000, 5), AuthorizationKind::SingleMessage);
-    let reply = story.reverse_with(reversal_of_another(6, 8_000));
-    assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
-    assert_eq!(story.spent(), Minor(8_000));
+    assert_eq!(story.reverse(named_by(6), ReversalAmount::Full).outcome, ReversalOutcome::NotFound);
+    let next = story.authorize(facts(pan(1), 100, 5), AuthorizationKind::Purchase);
+    assert_eq!(next.approved, Minor(100));
+    let first = story.authorize(facts(pan(1), 100, 6), AuthorizationKind::Purchase);
+    assert_eq!(first.sub_reason, SubReason::ReversedBefore);
+}
+
+/// A reversal of a completion gives back what the pump gave; an increment before it is a part of
+/// that.
+#[test]
+fn a_reversal_of_a_completion_gives_the_hold_back() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    story.increment(5_000, 6, None);
+    assert_eq!(story.advise(4_000, AdviceOutcome::Approved).approved, Minor(4_000));
+    let of_increment = story.reverse(named_by(6), ReversalAmount::Full);
+    assert_eq!((of_increment.given_back, of_increment.remaining), (Minor::ZERO, Minor(4_000)));
+    assert_eq!(story.reverse(named_by(80), ReversalAmount::Full).given_back, Minor(4_000));
+    assert_eq!(story.spent(), Minor::ZERO);
+}
+
+/// A reversal of a presentment posted nothing, though its original is one: only what had made a
+/// transaction could be taken back.
+#[test]
+fn a_reversal_of_a_presentment_posts_a_line_against_it() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    assert_eq!(story.present(8_000, by_retrieval(5)).posted, Minor(8_000));
+    let lines = story.line_count();
+    for (amount, given_back, spent) in [
+        (ReversalAmount::RemainingOriginal(Minor(6_000)), 2_000, 6_000),
+        (ReversalAmount::Full, 6_000, 0),
+        (ReversalAmount::Full, 0, 0),
+    ] {
+        let reply = story.reverse(named_by(90), amount);
+        assert_eq!((reply.outcome, reply.given_back.0), (ReversalOutcome::Reversed, given_back));
+        assert_eq!(story.spent(), Minor(spent));
+    }
+    assert_eq!(story.line_count(), lines + 2);
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).ledger, Minor(1_000_000));
+    assert_eq!(
+        story.present(8_000, by_retrieval(5)).posted,
+        Minor::ZERO,
+        "it posts once, for ever"
+    );
+}
+
+/// A refund of more than the purchase was reversed in part, and the covered part went first: the
+/// purchase could then be reversed for more than was paid.
+#[test]
+fn a_partial_reversal_of_a_refund_takes_first_what_no_purchase_covers() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 1), AuthorizationKind::SingleMessage);
+    assert_eq!(story.refund(15_000, 2, by_retrieval(1)).outcome, PostingOutcome::Posted);
+    let part = story.reverse(by_retrieval(2), ReversalAmount::GiveBack(Minor(5_000)));
+    assert_eq!((part.given_back, story.spent()), (Minor(5_000), Minor::ZERO));
+    let purchase = story.reverse(by_retrieval(1), ReversalAmount::Full);
+    assert_eq!(purchase.outcome, ReversalOutcome::NothingHeld, "all of it is refunded");
+    let rest = story.reverse(by_retrieval(2), ReversalAmount::GiveBack(Minor(4_000)));
+    assert_eq!((rest.given_back, story.spent()), (Minor(4_000), Minor(4_000)));
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).ledger, Minor(1_000_000 - 4_000));
+}
+
+/// A refund that came in a later period gave no room. Its reversal took room of that period.
+#[test]
+fn a_reversal_of_a_refund_takes_only_the_room_that_it_gave() {
+    let mut story = Story::begin();
+    let monthly =
+        AllowanceTerms { interval: Interval::Monthly, ..AllowanceTerms::budget(Minor(10_000)) };
+    story.run(&admin(AdminCommand::Card(CardCommand::Issue(new_card(2, 0, monthly)))));
+    let of_card = |mark| facts(pan(2), 10_000, mark);
+    story.authorize(of_card(1), AuthorizationKind::SingleMessage);
+    for (days, spent) in [(0, 10_000), (40, 0)] {
+        story.at += days * Timestamp::DAY;
+        let (facts, original) = (of_card(2 + days as u64), by_retrieval_of(pan(2), 1));
+        story.posting(NetworkCommand::Refund(Refund { facts, original }));
+        let original = by_retrieval_of(pan(2), 2 + days as u64);
+        let (card, kind) = (Some(pan(2)), ReversalKind::Request);
+        let amount = ReversalAmount::Full;
+        let reply = story.reverse_with(Reverse { card, original, amount, kind });
+        assert_eq!(reply.given_back, Minor(10_000));
+        assert_eq!(story.driver.state.card(CardSlot(1)).usage.spent, Minor(spent), "{days} days");
+    }
+}
+
+/// A refund under the reference of another one was booked as a refund of that.
+#[test]
+fn a_refund_refunds_no_refund() {
+    let mut story = Story::begin();
+    let first = story.refund(400, 5, OriginalRef::default());
+    let second = story.refund(300, 5, by_retrieval(5));
+    let seq = |reply: &PostingReply| {
+        story.driver.ids.open_transaction_id(reply.transaction.unwrap()).unwrap()
+    };
+    let state = &story.driver.state;
+    assert_eq!(state.transaction(seq(&second)).unwrap().refund_of, None);
+    assert_eq!(state.transaction(seq(&first)).unwrap().progress.refunded, Minor::ZERO);
+}
+
+/// A purchase whose amount came to nothing in the account's currency was approved, and held nothing.
+#[test]
+fn a_purchase_that_comes_to_nothing_is_not_approved() {
+    let mut story = Story::begin();
+    let mut asked = facts(pan(1), 10_000, 5);
+    asked.amounts.currency = Some(CurrencyCode(978));
+    asked.amounts.billing =
+        Some(CurrencyAmount { amount: Minor::ZERO, currency: CurrencyCode(840) });
+    let reply = story.run(&network(NetworkCommand::Authorize(purchase(asked))));
+    assert_eq!(reply, Reply::Network(NetworkReply::FormatError(SubReason::BillingAmountMissing)));
 }
 
 /// A verification used nothing up, rightly; the purchase that was forced upon it did neither.

@@ -71,7 +71,6 @@ fn reversal(original: OriginalRef) -> Command {
         card: Some(pan(CARD)),
         original,
         amount: ReversalAmount::Full,
-        amounts: None,
         kind: ReversalKind::Advice,
     }))
 }

@@ -264,6 +264,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
         let is_approved = self.fields.may("approved", about, flag()).unwrap_or(true);
         NetworkCommand::Advise(Advise {
             facts: self.facts(amounts, SELLER_ABOUT),
+            is_cash: false,
             outcome: if is_approved { AdviceOutcome::Approved } else { AdviceOutcome::Declined },
             original: self.original(),
         })
@@ -287,13 +288,7 @@ impl<'a, 'c> Reader<'a, '_, 'c> {
             (None, None) => ReversalAmount::Full,
         };
         let kind = ReversalKind::Request;
-        NetworkCommand::Reverse(Reverse {
-            card: self.subject.card,
-            original,
-            amount,
-            amounts: None,
-            kind,
-        })
+        NetworkCommand::Reverse(Reverse { card: self.subject.card, original, amount, kind })
     }
 
     fn presentment(&mut self) -> NetworkCommand {

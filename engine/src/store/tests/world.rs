@@ -26,6 +26,7 @@ use crate::domain::company::{Address, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
+use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
@@ -341,6 +342,11 @@ impl World {
         let amount = progress.held.total();
         let cleared = &mut progress.cleared;
         progress.held.take_oldest(amount, |piece| cleared.push_part(piece));
+        progress.later.add(
+            LaterMessageKind::Presentment(1),
+            Some(OriginalKey(amount.0.unsigned_abs())),
+            amount,
+        );
         progress.posted += amount;
         progress.state = TransactionState::Completed;
         progress.posted_at.get_or_insert(self.at);

@@ -143,11 +143,15 @@ pub struct Purchase {
     pub state: TransactionState,
     held: Vec<Part>,
     cleared: Vec<Part>,
+    /// Of a refund: the parts of its purchase that it gave back.
+    given_back: Vec<Part>,
     pub requested: i64,
     pub foreign: Option<CurrencyAmount>,
     pub posted: i64,
     pub refunded: i64,
     presented: Vec<u8>,
+    /// The messages that changed it and that a reversal may name.
+    later: Vec<LaterMessage>,
     is_final: bool,
     /// Whether a presentment made it.
     is_posted_only: bool,
@@ -157,6 +161,14 @@ pub struct Purchase {
     pub retrieval_key: Option<RetrievalKey>,
     mcc: Option<u16>,
     refund_of: Option<usize>,
+}
+
+/// A message that changed a purchase, with what is left of its amount.
+#[derive(Clone)]
+struct LaterMessage {
+    key: Option<OriginalKey>,
+    is_posting: bool,
+    left: i64,
 }
 
 /// A purchase that was declined, with a card that a member held.
@@ -247,17 +259,20 @@ fn total(parts: &[Part]) -> i64 {
     parts.iter().map(|part| part.amount).sum()
 }
 
-/// Takes so much off the last of the parts.
-fn take_last(parts: &mut Vec<Part>, mut amount: i64) {
+/// Takes so much off the last of the parts, and returns what was taken, in that order.
+fn take_last(parts: &mut Vec<Part>, mut amount: i64) -> Vec<Part> {
+    let mut taken = Vec::new();
     while amount > 0 {
         let last = parts.last_mut().unwrap();
-        let piece = last.amount.min(amount);
-        last.amount -= piece;
-        amount -= piece;
+        let piece = Part { amount: last.amount.min(amount), ..*last };
+        last.amount -= piece.amount;
+        amount -= piece.amount;
+        taken.push(piece);
         if last.amount == 0 {
             parts.pop();
         }
     }
+    taken
 }
 
 /// Moves so much from the first of the parts to the end of others.

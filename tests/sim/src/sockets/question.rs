@@ -24,11 +24,11 @@ pub(super) enum QuestionKind {
     /// More of a pending purchase; if there is none, a purchase.
     Increment(PartialApproval),
     Inquiry,
-    Advice(AdviceOutcome),
+    /// Whether it is about cash.
+    Advice(AdviceOutcome, bool),
     Presentment(PresentmentNumber),
     Refund,
-    /// With the amount of the message that is taken back.
-    Reversal(ReversalKind, ReversalAmount, Option<MessageAmounts>),
+    Reversal(ReversalKind, ReversalAmount),
 }
 
 /// What the engine is asked.
@@ -122,7 +122,8 @@ impl Question {
                 ..question(QuestionKind::Inquiry, inquiry.card)
             },
             NetworkCommand::Advise(advise) => {
-                about(QuestionKind::Advice(advise.outcome), &advise.facts, Some(&advise.original))
+                let kind = QuestionKind::Advice(advise.outcome, advise.is_cash);
+                about(kind, &advise.facts, Some(&advise.original))
             }
             NetworkCommand::Present(Present { facts, amounts, original, number }) => {
                 let facts = facts.as_ref().unwrap();
@@ -132,9 +133,9 @@ impl Question {
             NetworkCommand::Refund(refund) => {
                 about(QuestionKind::Refund, &refund.facts, Some(&refund.original))
             }
-            NetworkCommand::Reverse(Reverse { card, original, amount, amounts, kind }) => Self {
+            NetworkCommand::Reverse(Reverse { card, original, amount, kind }) => Self {
                 original: Some(*original),
-                ..question(QuestionKind::Reversal(*kind, *amount, *amounts), card.unwrap())
+                ..question(QuestionKind::Reversal(*kind, *amount), card.unwrap())
             },
             NetworkCommand::Transfer(_) | NetworkCommand::ConcludeTransfer(_) => {
                 panic!("{command:?} is of no message")

@@ -119,10 +119,7 @@ impl CardMessage<'_> {
             _ => PartialApproval::NotTaken,
         };
         let authorization = |kind| Ok(QuestionKind::Authorization(kind, partial));
-        let reversal = |kind| {
-            let amounts = content.has(4).then(|| self.amounts());
-            Ok(QuestionKind::Reversal(kind, self.kept(), amounts))
-        };
+        let reversal = |kind| Ok(QuestionKind::Reversal(kind, self.kept()));
         match (&content.mti, processing) {
             (b"0400", _) => reversal(ReversalKind::Request),
             (b"0420", _) => reversal(ReversalKind::Advice),
@@ -134,7 +131,9 @@ impl CardMessage<'_> {
             (b"0100", "00") if content.has(38) => Ok(QuestionKind::Increment(partial)),
             (b"0100", "00") => authorization(AuthorizationKind::Purchase),
             (b"0200", "00") => authorization(AuthorizationKind::SingleMessage),
-            (b"0120", "00" | "01" | "09") => Ok(QuestionKind::Advice(self.outcome())),
+            (b"0120", "00" | "01" | "09") => {
+                Ok(QuestionKind::Advice(self.outcome(), processing != "00"))
+            }
             (b"0200" | b"0220", "20") => Ok(QuestionKind::Refund),
             (b"0220", "00" | "01" | "09") => {
                 Ok(QuestionKind::Presentment(self.presentment().ok_or(MALFORMED)?))

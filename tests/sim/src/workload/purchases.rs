@@ -1,8 +1,8 @@
 //! Draws the messages after purchases: increments, reversals, presentments, refunds and advices.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, CardRef, Increment, MessageAmounts, OriginalRef, Present,
-    PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::ids::TransactionSeq;
@@ -12,7 +12,7 @@ use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::{EARLY, Workload};
-use crate::model::Model;
+use crate::model::{Model, Purchase};
 use crate::rng::Rng;
 
 impl Workload {
@@ -37,16 +37,18 @@ impl Workload {
     pub(crate) fn draw_reverse(&mut self, model: &Model) -> Reverse {
         let mut more = Rng::new(self.rng.clone().number() ^ 0x0001_A7E2);
         let (mut original, card, found) = self.draw_original(model);
-        // About a later message of the purchase, as an increment.
+        // About a later message of the purchase, or about one that it has not had.
         let shares_a_mark = original.transaction.is_some()
             || original.authorization_id.is_some()
             || original.retrieval_key.is_some();
-        let amounts = (shares_a_mark && more.chance(12)).then(|| {
-            original.original_key = Some(OriginalKey(u64::MAX - more.below(1_000)));
-            let amount = Minor(more.between(0, 4_000));
-            MessageAmounts { amount, currency: None, billing: None }
-        });
         let found = found.map(|at| &model.purchases[at]);
+        let later = found.map(Purchase::later_keys).unwrap_or_default();
+        if shares_a_mark && more.chance(if later.is_empty() { 12 } else { 50 }) {
+            original.original_key = Some(match later.is_empty() || more.chance(10) {
+                true => OriginalKey(u64::MAX - more.below(1_000)),
+                false => more.pick(&later),
+            });
+        }
         let (open, foreign) = found
             .map_or((500, None), |found| (found.held().max(found.posted.abs()), found.foreign));
         let part = Minor(self.rng.between(0, open.clamp(1, 1 << 40)));
@@ -66,7 +68,7 @@ impl Workload {
         };
         let kind = if self.rng.chance(50) { ReversalKind::Request } else { ReversalKind::Advice };
         let card = card.filter(|_| self.rng.chance(70));
-        Reverse { card, original, amount, amounts, kind }
+        Reverse { card, original, amount, kind }
     }
 
     pub(crate) fn draw_present(&mut self, model: &Model) -> Present {
@@ -148,7 +150,8 @@ impl Workload {
         }
         let declined = self.rng.chance(15);
         let outcome = if declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
-        Advise { facts, outcome, original }
+        let is_cash = Rng::new(self.rng.clone().number() ^ 0x00CA_5400).chance(20);
+        Advise { facts, is_cash, outcome, original }
     }
 
     /// A purchase, likely still open; the names by which a message refers to it, and its card.

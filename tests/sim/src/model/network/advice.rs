@@ -6,13 +6,14 @@ use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::authorization::Verdict;
 use super::rules::{Attempt, set_of};
-use crate::model::{Model, take_last};
+use crate::model::{LaterMessage, Model, take_last};
 
 impl Model {
     pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
@@ -27,12 +28,12 @@ impl Model {
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].state == TransactionState::Pending);
         if let Some(pending) = pending.filter(|_| command.outcome == AdviceOutcome::Approved) {
-            return self.complete_hold(pending, amount);
+            return self.complete_hold(pending, amount, facts.trace.original_key);
         }
         let tried = Attempt {
             added_to: 0,
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),
-            is_cash: false,
+            is_cash: command.is_cash,
             credentials: &PresentedCredentials::NONE,
             is_reversed_before: self.is_reversed_before(&facts.trace),
             over_minute: false,
@@ -55,7 +56,12 @@ impl Model {
         self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
     }
 
-    fn complete_hold(&mut self, pending: usize, amount: i64) -> NetworkReply {
+    fn complete_hold(
+        &mut self,
+        pending: usize,
+        amount: i64,
+        key: Option<OriginalKey>,
+    ) -> NetworkReply {
         if !Self::can_post(amount) {
             return NetworkReply::FormatError(SubReason::OutOfBounds);
         }
@@ -66,7 +72,12 @@ impl Model {
         } else {
             take_last(&mut self.purchases[pending].held, held - amount);
         }
-        self.purchases[pending].close_if_nothing_is_held();
+        let purchase = &mut self.purchases[pending];
+        for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
+            earlier.left = 0;
+        }
+        purchase.later.push(LaterMessage { key, is_posting: false, left: amount });
+        purchase.close_if_nothing_is_held();
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.id_of(pending)),
             response_code: ResponseCode::Approved,

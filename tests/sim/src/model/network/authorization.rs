@@ -14,7 +14,7 @@ use cardswitch_engine::shard::authorization_id_of;
 
 use super::hold_lifetime;
 use super::rules::{Attempt, set_of};
-use crate::model::{Decline, IncrementOutcome, Model, Purchase};
+use crate::model::{Decline, IncrementOutcome, LaterMessage, Model, Purchase};
 
 /// How an authorization ends.
 pub(crate) struct Verdict {
@@ -30,7 +30,7 @@ impl Model {
     pub(crate) fn authorize(&mut self, at: i64, command: &Authorize) -> NetworkReply {
         let facts = &command.facts;
         let Some(card) = self.find_card(facts.card) else { return Self::unknown_card() };
-        let (amount, foreign) = match self.amounts(card, &facts.amounts) {
+        let (amount, foreign) = match self.asked(card, &facts.amounts) {
             Ok(amounts) => amounts,
             Err(reply) => return reply,
         };
@@ -117,7 +117,7 @@ impl Model {
             };
         };
         let card = self.purchases[found].card;
-        let amount = match self.amounts(card, &command.amounts) {
+        let amount = match self.asked(card, &command.amounts) {
             Ok((amount, _)) => amount,
             Err(reply) => return reply,
         };
@@ -153,6 +153,9 @@ impl Model {
         if first.is_none() {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
+            let own = command.otherwise.as_ref().and_then(|own| own.facts.trace.original_key);
+            let later = LaterMessage { key: own, is_posting: false, left: amount };
+            self.purchases[found].later.push(later);
             let of_hold = self.purchases[found].mcc.or(mcc);
             self.purchases[found].expires_at = at + hold_lifetime(of_hold);
         }

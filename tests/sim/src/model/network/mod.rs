@@ -87,6 +87,20 @@ impl Model {
         }
     }
 
+    /// The same of a message that asks, which cannot ask for something that comes to nothing.
+    fn asked(
+        &self,
+        card: usize,
+        amounts: &MessageAmounts,
+    ) -> Result<(i64, Option<CurrencyAmount>), NetworkReply> {
+        match self.amounts(card, amounts)? {
+            (0, Some(_)) if amounts.amount.0 > 0 => {
+                Err(NetworkReply::FormatError(SubReason::BillingAmountMissing))
+            }
+            found => Ok(found),
+        }
+    }
+
     fn can_post(amount: i64) -> bool {
         (0..=AMOUNT_MAX).contains(&amount)
     }
@@ -109,11 +123,13 @@ impl Model {
             state: TransactionState::Declined,
             held: Vec::new(),
             cleared: Vec::new(),
+            given_back: Vec::new(),
             requested,
             foreign,
             posted: 0,
             refunded: 0,
             presented: Vec::new(),
+            later: Vec::new(),
             is_final: false,
             is_posted_only: false,
             expires_at: at + hold_lifetime(mcc),

@@ -7,7 +7,7 @@ use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingRep
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
-use crate::model::{Model, move_first, take_last, total};
+use crate::model::{LaterMessage, Model, move_first, take_last, total};
 
 impl Model {
     pub(crate) fn present(&mut self, at: i64, command: &Present) -> NetworkReply {
@@ -63,6 +63,11 @@ impl Model {
         let known = &self.purchases[found];
         let is_forced = known.presented.is_empty() && known.held.is_empty();
         self.settle(found, command.number, amount);
+        // The message that makes a purchase is named as that.
+        let own = command.facts.as_ref().filter(|_| !is_new);
+        let key = own.and_then(|facts| facts.trace.original_key);
+        let later = LaterMessage { key, is_posting: true, left: amount };
+        self.purchases[found].later.push(later);
         let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
         if is_forced && !self.purchases[found].flags.contains(used_up) {
             let mut purchase = self.purchases[found].clone();
@@ -121,7 +126,10 @@ impl Model {
         let kind = TransactionKind::Refund;
         let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
         let is_taken_back = amount > 0 && self.is_message_reversed_before(&facts.trace);
-        if let Some(found) = self.find_original(Some(card), &command.original) {
+        let original = self
+            .find_original(Some(card), &command.original)
+            .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
+        if let Some(found) = original {
             (refund.refund_of, refund.member) = (Some(found), self.purchases[found].member);
         }
         if let Some(found) = refund.refund_of.filter(|_| !is_taken_back) {
@@ -132,7 +140,7 @@ impl Model {
             }
             let given_back = amount.min(refundable);
             let room = given_back.min(total(&purchase.cleared));
-            take_last(&mut purchase.cleared, room);
+            refund.given_back = take_last(&mut purchase.cleared, room);
             purchase.refunded += given_back;
             refund.refunded = given_back;
         }

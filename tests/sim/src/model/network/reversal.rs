@@ -3,9 +3,10 @@
 use cardswitch_engine::command::network::{ReversalAmount, Reverse};
 use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 
-use crate::model::{DAY, Model, Purchase, UnmatchedReversal, take_last, total};
+use crate::model::{DAY, LaterMessage, Model, Purchase, UnmatchedReversal, take_last, total};
 
 impl Model {
     pub(crate) fn reverse(&mut self, at: i64, command: &Reverse) -> ReversalReply {
@@ -15,11 +16,12 @@ impl Model {
             Some(card) => self.find_original(card, &command.original),
             None => self.find_original(None, &command.original),
         };
-        let Some(found) = found else {
-            let (original_key, retrieval_key) =
-                (command.original.original_key, command.original.retrieval_key);
+        let named = command.original.original_key;
+        let about = found.and_then(|found| Some((found, self.purchases[found].about(named)?)));
+        let Some((found, later)) = about else {
+            let retrieval_key = command.original.retrieval_key.filter(|_| named.is_none());
             self.early.push(UnmatchedReversal {
-                original_key,
+                original_key: named,
                 retrieval_key,
                 expires_at: at + DAY,
             });
@@ -34,25 +36,9 @@ impl Model {
         };
         let card = self.purchases[found].card;
         self.turn_pages(card, at);
-        // A later message of the purchase is taken back by its own amount, from what is held.
-        let named = command.original.original_key;
-        let first = self.purchases[found].original_key;
-        let is_later = named.is_some_and(|named| first.is_some_and(|first| first != named));
-        let is_refund = self.purchases[found].kind == TransactionKind::Refund;
-        let outcome = match (is_later && !is_refund, self.purchases[found].held(), command) {
-            (true, 1.., Reverse { amount: ReversalAmount::Full, amounts: Some(amounts), .. }) => {
-                match self.amounts(card, amounts) {
-                    Ok((own, _)) => {
-                        let held = self.purchases[found].held();
-                        self.give_back(found, ReversalAmount::GiveBack(Minor(own.min(held))))
-                    }
-                    Err(_) => Err(ReversalOutcome::AmountOutOfRange),
-                }
-            }
-            (true, 0, _) if self.purchases[found].state != TransactionState::Canceled => {
-                Err(ReversalOutcome::NothingHeld)
-            }
-            _ => self.give_back(found, command.amount),
+        let outcome = match later {
+            Some(later) => self.give_back_later(found, later, command.amount),
+            None => self.give_back(found, command.amount),
         };
         ReversalReply {
             outcome: outcome.err().unwrap_or(ReversalOutcome::Reversed),
@@ -76,9 +62,7 @@ impl Model {
         let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
             let amount = asked_back(purchase, asked, held)?;
-            take_last(&mut purchase.held, amount);
-            purchase.close_if_nothing_is_held();
-            return Ok(amount);
+            return Ok(self.give_back_held(found, amount));
         }
         if purchase.state == TransactionState::Canceled {
             return Ok(0);
@@ -87,6 +71,45 @@ impl Model {
             return Err(ReversalOutcome::NothingHeld);
         }
         let amount = asked_back(purchase, asked, posted)?;
+        Ok(self.give_back_posted(found, amount))
+    }
+
+    /// A later message gives back its own amount, as far as the purchase still has it.
+    fn give_back_later(
+        &mut self,
+        found: usize,
+        later: usize,
+        asked: ReversalAmount,
+    ) -> Result<i64, ReversalOutcome> {
+        let purchase = &mut self.purchases[found];
+        let (held, posted) = (purchase.held(), (purchase.posted - purchase.refunded).max(0));
+        let LaterMessage { left, is_posting, .. } = purchase.later[later];
+        let amount = asked_back(purchase, asked, left)?;
+        let is_canceled = purchase.state == TransactionState::Canceled;
+        if left > 0 && held == 0 && !is_posting && !is_canceled {
+            return Err(ReversalOutcome::NothingHeld);
+        }
+        let given_back = match is_posting {
+            true => self.give_back_posted(found, amount.min(posted)),
+            false => self.give_back_held(found, amount.min(held)),
+        };
+        if given_back > 0 {
+            self.purchases[found].later[later].left -= amount;
+        }
+        Ok(given_back)
+    }
+
+    fn give_back_held(&mut self, found: usize, amount: i64) -> i64 {
+        let purchase = &mut self.purchases[found];
+        if amount > 0 {
+            take_last(&mut purchase.held, amount);
+            purchase.close_if_nothing_is_held();
+        }
+        amount
+    }
+
+    fn give_back_posted(&mut self, found: usize, amount: i64) -> i64 {
+        let purchase = &mut self.purchases[found];
         if amount > 0 {
             let room = amount.min(total(&purchase.cleared));
             take_last(&mut purchase.cleared, room);
@@ -95,17 +118,18 @@ impl Model {
             let merchant = purchase.merchant.clone();
             self.write_line(found, amount, &merchant);
         }
-        Ok(amount)
+        amount
     }
 
-    /// A refund is taken back by a line against it; its purchase takes the room again, today.
+    /// A refund is taken back by a line against it, first what no purchase covers; of the rest its
+    /// purchase takes the parts again.
     fn take_refund_back(
         &mut self,
         found: usize,
         asked: ReversalAmount,
     ) -> Result<i64, ReversalOutcome> {
         let refund = &self.purchases[found];
-        let (card, given) = (refund.card, -refund.posted);
+        let given = -refund.posted;
         if given == 0 {
             return Ok(0);
         }
@@ -113,9 +137,11 @@ impl Model {
         if amount == 0 {
             return Ok(0);
         }
-        let room = amount.min(refund.refunded);
+        let room = (refund.refunded - (given - amount)).max(0);
         if let Some(purchase) = refund.refund_of {
-            let again = self.part(card, room);
+            let refund = &mut self.purchases[found];
+            let parts = room.min(total(&refund.given_back));
+            let again = take_last(&mut refund.given_back, parts);
             self.purchases[purchase].cleared.extend(again);
             self.purchases[purchase].refunded -= room;
             self.purchases[found].refunded -= room;
@@ -125,6 +151,21 @@ impl Model {
         let merchant = self.purchases[found].merchant.clone();
         self.write_line(found, -amount, &merchant);
         Ok(amount)
+    }
+}
+
+impl Purchase {
+    /// The message of it that a reversal is about: a later one, or the first. None of a message that it has not had.
+    fn about(&self, named: Option<OriginalKey>) -> Option<Option<usize>> {
+        if named.is_none() || self.original_key.is_none() || named == self.original_key {
+            return Some(None);
+        }
+        self.later.iter().rposition(|later| later.key == named).map(Some)
+    }
+
+    /// The keys of the messages that changed it.
+    pub(crate) fn later_keys(&self) -> Vec<OriginalKey> {
+        self.later.iter().filter_map(|later| later.key).collect()
     }
 }
 

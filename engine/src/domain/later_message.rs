@@ -1,0 +1,126 @@
+//! The messages that changed a purchase after the one that made it: a reversal may name one of them, and then gives
+//! back what that message took. Source: ISO DE90.
+
+use serde::{Deserialize, Serialize};
+
+use super::money::Minor;
+use super::network_key::OriginalKey;
+
+/// The most increments and completions that are kept of one purchase; the oldest goes first. A reversal of one that is
+/// gone finds nothing.
+pub const CHANGES_OF_HOLD_MAX: usize = 64;
+
+/// What a later message did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LaterMessageKind {
+    /// It added to the hold.
+    Increment,
+    /// It set the hold, as the completion of a fuel pump.
+    Completion,
+    /// It posted, as the presentment of this number; each number posts once only.
+    Presentment(u8),
+}
+
+/// A message that changed a purchase since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaterMessage {
+    /// What it did.
+    pub kind: LaterMessageKind,
+    /// The key by which a reversal names it, if one can.
+    pub key: Option<OriginalKey>,
+    /// What it took, less what was given back by its name.
+    pub left: Minor,
+}
+
+/// Those of one purchase, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaterMessages(Vec<LaterMessage>);
+
+impl LaterMessages {
+    /// Adds a message that took so much. A change of the hold that nothing can name is not kept.
+    pub fn add(&mut self, kind: LaterMessageKind, key: Option<OriginalKey>, amount: Minor) {
+        let is_presentment = matches!(kind, LaterMessageKind::Presentment(_));
+        if is_presentment || key.is_some() {
+            self.0.push(LaterMessage { kind, key, left: amount });
+        }
+        if !is_presentment && self.changes_of_hold().count() > CHANGES_OF_HOLD_MAX {
+            let oldest = self.0.iter().position(LaterMessage::is_change_of_hold);
+            oldest.map(|oldest| self.0.remove(oldest));
+        }
+    }
+
+    /// Notes that the hold was set: what earlier messages added is no part of it any more.
+    pub fn set_hold(&mut self) {
+        let changes = self.0.iter_mut().filter(|message| message.is_change_of_hold());
+        changes.for_each(|message| message.left = Minor::ZERO);
+    }
+
+    /// Whether the presentment of this number was seen.
+    #[must_use]
+    pub fn has_presentment(&self, number: u8) -> bool {
+        self.0.iter().any(|message| message.kind == LaterMessageKind::Presentment(number))
+    }
+
+    /// The newest message of this key.
+    pub fn named(&mut self, key: OriginalKey) -> Option<&mut LaterMessage> {
+        self.0.iter_mut().rev().find(|message| message.key == Some(key))
+    }
+
+    /// Whether there is a message of this key.
+    #[must_use]
+    pub fn has(&self, key: OriginalKey) -> bool {
+        self.0.iter().any(|message| message.key == Some(key))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The messages.
+    #[must_use]
+    pub fn as_slice(&self) -> &[LaterMessage] {
+        &self.0
+    }
+
+    fn changes_of_hold(&self) -> impl Iterator<Item = &LaterMessage> {
+        self.0.iter().filter(|message| message.is_change_of_hold())
+    }
+}
+
+impl LaterMessage {
+    const fn is_change_of_hold(&self) -> bool {
+        matches!(self.kind, LaterMessageKind::Increment | LaterMessageKind::Completion)
+    }
+}
+
+impl FromIterator<LaterMessage> for LaterMessages {
+    fn from_iter<I: IntoIterator<Item = LaterMessage>>(messages: I) -> Self {
+        Self(messages.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn increments_without_end_leave_the_newest_and_every_presentment() {
+        let mut later = LaterMessages::default();
+        later.add(LaterMessageKind::Presentment(1), None, Minor(5));
+        later.add(LaterMessageKind::Increment, None, Minor(5));
+        for number in 0..100 {
+            later.add(LaterMessageKind::Increment, Some(OriginalKey(number)), Minor(5));
+        }
+        assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX + 1);
+        assert!(later.has_presentment(1) && !later.has_presentment(2));
+        assert_eq!(
+            (later.named(OriginalKey(35)).is_some(), later.named(OriginalKey(36)).is_some()),
+            (false, true)
+        );
+        later.set_hold();
+        assert_eq!(later.named(OriginalKey(99)).map(|named| named.left), Some(Minor::ZERO));
+        assert_eq!(later.as_slice()[0].left, Minor(5));
+    }
+}
