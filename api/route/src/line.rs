@@ -145,14 +145,15 @@ async fn read_answers(
         loop {
             match inbox.take(&dialect.framing) {
                 FrameItem::Message(tpdu, range) => {
+                    // The reader may end while it waits for room: until then the message has no answer.
+                    let room = answers.reserve().await;
+                    let room = room.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                     let body = inbox.bytes(range);
                     door.meters.note_answered();
                     read_message(dialect, body, |answer, _| {
                         answer.inspect(|answer| unanswered.lock().take(answer));
                     });
-                    let frame = framed(body, tpdu, &dialect.framing).map_err(io::Error::other)?;
-                    let taken = answers.send(frame).await;
-                    taken.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                    room.send(framed(body, tpdu, &dialect.framing).map_err(io::Error::other)?);
                 }
                 FrameItem::Skipped => {}
                 FrameItem::Nothing => break,
@@ -209,27 +210,65 @@ mod tests {
     use super::*;
     use crate::cell_door::DoorKind;
 
+    fn echo(mti: Mti, trace_number: u64) -> Vec<u8> {
+        let mut body = Vec::new();
+        MessageBuilder::new(mti).set_number(11, trace_number).encode(&mut body).unwrap();
+        body
+    }
+
+    fn request(trace_number: u64) -> ForwardedMessage {
+        let body = echo(Mti::NETWORK_REQUEST, trace_number);
+        let request = RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE);
+        ForwardedMessage::new(&body, None, &Framing::default(), Some(Box::new(request))).unwrap()
+    }
+
+    fn way() -> Way {
+        let door = CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583);
+        Way { door: Arc::new(door), dialect: Arc::default() }
+    }
+
+    /// DE11 and DE39 of an answer.
+    fn told(frame: &[u8]) -> (u64, String) {
+        let answer = decode(&frame[2..]).unwrap();
+        (answer.get_number(11).unwrap(), answer.get_text(39).unwrap().to_owned())
+    }
+
     /// Once such a message was lost without an answer: the cell's earlier bytes were read first, and ended it.
     #[tokio::test]
     async fn a_connection_that_is_over_at_once_leaves_no_message_unanswered() {
-        let mut body = Vec::new();
-        let echo = MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 7);
-        echo.encode(&mut body).unwrap();
-        let request =
-            Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE));
-        let dialect = Arc::new(Dialect::default());
-        let first = ForwardedMessage::new(&body, None, &dialect.framing, Some(request)).unwrap();
-        let door = Arc::new(CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583));
         let (stream, gone) = tokio::io::duplex(64);
         drop(gone);
-        let stream = door.counted(Box::new(stream));
+        let way = way();
+        let stream = way.door.counted(Box::new(stream));
         let (_peer, mut messages) = mpsc::channel(1);
         let (answers, _taken) = mpsc::channel(1);
-        let way = Way { door, dialect };
-        let [answer] = &carry(stream, first, &mut messages, (&way, &answers)).await[..] else {
-            panic!("one answer");
+        let lost = carry(stream, request(7), &mut messages, (&way, &answers)).await;
+        assert_eq!(lost.iter().map(|answer| told(answer)).collect::<Vec<_>>(), [(7, "91".into())]);
+    }
+
+    /// Once its answer was lost with the reader, which had taken the message for answered and waited for the peer.
+    #[tokio::test]
+    async fn an_answer_that_waits_for_the_peer_is_not_lost_with_the_cell() {
+        let (stream, mut cell) = tokio::io::duplex(64);
+        let way = way();
+        let stream = way.door.counted(Box::new(stream));
+        let (peer, mut messages) = mpsc::channel(1);
+        let (answers, _taken) = mpsc::channel(1);
+        answers.send(Vec::new()).await.unwrap();
+        let killed = async {
+            let mut asked = [0; 2];
+            cell.read_exact(&mut asked).await.unwrap();
+            let answer = echo(Mti::NETWORK_REQUEST.response().unwrap(), 7);
+            let answer = framed(&answer, None, &Framing::default()).unwrap();
+            cell.write_all(&answer).await.unwrap();
+            // The reader has it before the connection breaks.
+            tokio::task::yield_now().await;
+            drop(cell);
+            peer.send(request(8)).await.unwrap();
         };
-        let answer = decode(&answer[2..]).unwrap();
-        assert_eq!((answer.get_number(11), answer.get_text(39)), (Some(7), Some("91")));
+        let carried = carry(stream, request(7), &mut messages, (&way, &answers));
+        let (lost, ()) = tokio::join!(carried, killed);
+        let lost: Vec<_> = lost.iter().map(|answer| told(answer)).collect();
+        assert_eq!(lost, [(7, "96".to_owned()), (8, "96".to_owned())]);
     }
 }
