@@ -172,6 +172,20 @@ fn every_transaction_is_compared_over_http() {
     }
 }
 
+/// The books kept the code of the 91, 1000, for a purchase that its duplicate then brought to a decision.
+#[test]
+fn a_purchase_that_was_not_taken_has_the_code_of_its_duplicate() {
+    let faults = Faults { not_taken_every: Some(3), ..Faults::default() };
+    let (address, switch) = SmallSwitch::start(faults);
+    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned() };
+    let options = FeedOptions { http: Some(http), ..virtual_options(address, 37) };
+    let report = run(&options, &Progress::default()).unwrap();
+    assert_eq!(report.differences, [], "seed 37");
+    let counts = &report.counts;
+    assert!(counts.declined[&91] > 100 && counts.duplicates > 10, "seed 37: {counts:?}");
+    assert_eq!(counts.approved + counts.declined.values().sum::<u64>(), counts.authorizations);
+}
+
 #[test]
 fn a_cent_too_much_is_found() {
     let (report, _) = virtual_run(Faults { wrong_every: Some(40), ..Faults::default() }, 19);
