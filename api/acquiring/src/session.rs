@@ -51,7 +51,9 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
-        let faults = shared.faults.clone().map(|plan| Box::new(AnswerFaults::new(plan)));
+        let in_flight_max = shared.bounds.in_flight;
+        let faults = shared.faults.clone();
+        let faults = faults.map(|plan| Box::new(AnswerFaults::new(plan, in_flight_max)));
         Self {
             peer,
             shared,
