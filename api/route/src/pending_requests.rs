@@ -97,8 +97,10 @@ impl RoutedRequest {
         self.echo.mti().response()?;
         let mut frame = Vec::new();
         let tpdu = self.tpdu.map(Tpdu::swapped);
-        let written = write_frame(&mut frame, &dialect.framing, tpdu, |out| {
-            answer.encode(&self.echo, &[], (dialect, &self.repeated), out)
+        let written = answer.frame(|answer| {
+            write_frame(&mut frame, &dialect.framing, tpdu, |out| {
+                answer.encode(&self.echo, &[], (dialect, &self.repeated), out)
+            })
         });
         written.ok().map(|()| frame)
     }
