@@ -2,6 +2,8 @@
 //!
 //! Only answers of the engine to purchases meet a fault, so the decision is durable, whatever the faulty
 //! answer says. A held answer keeps its request in flight: the connection waits for it.
+//!
+//! INVARIANT: fewer are held than a connection may have in flight, so that the reversal that releases one is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,8 @@ const NETWORK_CLASS: u8 = 8;
 /// The faults of one connection.
 pub(crate) struct AnswerFaults {
     plan: Arc<FaultPlan>,
+    /// The most answers that are held; beyond, the oldest is released.
+    held_max: usize,
     held: Vec<HeldAnswer>,
     /// Answers of this wake-up that meet a fault when they are written.
     drawn: Vec<(u64, AnswerFault)>,
@@ -32,8 +36,9 @@ struct HeldAnswer {
 }
 
 impl AnswerFaults {
-    pub(crate) fn new(plan: Arc<FaultPlan>) -> Self {
-        Self { plan, held: Vec::new(), drawn: Vec::new() }
+    /// The faults of a connection that may have so many messages in flight.
+    pub(crate) fn new(plan: Arc<FaultPlan>, in_flight_max: usize) -> Self {
+        Self { plan, held_max: in_flight_max / 2, held: Vec::new(), drawn: Vec::new() }
     }
 
     /// Draws the faults of the answers that have come, takes out the held answers, and adds those that are
@@ -93,6 +98,9 @@ impl AnswerFaults {
             }
         };
         self.held.push(HeldAnswer { answer, until: now + drawn.delay, released_by });
+        if self.held.len() > self.held_max {
+            arrived.push(self.held.remove(0).answer);
+        }
     }
 
     fn release(&mut self, arrived: &mut Vec<(u64, Reply)>, is_due: impl Fn(&HeldAnswer) -> bool) {
@@ -104,5 +112,87 @@ impl AnswerFaults {
     pub(crate) fn take(&mut self, tag: u64) -> Option<AnswerFault> {
         let at = self.drawn.iter().position(|(drawn, _)| *drawn == tag)?;
         Some(self.drawn.swap_remove(at).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::clock::Stopwatch;
+    use cardswitch_engine::domain::ids::RecordSeq;
+    use cardswitch_iso8583::{MessageBuilder, Mti, decode};
+
+    use super::super::fault_plan::{AnswerRule, FaultRules};
+    use super::super::in_flight::WayBack;
+    use super::*;
+
+    const IN_FLIGHT_MAX: usize = 8;
+
+    struct World {
+        faults: AnswerFaults,
+        in_flight: InFlightRequests,
+    }
+
+    impl World {
+        fn with(fault: AnswerFault) -> Self {
+            let rule = AnswerRule {
+                fault,
+                last_four: None,
+                amount_minor: None,
+                rate: 1.0,
+                late_ms: (fault == AnswerFault::Late).then_some(1_000),
+            };
+            let rules = FaultRules { answers: vec![rule], ..FaultRules::default() };
+            let plan = Arc::new(FaultPlan::of(rules).unwrap());
+            Self {
+                faults: AnswerFaults::new(plan, IN_FLIGHT_MAX),
+                in_flight: InFlightRequests::default(),
+            }
+        }
+
+        /// Has the engine answer a message about a purchase. Returns the tags of the answers that leave.
+        fn answered(&mut self, mti: Mti, purchase: usize) -> (u64, Vec<u64>) {
+            let mut frame = Vec::new();
+            let message = MessageBuilder::new(mti).set_text(37, &format!("RRN{purchase:09}"));
+            message.encode(&mut frame).unwrap();
+            let request = decode(&frame).unwrap();
+            let tag = self.in_flight.insert(&request, WayBack::default(), Stopwatch::start());
+            let mut arrived = vec![(tag, Reply::Done(RecordSeq(1)))];
+            self.faults.meet(Duration::ZERO, &mut arrived, &mut self.in_flight);
+            let left: Vec<u64> = arrived.into_iter().map(|(tag, _)| tag).collect();
+            for tag in &left {
+                self.in_flight.finish(*tag, |_| {});
+            }
+            (tag, left)
+        }
+    }
+
+    /// Once so many were held that the connection was not read from, nor the reversals that release them.
+    #[test]
+    fn held_answers_leave_room_for_the_reversal_that_releases_them() {
+        for fault in [AnswerFault::AfterReversal, AnswerFault::Late] {
+            let mut world = World::with(fault);
+            let held = (0..IN_FLIGHT_MAX / 2).map(|purchase| {
+                let (tag, left) = world.answered(Mti::AUTHORIZATION_REQUEST, purchase);
+                assert!(left.is_empty(), "{fault:?}");
+                tag
+            });
+            let held: Vec<u64> = held.collect();
+            for (purchase, oldest) in (IN_FLIGHT_MAX / 2..).zip(held) {
+                let (_, left) = world.answered(Mti::AUTHORIZATION_REQUEST, purchase);
+                assert_eq!(left, [oldest], "{fault:?}");
+                assert!(world.in_flight.len() < IN_FLIGHT_MAX, "{fault:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_reversal_releases_the_answer_to_its_purchase_behind_its_own() {
+        let mut world = World::with(AnswerFault::AfterReversal);
+        let (_, left) = world.answered(Mti::AUTHORIZATION_REQUEST, 1);
+        assert!(left.is_empty());
+        let (purchase, left) = world.answered(Mti::AUTHORIZATION_REQUEST, 2);
+        assert!(left.is_empty());
+        let (reversal, left) = world.answered(Mti::REVERSAL_REQUEST, 2);
+        assert_eq!(left, [reversal, purchase]);
     }
 }

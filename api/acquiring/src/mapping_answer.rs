@@ -137,6 +137,23 @@ impl AnswerElements {
         })
     }
 
+    /// Has `write` frame the answer; where it is too long for the length before it, without what explains the decision
+    /// (44 and 54), then with its code alone.
+    /// Errors: the last of `write`.
+    pub fn frame(
+        &self,
+        mut write: impl FnMut(&Self) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        let is_too_long = |written: &Result<_, _>| *written == Err(EncodeError::FrameTooLong);
+        let written = write(self);
+        if !is_too_long(&written) {
+            return written;
+        }
+        let bare = Self { approved: self.approved, ..Self::plain(self.code) };
+        let written = write(&Self { authorization_id: self.authorization_id, ..bare.clone() });
+        if is_too_long(&written) { write(&bare) } else { written }
+    }
+
     /// Hands the answer to `request`, with further elements, to its writer. Messages that are never answered have none.
     /// Errors: the writer's.
     pub(crate) fn write(

@@ -51,7 +51,9 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
-        let faults = shared.faults.clone().map(|plan| Box::new(AnswerFaults::new(plan)));
+        let in_flight_max = shared.bounds.in_flight;
+        let faults = shared.faults.clone();
+        let faults = faults.map(|plan| Box::new(AnswerFaults::new(plan, in_flight_max)));
         Self {
             peer,
             shared,
@@ -515,16 +517,66 @@ fn append_answer(
     }
     let way_back = &request.way_back;
     let tpdu = way_back.tpdu.map(Tpdu::swapped);
-    let written = write_frame(outbox, &dialect.framing, tpdu, |out| {
-        let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
-            elements.encode(&request.echo, further, (dialect, &way_back.repeated), out)
-        };
-        match &way_back.owed {
-            None => write(&[], out),
-            Some(owed) => owed.encode((elements, request, dialect), out, write),
-        }
+    let written = elements.frame(|elements| {
+        write_frame(outbox, &dialect.framing, tpdu, |out| {
+            let write = |further: &[(u8, &[u8])], out: &mut Vec<u8>| {
+                elements.encode(&request.echo, further, (dialect, &way_back.repeated), out)
+            };
+            match &way_back.owed {
+                None => write(&[], out),
+                Some(owed) => owed.encode((elements, request, dialect), out, write),
+            }
+        })
     });
     if let Err(error) = written {
         tracing::warn!(%peer, %error, mti = %request.echo.mti(), "cannot be answered");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_iso8583::Framing;
+
+    use super::*;
+    use crate::de39::De39;
+
+    /// Two digits of length end at 99 bytes: such a purchase was approved and never answered.
+    #[test]
+    fn an_answer_too_long_for_its_length_says_less() {
+        let framing = Framing { length: "ascii2".parse().unwrap(), tpdu: false };
+        let (dialect, peer) = (Dialect::framed(framing), SocketAddr::from(([127, 0, 0, 1], 1)));
+        let elements = AnswerElements {
+            detail: "0".into(),
+            authorization_id: Some(*b"A1B2C3"),
+            amounts: b"0002840C000000001250".to_vec().into(),
+            ..AnswerElements::plain(De39::APPROVED)
+        };
+        let shop = "S".repeat(40);
+        for (further, expected) in [
+            (vec![], &[38, 39, 44, 54][..]),
+            (vec![(37, "RRN000000001")], &[38, 39]),
+            (vec![(43, &*shop)], &[39]),
+            // Nothing of a request is left out.
+            (vec![(25, "00"), (43, &*shop), (49, "840")], &[]),
+        ] {
+            let request = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+                .set(2, b"4537110001123456")
+                .set(3, b"000000")
+                .set_number(4, 1_250)
+                .set_number(11, 7);
+            let echoed =
+                further.iter().fold(request, |request, (de, text)| request.set_text(*de, text));
+            let (mut frame, mut outbox) = (Vec::new(), Vec::new());
+            echoed.encode(&mut frame).unwrap();
+            let request = decode(&frame).unwrap();
+            let pending = PendingRequest::of(&request, WayBack::default());
+            append_answer(&mut outbox, peer, &dialect, &pending, &elements);
+            let Some((_length, answer)) = outbox.split_first_chunk::<2>() else {
+                assert!(expected.is_empty(), "{further:?}");
+                continue;
+            };
+            let own = decode(answer).unwrap().present().without(request.present());
+            assert_eq!(own.elements().collect::<Vec<_>>(), expected, "{further:?}");
+        }
     }
 }

@@ -138,12 +138,19 @@ impl Connection {
 /// Appends a message of the default spelling in the spelling and the frame of a dialect.
 /// Errors: a message above the frame cap.
 pub(super) fn frame(out: &mut Vec<u8>, message: &[u8], dialect: &Dialect) -> io::Result<()> {
-    write_frame(out, &dialect.framing, None, |out| match &dialect.translation {
-        Some(translation) => translation.write(message, &RepeatedFields::NONE, out),
-        None => {
-            out.extend_from_slice(message);
-            Ok(())
-        }
+    let Some(translation) = &dialect.translation else { return frame_noise(out, message, dialect) };
+    write_frame(out, &dialect.framing, None, |out| {
+        translation.write(message, &RepeatedFields::NONE, out)
+    })
+    .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+}
+
+/// Appends bytes as they are in the frame of a dialect.
+/// Errors: bytes above the frame cap.
+pub(super) fn frame_noise(out: &mut Vec<u8>, noise: &[u8], dialect: &Dialect) -> io::Result<()> {
+    write_frame(out, &dialect.framing, None, |out| {
+        out.extend_from_slice(noise);
+        Ok(())
     })
     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }

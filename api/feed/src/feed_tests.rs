@@ -2,8 +2,15 @@
 
 mod small_switch;
 
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+
+use cardswitch_iso8583::field_form::{Coding, FieldForm, FieldLength, LengthUnit};
+use cardswitch_iso8583::translation::{
+    FieldPart, FieldShape, Tables, Translation, TypeForm, WireField,
+};
+use cardswitch_iso8583::{Alphabet, BitmapEncoding, Class, Dialect};
 
 use self::small_switch::{Faults, SmallSwitch, serve_http};
 use super::*;
@@ -135,6 +142,64 @@ fn a_hostile_wire_makes_no_differences() {
     assert!(report.counts.unanswered > 50, "{:?}", report.counts);
 }
 
+/// A spelling in which no message can be written: nothing is as short as its fields.
+fn narrow_dialect() -> Dialect {
+    let coding = Coding::Text(Alphabet::Ascii);
+    let field = |number| {
+        let class = Class::Track;
+        let (length, counted) = (FieldLength::Fixed, LengthUnit::Characters);
+        let form = FieldForm { class, length, len_max: 3, counted, coding };
+        let part = FieldPart { element: number, place: None, read: Vec::new(), write: Vec::new() };
+        let shape = FieldShape::Plain;
+        (number, WireField { form, parts: vec![part], is_repeated: false, shape })
+    };
+    let types = TypeForm { coding, version: b'0', pairs: Vec::new() };
+    let bitmap = (BitmapEncoding::Binary, Alphabet::Ascii);
+    let tables = Tables { types, bitmap, fields: [2, 3, 4, 11, 39].map(field).to_vec() };
+    let translation = Some(Arc::new(Translation::new(tables).unwrap()));
+    Dialect { translation, ..Dialect::default() }
+}
+
+/// Noise was to be translated, which it cannot be, so none was sent. A message that cannot be either is not cut.
+#[test]
+fn a_hostile_wire_has_noise_in_any_dialect() {
+    for (rates, is_heard) in [("noise=1000", true), ("stranger=1000", true), ("cut=1000", false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let dialect = narrow_dialect();
+        let options = FeedOptions {
+            rate_per_s: 300.0,
+            duration: Duration::from_secs(3),
+            time: FeedTime::Real { connections: 1 },
+            answer_timeout: Duration::from_millis(20),
+            hostility: Some(Hostility { seed: 41, rates: rates.parse().unwrap() }),
+            ..FeedOptions::new(
+                Line { dialect, ..Line::to(listener.local_addr().unwrap()) },
+                portfolio(5),
+            )
+        };
+        let progress = Arc::new(Progress::default());
+        let (bytes, heard) = std::sync::mpsc::channel();
+        let stopper = Arc::clone(&progress);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (bytes, stopper, mut stream) =
+                    (bytes.clone(), Arc::clone(&stopper), stream.unwrap());
+                std::thread::spawn(move || {
+                    // The first bytes, or the end without any.
+                    bytes.send(stream.read(&mut [0; 512]).unwrap_or(0)).unwrap_or_default();
+                    stopper.stop();
+                    io::copy(&mut stream, &mut io::sink()).unwrap_or_default();
+                });
+            }
+        });
+        let epoch = Epoch { start_us: start_us(options.time), is_virtual: false };
+        let settings = settings(&options, epoch, mean_gap_ns(&options).unwrap());
+        let mut conversation = Conversation::new(&options.portfolio, settings);
+        converse(&mut conversation, &options, &progress).unwrap();
+        assert_eq!(heard.try_iter().any(|bytes| bytes > 0), is_heard, "{rates}");
+    }
+}
+
 #[test]
 fn a_hostile_wire_finds_an_issuer_that_forgets_duplicates() {
     let report = hostile_run(Faults { forgets_duplicates: true, ..Faults::default() }, 31);
@@ -170,6 +235,20 @@ fn every_transaction_is_compared_over_http() {
         assert_eq!(report.comparison, Comparison::Transactions { cards: 20, unchecked: 0 });
         assert_eq!(report.differences.is_empty(), is_right, "seed 29: {:?}", report.differences);
     }
+}
+
+/// The books kept the code of the 91, 1000, for a purchase that its duplicate then brought to a decision.
+#[test]
+fn a_purchase_that_was_not_taken_has_the_code_of_its_duplicate() {
+    let faults = Faults { not_taken_every: Some(3), ..Faults::default() };
+    let (address, switch) = SmallSwitch::start(faults);
+    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned() };
+    let options = FeedOptions { http: Some(http), ..virtual_options(address, 37) };
+    let report = run(&options, &Progress::default()).unwrap();
+    assert_eq!(report.differences, [], "seed 37");
+    let counts = &report.counts;
+    assert!(counts.declined[&91] > 100 && counts.duplicates > 10, "seed 37: {counts:?}");
+    assert_eq!(counts.approved + counts.declined.values().sum::<u64>(), counts.authorizations);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::client::{Connection, frame};
+use super::client::{Connection, frame, frame_noise};
 use super::conversation::{Conversation, Departure};
 use super::hostile::{Mishap, PassingMessage, Wire};
 use super::line::Line;
@@ -195,22 +195,32 @@ impl OpenLoop<'_, '_> {
         }
     }
 
+    /// Does the same with bytes that are no message.
+    fn pass_noise(&mut self, purchase: u64, noise: &[u8]) {
+        let at = self.place_of(purchase);
+        if let Some(lane) = self.lanes.get_mut(at) {
+            // Noise that no length announces stays unsent.
+            let _ = frame_noise(&mut lane.outbox, noise, &self.line.dialect);
+        }
+    }
+
     fn pass_with_mishap(&mut self, passing: &PassingMessage) {
         let PassingMessage { purchase, part, bytes, mishap, noise } = passing;
         match mishap {
-            Some(Mishap::Noise) => self.pass(*purchase, noise),
+            Some(Mishap::Noise) => self.pass_noise(*purchase, noise),
             Some(Mishap::Stranger) => self.send_stranger(noise),
             _ => {}
         }
-        self.pass(*purchase, bytes);
         let at = self.place_of(*purchase);
+        let begin = self.lanes.get(at).map_or(0, |lane| lane.outbox.len());
+        self.pass(*purchase, bytes);
         let Some(lane) = self.lanes.get_mut(at) else { return };
         let is_carried = lane.connection.is_some();
         let departure = Departure { part: *part, mishap: *mishap, is_carried };
         self.conversation.departed(*purchase, departure);
         match mishap {
             Some(Mishap::Cut) => {
-                lane.outbox.truncate(lane.outbox.len() - bytes.len() / 2);
+                lane.outbox.truncate(lane.outbox.len().midpoint(begin));
                 lane.break_off();
             }
             Some(Mishap::Vanished) => lane.break_off(),
@@ -222,7 +232,7 @@ impl OpenLoop<'_, '_> {
     /// A connection of its own that nobody hears of again.
     fn send_stranger(&self, noise: &[u8]) {
         let mut framed = Vec::new();
-        if frame(&mut framed, noise, &self.line.dialect).is_ok()
+        if frame_noise(&mut framed, noise, &self.line.dialect).is_ok()
             && let Ok(mut stranger) = Connection::open(&self.line)
         {
             // Whether the switch reads it or not is the stranger's risk.

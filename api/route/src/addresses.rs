@@ -29,12 +29,16 @@ pub(crate) struct Place {
     pub(crate) is_secured: bool,
 }
 
-/// Addresses in turn. After one that takes no connection, the next one is tried from then on.
+/// Addresses in turn. After one that takes no connection or does not serve, the next one is tried from then on.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     all: Vec<(String, Option<TlsClient>)>,
+    /// The place of the one that is tried first.
     current: AtomicUsize,
 }
+
+/// A connection, and the place of the address that took it.
+pub(crate) type PlacedConnection = (Box<dyn ReadWrite>, usize);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -62,19 +66,36 @@ impl Addresses {
 
     /// Connects to the first one that takes a connection.
     /// Errors: none does.
-    pub(crate) async fn connect(&self) -> Result<Box<dyn ReadWrite>, ConnectError> {
+    pub(crate) async fn connect(&self) -> Result<PlacedConnection, ConnectError> {
         let mut failed = None;
         for _ in &self.all {
-            let current = self.current.load(Ordering::Relaxed);
-            let (address, tls) = &self.all[current % self.all.len()];
+            let current = self.current();
+            let (address, tls) = &self.all[current];
             match connect(address, tls.as_ref()).await {
-                Ok(stream) => return Ok(stream),
+                Ok(stream) => return Ok((stream, current)),
                 Err(error) => failed = Some(ConnectError { address: address.clone(), error }),
             }
-            self.current.store(current.wrapping_add(1), Ordering::Relaxed);
+            self.leave(current);
         }
         // INVARIANT: a door has an address.
         Err(failed.expect("an address was tried"))
+    }
+
+    /// The place of the address that is tried first.
+    pub(crate) fn current(&self) -> usize {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is another address to go to.
+    pub(crate) const fn has_others(&self) -> bool {
+        self.all.len() > 1
+    }
+
+    /// Goes on to the next address, unless another connection has done so.
+    pub(crate) fn leave(&self, place: usize) {
+        let next = (place + 1) % self.all.len();
+        // Failing, it has been left already.
+        let _ = self.current.compare_exchange(place, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -92,6 +113,17 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn an_address_is_left_once_however_many_connections_it_ended() {
+        let places =
+            ["a:1", "b:1"].map(|address| Place { address: address.to_owned(), is_secured: false });
+        let addresses = Addresses::new(places.into(), None).unwrap();
+        for (left, current) in [(0, 1), (0, 1), (1, 0)] {
+            addresses.leave(left);
+            assert_eq!(addresses.current(), current);
+        }
+    }
 
     #[tokio::test]
     async fn the_next_address_is_taken_where_one_is_gone() {

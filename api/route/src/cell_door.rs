@@ -11,7 +11,9 @@ use cardswitch_engine::domain::cell::Cell;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::addresses::{Addresses, ConnectError, ReadWrite};
+#[cfg(test)]
+use crate::addresses::Place;
+use crate::addresses::{Addresses, ConnectError, PlacedConnection, ReadWrite};
 
 /// A door of a cell.
 #[derive(Debug)]
@@ -97,16 +99,20 @@ impl CellDoor {
         Ok(self.counted(self.addresses.connect().await?))
     }
 
-    pub(crate) fn counted(&self, stream: Box<dyn ReadWrite>) -> CellStream {
+    pub(crate) fn counted(&self, (stream, place): PlacedConnection) -> CellStream {
         let meters = Arc::clone(&self.meters);
         meters.connections.fetch_add(1, Ordering::Relaxed);
-        CellStream { stream, meters }
+        CellStream { stream, place, meters }
     }
 
-    /// A door without an address.
+    /// The door of a cell at these addresses.
     #[cfg(test)]
-    pub(crate) fn nowhere(cell: Cell, kind: DoorKind) -> Self {
-        Self::new(cell, kind, Addresses::new(Vec::new(), None).unwrap())
+    pub(crate) fn at(kind: DoorKind, addresses: &[std::net::SocketAddr]) -> Arc<Self> {
+        let places = addresses
+            .iter()
+            .map(|address| Place { address: address.to_string(), is_secured: false });
+        let addresses = Addresses::new(places.collect(), None).unwrap();
+        Arc::new(Self::new("01".parse().unwrap(), kind, addresses))
     }
 
     /// Notes whether it is reached, and logs a change.
@@ -162,6 +168,8 @@ impl DoorMeters {
 /// A connection to a cell, which counts while it is there.
 pub(crate) struct CellStream {
     stream: Box<dyn ReadWrite>,
+    /// The place of its address.
+    pub(crate) place: usize,
     meters: Arc<DoorMeters>,
 }
 

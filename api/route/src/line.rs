@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cardswitch_acquiring::frame_buffer::{FrameBuffer, FrameItem};
 use cardswitch_acquiring::limits::IN_FLIGHT_MAX;
@@ -107,18 +108,24 @@ async fn carry(
     messages: &mut Receiver<ForwardedMessage>,
     (way, answers): (&Way, &Sender<Vec<u8>>),
 ) -> Vec<Vec<u8>> {
+    let place = stream.place;
     let (from_cell, to_cell) = split(stream);
     let (mut first, unanswered) = (Some(first), Mutex::default());
+    let has_answered = AtomicBool::new(false);
     let ended = tokio::select! {
         // A cell that has closed the connection is not sent what has just come.
         biased;
-        ended = read_answers(from_cell, &unanswered, (way, answers)) => ended,
+        ended = read_answers(from_cell, (&unanswered, &has_answered), (way, answers)) => ended,
         ended = write_messages(to_cell, &mut first, messages, (&way.door, &unanswered)) => ended,
     };
     let is_refused = ended.as_ref().is_err_and(is_refusal);
     if let Err(error) = ended {
         let what = if is_refused { "was refused" } else { "broke" };
         tracing::warn!(cell = %way.door.cell, %error, "the ISO 8583 connection to the cell {what}");
+    }
+    if !has_answered.into_inner() {
+        // A node that finds no leader takes connections all the same.
+        way.door.addresses.leave(place);
     }
     let lost: Vec<_> = unanswered.into_inner().drain().collect();
     let answer = |request: Box<RoutedRequest>| match is_refused {
@@ -137,7 +144,7 @@ async fn carry(
 /// Errors: it broke, or is out of step.
 async fn read_answers(
     mut from_cell: ReadHalf<CellStream>,
-    unanswered: &Mutex<PendingRequests>,
+    (unanswered, has_answered): (&Mutex<PendingRequests>, &AtomicBool),
     (Way { door, dialect }, answers): (&Way, &Sender<Vec<u8>>),
 ) -> io::Result<()> {
     let mut inbox = FrameBuffer::default();
@@ -145,14 +152,16 @@ async fn read_answers(
         loop {
             match inbox.take(&dialect.framing) {
                 FrameItem::Message(tpdu, range) => {
+                    // The reader may end while it waits for room: until then the message has no answer.
+                    let room = answers.reserve().await;
+                    let room = room.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                     let body = inbox.bytes(range);
                     door.meters.note_answered();
+                    has_answered.store(true, Ordering::Relaxed);
                     read_message(dialect, body, |answer, _| {
                         answer.inspect(|answer| unanswered.lock().take(answer));
                     });
-                    let frame = framed(body, tpdu, &dialect.framing).map_err(io::Error::other)?;
-                    let taken = answers.send(frame).await;
-                    taken.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+                    room.send(framed(body, tpdu, &dialect.framing).map_err(io::Error::other)?);
                 }
                 FrameItem::Skipped => {}
                 FrameItem::Nothing => break,
@@ -204,32 +213,108 @@ fn framed(body: &[u8], tpdu: Option<Tpdu>, framing: &Framing) -> Result<Vec<u8>,
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use cardswitch_iso8583::{MessageBuilder, Mti, RepeatedFields, decode};
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::cell_door::DoorKind;
 
+    fn echo(mti: Mti, trace_number: u64) -> Vec<u8> {
+        let mut body = Vec::new();
+        MessageBuilder::new(mti).set_number(11, trace_number).encode(&mut body).unwrap();
+        body
+    }
+
+    fn request(trace_number: u64) -> ForwardedMessage {
+        let body = echo(Mti::NETWORK_REQUEST, trace_number);
+        let request = RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE);
+        ForwardedMessage::new(&body, None, &Framing::default(), Some(Box::new(request))).unwrap()
+    }
+
+    fn way_to(addresses: &[SocketAddr]) -> Way {
+        Way { door: CellDoor::at(DoorKind::Iso8583, addresses), dialect: Arc::default() }
+    }
+
+    fn way() -> Way {
+        way_to(&[SocketAddr::from(([127, 0, 0, 1], 1))])
+    }
+
+    /// DE11 and DE39 of an answer.
+    fn told(frame: &[u8]) -> (u64, String) {
+        let answer = decode(&frame[2..]).unwrap();
+        (answer.get_number(11).unwrap(), answer.get_text(39).unwrap().to_owned())
+    }
+
     /// Once such a message was lost without an answer: the cell's earlier bytes were read first, and ended it.
     #[tokio::test]
     async fn a_connection_that_is_over_at_once_leaves_no_message_unanswered() {
-        let mut body = Vec::new();
-        let echo = MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, 7);
-        echo.encode(&mut body).unwrap();
-        let request =
-            Box::new(RoutedRequest::new(&decode(&body).unwrap(), None, RepeatedFields::NONE));
-        let dialect = Arc::new(Dialect::default());
-        let first = ForwardedMessage::new(&body, None, &dialect.framing, Some(request)).unwrap();
-        let door = Arc::new(CellDoor::nowhere("01".parse().unwrap(), DoorKind::Iso8583));
         let (stream, gone) = tokio::io::duplex(64);
         drop(gone);
-        let stream = door.counted(Box::new(stream));
+        let way = way();
+        let stream = way.door.counted((Box::new(stream), 0));
         let (_peer, mut messages) = mpsc::channel(1);
         let (answers, _taken) = mpsc::channel(1);
-        let way = Way { door, dialect };
-        let [answer] = &carry(stream, first, &mut messages, (&way, &answers)).await[..] else {
-            panic!("one answer");
+        let lost = carry(stream, request(7), &mut messages, (&way, &answers)).await;
+        assert_eq!(lost.iter().map(|answer| told(answer)).collect::<Vec<_>>(), [(7, "91".into())]);
+    }
+
+    /// Once its answer was lost with the reader, which had taken the message for answered and waited for the peer.
+    #[tokio::test]
+    async fn an_answer_that_waits_for_the_peer_is_not_lost_with_the_cell() {
+        let (stream, mut cell) = tokio::io::duplex(64);
+        let way = way();
+        let stream = way.door.counted((Box::new(stream), 0));
+        let (peer, mut messages) = mpsc::channel(1);
+        let (answers, _taken) = mpsc::channel(1);
+        answers.send(Vec::new()).await.unwrap();
+        let killed = async {
+            let mut asked = [0; 2];
+            cell.read_exact(&mut asked).await.unwrap();
+            let answer = echo(Mti::NETWORK_REQUEST.response().unwrap(), 7);
+            let answer = framed(&answer, None, &Framing::default()).unwrap();
+            cell.write_all(&answer).await.unwrap();
+            // The reader has it before the connection breaks.
+            tokio::task::yield_now().await;
+            drop(cell);
+            peer.send(request(8)).await.unwrap();
         };
-        let answer = decode(&answer[2..]).unwrap();
-        assert_eq!((answer.get_number(11), answer.get_text(39)), (Some(7), Some("91")));
+        let carried = carry(stream, request(7), &mut messages, (&way, &answers));
+        let (lost, ()) = tokio::join!(carried, killed);
+        let lost: Vec<_> = lost.iter().map(|answer| told(answer)).collect();
+        assert_eq!(lost, [(7, "96".to_owned()), (8, "96".to_owned())]);
+    }
+
+    /// A node without a leader closes connections that it has read nothing of. It was tried for ever.
+    #[tokio::test]
+    async fn an_address_that_closes_connections_unanswered_is_left() {
+        let [silent, serving] =
+            [TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await]
+                .map(Result::unwrap);
+        let way = way_to(&[silent.local_addr().unwrap(), serving.local_addr().unwrap()]);
+        let door = Arc::clone(&way.door);
+        let (answers, mut taken) = mpsc::channel(1);
+        let line = Line::to(way, answers);
+        assert!(line.take(request(7)).is_none());
+        let (mut stream, _) = silent.accept().await.unwrap();
+        stream.read_exact(&mut [0; 2]).await.unwrap();
+        drop(stream);
+        assert_eq!(told(&taken.recv().await.unwrap()), (7, "96".to_owned()));
+        assert!(line.take(request(8)).is_none());
+        let (mut stream, _) = tokio::select! {
+            accepted = serving.accept() => accepted.unwrap(),
+            _ = silent.accept() => panic!("it was left"),
+        };
+        stream.read_exact(&mut [0; 2]).await.unwrap();
+        let answer = echo(Mti::NETWORK_REQUEST.response().unwrap(), 8);
+        let answer = framed(&answer, None, &Framing::default()).unwrap();
+        stream.write_all(&answer).await.unwrap();
+        assert_eq!(taken.recv().await.unwrap(), answer);
+        drop(stream);
+        while door.now().connections > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(door.addresses.current(), 1, "one that has answered is kept");
     }
 }

@@ -1,7 +1,8 @@
 //! Messages that a cell has not answered yet: their peer is told when the cell is gone.
 //!
-//! Answers are matched by their type, DE7 and DE11, which every answer echoes as they came. A message that a
-//! cell never answers is forgotten once too many are kept. Its peer then learns of it by its own timeout.
+//! Answers are matched by their type, DE7 and DE11, which every answer echoes as they came. Of several requests with
+//! these, terminals of one peer for instance, the other echoed elements choose. A message that a cell never answers is
+//! forgotten once too many are kept. Its peer then learns of it by its own timeout.
 
 use std::collections::VecDeque;
 
@@ -24,6 +25,11 @@ pub(crate) struct RoutedRequest {
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests(VecDeque<(RequestName, Box<RoutedRequest>)>);
 
+/// The elements that tell requests of one name apart. Source: identity of a message.
+const ECHOED_OF_NAMESAKES: [u8; 6] = [2, 3, 4, 32, 37, 41];
+/// DE39 of an answer whose DE4 is not its request's.
+const APPROVED_IN_PART: &[u8] = b"10";
+
 /// The values by which the answer to a request is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RequestName {
@@ -44,14 +50,16 @@ impl PendingRequests {
         self.0.push_back((RequestName { answer, sent_at, trace_number }, request));
     }
 
-    /// Forgets the request to which this is the answer.
+    /// Forgets the request to which this is the answer: of several with its name the one that it echoes, else the oldest.
     pub(crate) fn take(&mut self, answer: &Message<'_>) {
         let name = RequestName {
             answer: answer.mti(),
             sent_at: answer.get_number(7),
             trace_number: answer.get_number(11),
         };
-        if let Some(place) = self.0.iter().position(|(known, _)| *known == name) {
+        let mut namesakes = self.0.iter().enumerate().filter(|(_, (known, _))| *known == name);
+        let echoed = namesakes.clone().find(|(_, (_, request))| request.is_echoed_by(answer));
+        if let Some((place, _)) = echoed.or_else(|| namesakes.next()) {
             self.0.remove(place);
         }
     }
@@ -66,6 +74,12 @@ impl RoutedRequest {
     /// A request as it was read, with the header before it and the fields that its dialect repeats.
     pub(crate) fn new(message: &Message<'_>, tpdu: Option<Tpdu>, repeated: RepeatedFields) -> Self {
         Self { echo: Echo::of(message), tpdu, repeated }
+    }
+
+    fn is_echoed_by(&self, answer: &Message<'_>) -> bool {
+        let is_in_part = answer.get(39) == Some(APPROVED_IN_PART);
+        let mut compared = ECHOED_OF_NAMESAKES.iter().filter(|de| **de != 4 || !is_in_part);
+        compared.all(|de| self.echo.get(*de) == answer.get(*de))
     }
 
     /// The framed answer where no cell took it: nothing of it will happen. None where its like is not answered.
@@ -83,8 +97,10 @@ impl RoutedRequest {
         self.echo.mti().response()?;
         let mut frame = Vec::new();
         let tpdu = self.tpdu.map(Tpdu::swapped);
-        let written = write_frame(&mut frame, &dialect.framing, tpdu, |out| {
-            answer.encode(&self.echo, &[], (dialect, &self.repeated), out)
+        let written = answer.frame(|answer| {
+            write_frame(&mut frame, &dialect.framing, tpdu, |out| {
+                answer.encode(&self.echo, &[], (dialect, &self.repeated), out)
+            })
         });
         written.ok().map(|()| frame)
     }
@@ -122,6 +138,41 @@ mod tests {
         }
         // The reversal with the same number is another message, and a response has no answer.
         assert_eq!(trace_numbers(&mut unanswered), [1, 2]);
+    }
+
+    /// Two terminals of one peer had equal numbers: the answer to one was taken for the other's, which then got none
+    /// when the cell was lost.
+    #[test]
+    fn of_requests_with_one_name_the_echoed_one_is_forgotten() {
+        let encoded = |message: MessageBuilder| {
+            let mut frame = Vec::new();
+            message.encode(&mut frame).unwrap();
+            frame
+        };
+        let purchase = || {
+            let purchase = MessageBuilder::from_message(&decode(&message(b"0100", 1)).unwrap())
+                .set(3, b"000000")
+                .set_number(4, 500);
+            purchase.set(41, b"TERM0001")
+        };
+        for (de, other, code, amount) in [
+            (2, &b"4537110001654321"[..], b"00", 500),
+            (3, b"200000", b"00", 500),
+            (4, b"000000000700", b"00", 700),
+            (32, b"400001", b"00", 500),
+            (37, b"RRN000000001", b"00", 500),
+            (41, b"TERM0002", b"00", 500),
+            (41, b"TERM0002", b"10", 300),
+        ] {
+            let mut unanswered = PendingRequests::default();
+            unanswered.add(request(&encoded(purchase())));
+            unanswered.add(request(&encoded(purchase().set(de, other))));
+            let answer = purchase().set(de, other).with_mti(Mti::AUTHORIZATION_RESPONSE);
+            let answer = encoded(answer.set_number(4, amount).set(39, code));
+            unanswered.take(&decode(&answer).unwrap());
+            let [left] = &unanswered.drain().collect::<Vec<_>>()[..] else { panic!("DE{de}") };
+            assert_ne!(left.echo.get(de), Some(other), "DE{de}");
+        }
     }
 
     #[test]

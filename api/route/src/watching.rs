@@ -1,7 +1,7 @@
 //! Whether each door of each cell is reached: a connection of its own is held, and made anew once it ends.
 //!
 //! A connection counts once it has stood for a moment: a door that does not admit the router, or that refuses its
-//! certificate, closes it at once.
+//! certificate, closes it at once, and a node that finds no leader after some seconds.
 
 use std::io;
 use std::sync::Arc;
@@ -18,10 +18,15 @@ use crate::cells::Cells;
 
 /// How long a connection stands until its door counts as reached.
 const SETTLE: Duration = Duration::from_millis(200);
+/// The same at a door of several nodes: one that finds no leader closes a connection after three seconds.
+const SETTLE_OF_NODE: Duration = Duration::from_secs(4);
 /// How long it is held: a machine that is gone does not say so.
 const HOLD: Duration = Duration::from_secs(30);
 /// How long until the next try.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// Why a door is not reached that takes connections.
+const CLOSES: &str =
+    "it closes connections: the router is not admitted there, or the node finds no leader";
 
 /// Watches all doors until `stop` turns true.
 pub async fn watch_cells(cells: Arc<Cells>, mut stop: watch::Receiver<bool>) {
@@ -34,13 +39,14 @@ pub async fn watch_cells(cells: Arc<Cells>, mut stop: watch::Receiver<bool>) {
 }
 
 async fn watch_door(door: Arc<CellDoor>) {
+    let settle = if door.addresses.has_others() { SETTLE_OF_NODE } else { SETTLE };
     loop {
         let reason = match door.addresses.connect().await {
             Err(error) => error.to_string(),
-            Ok(mut stream) => match timeout(SETTLE, closed(&mut stream)).await {
-                Ok(Err(error)) => error.to_string(),
-                Ok(Ok(())) => {
-                    "it closes connections at once, as a door that does not admit the router".into()
+            Ok((mut stream, place)) => match timeout(settle, closed(&mut stream)).await {
+                Ok(ended) => {
+                    door.addresses.leave(place);
+                    ended.err().map_or_else(|| CLOSES.to_owned(), |error| error.to_string())
                 }
                 Err(_) => {
                     door.note(Standing::Reached);
@@ -59,4 +65,33 @@ async fn closed(stream: &mut Box<dyn ReadWrite>) -> io::Result<()> {
     let mut unread = [0; 512];
     while stream.read(&mut unread).await? > 0 {}
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cell_door::DoorKind;
+
+    /// Such a node counted as reached again and again, and messages went to it.
+    #[tokio::test]
+    async fn a_node_that_closes_connections_after_a_while_is_left_and_not_reached() {
+        let [leaderless, other] =
+            [TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await]
+                .map(Result::unwrap);
+        let addresses = [&leaderless, &other].map(|listener| listener.local_addr().unwrap());
+        let door = CellDoor::at(DoorKind::Iso8583, &addresses);
+        let watch = tokio::spawn(watch_door(Arc::clone(&door)));
+        let (stream, _) = leaderless.accept().await.unwrap();
+        sleep(2 * SETTLE).await;
+        assert_eq!(door.now().standing, Standing::Unknown);
+        drop(stream);
+        tokio::select! {
+            accepted = other.accept() => drop(accepted.unwrap()),
+            _ = leaderless.accept() => panic!("it was left"),
+        }
+        assert_eq!(door.now().standing, Standing::Unreached(CLOSES.to_owned()));
+        watch.abort();
+    }
 }

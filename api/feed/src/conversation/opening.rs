@@ -139,12 +139,16 @@ impl Conversation<'_> {
             Outcome::Accepted { amount_minor } => {
                 self.approved(purchase, amount_minor, answer, now_us)
             }
-            _ => self.declined(purchase, answer.exact_code()),
+            _ => self.declined(purchase, answer),
         }
     }
 
-    fn declined(&mut self, purchase: u64, code: u16) {
-        self.books.set_response_code(purchase, code);
+    fn declined(&mut self, purchase: u64, answer: &Answer) {
+        let code = answer.exact_code();
+        // What was not taken may still be decided, by a duplicate.
+        if is_final(answer.response) {
+            self.books.set_response_code(purchase, code);
+        }
         self.record_purchase(purchase, code);
     }
 

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 pub(super) struct Faults {
     pub(super) silent_every: Option<u64>,
     pub(super) unknown_every: Option<u64>,
+    pub(super) not_taken_every: Option<u64>,
     /// Takes one cent too much, so many holds.
     pub(super) wrong_every: Option<u64>,
     /// Answers duplicates with a decline.
@@ -93,6 +94,7 @@ impl SmallSwitch {
         let hits =
             |every: Option<u64>| every.is_some_and(|every| self.messages.is_multiple_of(every));
         let (silent, unknown) = (hits(self.faults.silent_every), hits(self.faults.unknown_every));
+        let is_not_taken = hits(self.faults.not_taken_every);
         let key = duplicate_key(message);
         let known = self.answered.get(&key).filter(|_| !self.faults.forgets_duplicates).cloned();
         if known.is_some() && self.faults.ignores_duplicates {
@@ -101,6 +103,9 @@ impl SmallSwitch {
         let verdict = match known {
             Some(verdict) => verdict,
             None if unknown => Verdict { response: "96", ..Verdict::default() },
+            None if is_not_taken => {
+                Verdict { response: "91", code: "1000 not_taken", ..Verdict::default() }
+            }
             None => {
                 let verdict = self.decide(message);
                 self.answered.insert(key, verdict.clone());
