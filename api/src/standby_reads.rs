@@ -22,7 +22,9 @@ use cardswitch_identity::auth::check_access;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::operations::guarded;
 
+use crate::config::Compat;
 use crate::forwarding::Forwarding;
+use crate::router::as_clients_expect;
 
 /// How late the tables of a node may be.
 const LATE_MAX: Duration = Duration::from_secs(1);
@@ -38,15 +40,15 @@ pub struct StandbyReads {
     pub switch: Switch,
     /// How the node stands.
     pub status: Arc<NodeStatus>,
+    /// The older client whose habits are followed besides.
+    pub compat: Option<Compat>,
 }
 
 impl StandbyReads {
     /// All that is asked of the node over HTTP.
     pub fn routes(self, state: AppState) -> Router {
         let forwarding = Arc::clone(&self.forwarding);
-        let reads = guarded().filter(|operation| operation.method == "GET");
-        let reads = routes_of(reads)
-            .route_layer(from_fn_with_state(state.clone(), check_access))
+        let reads = local_reads(self.compat, &state)
             .route_layer(from_fn(with_request_id))
             .route_layer(from_fn_with_state(self, here_or_there));
         let forward = move |request| {
@@ -72,6 +74,13 @@ impl StandbyReads {
     }
 }
 
+/// The reads as this node answers them, like the leader.
+fn local_reads(client: Option<Compat>, state: &AppState) -> Router<AppState> {
+    let reads = guarded().filter(|operation| operation.method == "GET");
+    let reads = routes_of(reads).route_layer(from_fn_with_state(state.clone(), check_access));
+    as_clients_expect(reads, client, state)
+}
+
 async fn here_or_there(
     State(reads): State<StandbyReads>,
     request: Request,
@@ -94,4 +103,39 @@ async fn here_or_there(
         return reads.forwarding.forward(Request::from_parts(again, Body::empty())).await;
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use serde_json::Value;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::bench::{Bench, amount, id_of, virtual_card};
+
+    async fn read(bench: &Bench, client: Option<Compat>, path: &str) -> (StatusCode, Value) {
+        let request = Request::get(path).header("authorization", "Token admin");
+        let routes = local_reads(client, &bench.state).with_state(bench.state.clone());
+        let response = routes.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), 100_000).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    /// Once, `card[]=A` at a follower found the purchases of every card.
+    #[tokio::test]
+    async fn habits_of_an_older_client_are_followed_here_too() {
+        let bench = Bench::new().await;
+        let cards = [bench.order(virtual_card()).await, bench.order(virtual_card()).await];
+        for card in &cards {
+            assert!(bench.authorize(card, amount(100)).await);
+        }
+        let path = format!("/v1/transactions?card[]={}", id_of(&cards[0]));
+        let (_, list) = read(&bench, Some(Compat::LegacyClient), &path).await;
+        assert_eq!(list["count"], 1, "{list}");
+        assert_eq!(list["transactions"][0]["card"]["id"], cards[0]["id"]);
+        // The opening balance is a transaction, too.
+        assert_eq!(read(&bench, None, &path).await.1["count"], 3);
+    }
 }
