@@ -1,5 +1,7 @@
 //! The events of a company as an export reads them: pages of `GET /v1/events` with their transactions.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::StatusCode;
@@ -7,6 +9,7 @@ use hyper::client::conn::http1::SendRequest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
 
@@ -19,7 +22,11 @@ use super::rows::{ExportedEvent, PageRows};
 /// Events of a page.
 const PAGE_EVENTS: usize = 1_000;
 /// How long the switch keeps a request that has no event to answer. Units: seconds.
-const WAIT_S: usize = 20;
+const WAIT_S: u64 = 20;
+/// How long a request may take with its answer. A machine that died silently never ends one.
+const ANSWER_WITHIN: Duration = Duration::from_secs(WAIT_S + 40);
+/// What is said of a switch that takes longer.
+const NO_ANSWER: &str = "no answer in time";
 /// The header with the newest record that an answer can show.
 const SEQ: &str = "cardswitch-seq";
 
@@ -87,7 +94,7 @@ impl Feed {
     /// Errors: nobody is there.
     pub(super) async fn open(url: &str, token: &str) -> Result<Self, StreamEnd> {
         let url = parse_url(url).map_err(StreamEnd::Refused)?;
-        let client = connect(&url).await.map_err(|error| broken(&url, &error))?;
+        let client = connect_in_time(&url).await?;
         Ok(Self { url, authorization: format!("Token {token}"), client })
     }
 
@@ -130,6 +137,19 @@ impl Feed {
 
     /// The body of an answer, and the newest record that it can show.
     async fn ask(&mut self, target: &str) -> Result<(Bytes, u64), StreamEnd> {
+        self.ask_within(ANSWER_WITHIN, target).await
+    }
+
+    async fn ask_within(
+        &mut self,
+        bound: Duration,
+        target: &str,
+    ) -> Result<(Bytes, u64), StreamEnd> {
+        let late = Err(broken(&self.url, &NO_ANSWER));
+        timeout(bound, self.ask_without_bound(target)).await.unwrap_or(late)
+    }
+
+    async fn ask_without_bound(&mut self, target: &str) -> Result<(Bytes, u64), StreamEnd> {
         let url = parse_url(&format!("{}{target}", self.url.as_str().trim_end_matches('/')));
         let url = url.map_err(StreamEnd::Refused)?;
         let request = get(&url, &self.authorization).body(Empty::new());
@@ -155,10 +175,84 @@ impl Feed {
     }
 }
 
+async fn connect_in_time(url: &Url) -> Result<SendRequest<Empty<Bytes>>, StreamEnd> {
+    match timeout(ANSWER_WITHIN, connect(url)).await {
+        Ok(connected) => connected.map_err(|error| broken(url, &error)),
+        Err(_) => Err(broken(url, &NO_ANSWER)),
+    }
+}
+
 fn parse<'a, T: Deserialize<'a>>(url: &Url, body: &'a [u8]) -> Result<T, StreamEnd> {
     serde_json::from_slice(body).map_err(|error| broken(url, &error))
 }
 
 fn broken(url: &Url, error: &dyn std::fmt::Display) -> StreamEnd {
     StreamEnd::Broken(format!("`{}`: {error}", url.origin().ascii_serialization()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Answers a target with a status and a body; none never.
+    type Answers = fn(&str) -> Option<(u16, String)>;
+
+    /// A switch in name, and what it was asked.
+    struct FakeSwitch {
+        url: String,
+        asked: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl FakeSwitch {
+        async fn start(answers: Answers) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let asked = Arc::<Mutex<Vec<String>>>::default();
+            let log = Arc::clone(&asked);
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, answers, Arc::clone(&log)));
+                }
+            });
+            Self { url, asked }
+        }
+
+        async fn feed(&self) -> Feed {
+            Feed::open(&self.url, "token").await.unwrap()
+        }
+    }
+
+    /// Answers requests until the client goes.
+    async fn serve(stream: TcpStream, answers: Answers, asked: Arc<Mutex<Vec<String>>>) {
+        let mut lines = BufReader::new(stream).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Some(target) = line.strip_prefix("GET ") else { continue };
+            let target = target.trim_end_matches(" HTTP/1.1").to_owned();
+            asked.lock().unwrap().push(target.clone());
+            let Some((status, body)) = answers(&target) else {
+                return std::future::pending().await;
+            };
+            let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n", body.len());
+            let answer = [head, body].concat();
+            if lines.get_mut().write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Once, an export waited for ever for a machine that had lost its power.
+    #[tokio::test]
+    async fn a_switch_that_falls_silent_is_given_up() {
+        let switch = FakeSwitch::start(|_| None).await;
+        let mut feed = switch.feed().await;
+        let asked = feed.ask_within(Duration::from_millis(50), "/v1/company").await;
+        let Err(StreamEnd::Broken(why)) = asked else { panic!("{asked:?}") };
+        assert!(why.ends_with(NO_ANSWER), "{why}");
+        assert_eq!(*switch.asked.lock().unwrap(), ["/v1/company"]);
+    }
 }
