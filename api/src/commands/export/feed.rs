@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::StatusCode;
 use hyper::client::conn::http1::SendRequest;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use super::super::listen::StreamEnd;
 use super::database::ExportedPlace;
 use super::rows::{ExportedEvent, PageRows};
 
-/// Events of a page.
+/// Events of a page, unless these are too long together.
 const PAGE_EVENTS: usize = 1_000;
 /// How long the switch keeps a request that has no event to answer. Units: seconds.
 const WAIT_S: u64 = 20;
@@ -83,6 +83,9 @@ struct CompanyId {
     id: Uuid,
 }
 
+/// The body of an answer, and the newest record that it can show; none where it is too long to be read.
+type FeedAnswer = Option<(Bytes, u64)>;
+
 /// A connection to a switch.
 pub(super) struct Feed {
     url: Url,
@@ -101,7 +104,7 @@ impl Feed {
     /// The company of the events.
     /// Errors: the token opens nothing.
     pub(super) async fn company(&mut self) -> Result<Uuid, StreamEnd> {
-        let (body, _) = self.ask("/v1/company").await?;
+        let (body, _) = self.ask("/v1/company").await?.unwrap_or_default();
         let CompanyId { id } = parse(&self.url, &body)?;
         Ok(id)
     }
@@ -116,13 +119,7 @@ impl Feed {
     ) -> Result<(), StreamEnd> {
         loop {
             let wait_s = if once { 0 } else { WAIT_S };
-            let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
-            let target = format!(
-                "/v1/events?expand=transaction&limit={PAGE_EVENTS}&wait_s={wait_s}&min_seq={}{}",
-                place.seq,
-                after.unwrap_or_default()
-            );
-            let (body, seq) = self.ask(&target).await?;
+            let (body, seq) = self.page(&place, wait_s).await?;
             let PageEnd { results, cursor, has_more } = parse(&self.url, &body)?;
             place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
             let is_empty = results.get() == "[]";
@@ -135,21 +132,40 @@ impl Feed {
         }
     }
 
-    /// The body of an answer, and the newest record that it can show.
-    async fn ask(&mut self, target: &str) -> Result<(Bytes, u64), StreamEnd> {
+    /// The page behind a place, with fewer events where all would be too long.
+    async fn page(
+        &mut self,
+        place: &ExportedPlace,
+        wait_s: u64,
+    ) -> Result<(Bytes, u64), StreamEnd> {
+        let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
+        let (seq, after) = (place.seq, after.unwrap_or_default());
+        let mut limit = PAGE_EVENTS;
+        while limit > 0 {
+            let target = format!(
+                "/v1/events?expand=transaction&limit={limit}&wait_s={wait_s}&min_seq={seq}{after}"
+            );
+            if let Some(page) = self.ask(&target).await? {
+                return Ok(page);
+            }
+            limit /= 2;
+            // The rest of the long answer is still under way.
+            self.client = connect_in_time(&self.url).await?;
+        }
+        let words = format!("an event is longer than {ANSWER_BYTES_MAX} bytes");
+        Err(StreamEnd::Refused(Failure::new(words)))
+    }
+
+    async fn ask(&mut self, target: &str) -> Result<FeedAnswer, StreamEnd> {
         self.ask_within(ANSWER_WITHIN, target).await
     }
 
-    async fn ask_within(
-        &mut self,
-        bound: Duration,
-        target: &str,
-    ) -> Result<(Bytes, u64), StreamEnd> {
+    async fn ask_within(&mut self, bound: Duration, target: &str) -> Result<FeedAnswer, StreamEnd> {
         let late = Err(broken(&self.url, &NO_ANSWER));
         timeout(bound, self.ask_without_bound(target)).await.unwrap_or(late)
     }
 
-    async fn ask_without_bound(&mut self, target: &str) -> Result<(Bytes, u64), StreamEnd> {
+    async fn ask_without_bound(&mut self, target: &str) -> Result<FeedAnswer, StreamEnd> {
         let url = parse_url(&format!("{}{target}", self.url.as_str().trim_end_matches('/')));
         let url = url.map_err(StreamEnd::Refused)?;
         let request = get(&url, &self.authorization).body(Empty::new());
@@ -169,9 +185,11 @@ impl Feed {
             });
         }
         let seq = answer.headers().get(SEQ).and_then(|seq| seq.to_str().ok()?.parse().ok());
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| broken(&url, &error))?.to_bytes();
-        Ok((body, seq.unwrap_or_default()))
+        match Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await {
+            Ok(body) => Ok(Some((body.to_bytes(), seq.unwrap_or_default()))),
+            Err(error) if error.is::<LengthLimitError>() => Ok(None),
+            Err(error) => Err(broken(&url, &error)),
+        }
     }
 }
 
@@ -243,6 +261,27 @@ mod tests {
                 return;
             }
         }
+    }
+
+    /// Once, an export asked for the same page again and again.
+    #[tokio::test]
+    async fn a_page_that_is_too_long_is_asked_for_in_parts() {
+        let switch = FakeSwitch::start(|target| {
+            let has_more = !target.contains("after=c");
+            let is_long = has_more && ["=1000", "=500"].iter().any(|limit| target.contains(limit));
+            let body = match is_long {
+                true => " ".repeat(ANSWER_BYTES_MAX + 1),
+                false => format!(r#"{{"results": [1], "cursor": "c", "has_more": {has_more}}}"#),
+            };
+            Some((200, body))
+        })
+        .await;
+        let (pages, mut read) = mpsc::channel(8);
+        switch.feed().await.read(ExportedPlace::default(), true, pages).await.unwrap();
+        assert!(read.recv().await.is_some() && read.recv().await.is_some());
+        let asked = switch.asked.lock().unwrap();
+        let limits = asked.iter().map(|target| target.split(['=', '&']).nth(3).unwrap());
+        assert_eq!(limits.collect::<Vec<_>>(), ["1000", "500", "250", "1000"]);
     }
 
     /// Once, an export waited for ever for a machine that had lost its power.
