@@ -25,6 +25,9 @@ const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id) VALUES
     ON CONFLICT DO NOTHING";
 const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
     WHERE company_id = ($1::text)::uuid";
+const FORGET_PLACE: &str = "UPDATE cardswitch.progress SET event_cursor = NULL, seq = 0, \
+    event_at = NULL, written_at = now() WHERE company_id = ($1::text)::uuid";
+const REMOVE_ROWS: &str = "DELETE FROM cardswitch.transactions WHERE company_id = ($1::text)::uuid";
 
 /// The progress of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +78,19 @@ impl Database {
     /// How far the events are written.
     pub(super) const fn place(&self) -> &ExportedPlace {
         &self.place
+    }
+
+    /// Removes the company's rows, in one database transaction with the place behind them.
+    /// Errors: the connection broke.
+    pub(super) async fn begin_afresh(&mut self) -> Result<(), StreamEnd> {
+        let changes = self.client.transaction().await.map_err(ended)?;
+        // The place comes first: another export that writes is waited for, and its rows go, too.
+        for statement in [FORGET_PLACE, REMOVE_ROWS] {
+            changes.execute(statement, &[&self.company]).await.map_err(ended)?;
+        }
+        changes.commit().await.map_err(ended)?;
+        self.place = ExportedPlace::default();
+        Ok(())
     }
 
     /// Writes pages and the place behind them. Returns how many transactions it has written.

@@ -27,6 +27,9 @@ const WAIT_S: u64 = 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(WAIT_S + 40);
 /// What is said of a switch that takes longer.
 const NO_ANSWER: &str = "no answer in time";
+/// What is said of a switch that lacks a record which an export has seen.
+const RESTORED: &str = "the switch lacks what is exported already: it was restored to an earlier state. \
+    `--afresh` removes the company's rows and begins again";
 /// The header with the newest record that an answer can show.
 const SEQ: &str = "cardswitch-seq";
 
@@ -178,10 +181,13 @@ impl Feed {
         let status = answer.status();
         if status != StatusCode::OK {
             let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-            let words = refusal(answer).await;
+            let refused = refusal(answer).await;
             return Err(match passes {
-                true => StreamEnd::Broken(words),
-                false => StreamEnd::Refused(Failure::new(words)),
+                true => StreamEnd::Broken(refused.to_string()),
+                false if refused.is_of("min_seq", "out_of_range") => {
+                    StreamEnd::Refused(Failure::new(RESTORED))
+                }
+                false => StreamEnd::Refused(Failure::new(refused)),
             });
         }
         let seq = answer.headers().get(SEQ).and_then(|seq| seq.to_str().ok()?.parse().ok());
@@ -282,6 +288,25 @@ mod tests {
         let asked = switch.asked.lock().unwrap();
         let limits = asked.iter().map(|target| target.split(['=', '&']).nth(3).unwrap());
         assert_eq!(limits.collect::<Vec<_>>(), ["1000", "500", "250", "1000"]);
+    }
+
+    /// Once, an export told of a parameter that nobody had set.
+    #[tokio::test]
+    async fn a_restored_switch_is_called_so() {
+        let switch = FakeSwitch::start(|target| {
+            let param = if target.contains("min_seq=7") { "min_seq" } else { "after" };
+            let detail = r#"{"code": "out_of_range", "message": "no", "param": "PARAM"}"#;
+            Some((400, format!(r#"{{"detail": {}}}"#, detail.replace("PARAM", param))))
+        })
+        .await;
+        let rows = [(7, RESTORED), (0, "the switch refuses (400 Bad Request): no")];
+        for (seq, expected) in rows {
+            let (pages, _read) = mpsc::channel(1);
+            let place = ExportedPlace { cursor: None, seq };
+            let end = switch.feed().await.read(place, true, pages).await;
+            let Err(StreamEnd::Refused(failure)) = end else { panic!("{end:?}") };
+            assert_eq!(failure.message, expected);
+        }
     }
 
     /// Once, an export waited for ever for a machine that had lost its power.

@@ -45,6 +45,9 @@ pub struct ExportArgs {
     /// End when all present events are written
     #[arg(long)]
     once: bool,
+    /// Remove the company's rows first, and write all anew: once, after a restore of the switch
+    #[arg(long)]
+    afresh: bool,
 }
 
 /// Carries out `export`: runs until Ctrl-C, or until the switch or the database refuses.
@@ -55,25 +58,28 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
             "--to is no address of a database such as postgres://user@host/database: {error}"
         ))
     })?;
-    let mut total = RowCounts::default();
+    let mut run = ExportRun { begins_afresh: args.afresh, ..ExportRun::default() };
     let exported = tokio::select! {
         () = stop.received() => Ok(()),
-        exported = keep_on(&args, &to, &mut total) => exported,
+        exported = keep_on(&args, &to, &mut run) => exported,
     };
-    println!("{} events written, {} transactions", total.events, total.transactions);
+    println!("{} events written, {} transactions", run.events, run.transactions);
     exported
 }
 
-/// The counts of written rows.
-#[derive(Clone, Copy, Debug, Default)]
-struct RowCounts {
+/// A run of the command, over all its connections.
+#[derive(Debug, Default)]
+struct ExportRun {
+    /// How many are written.
     events: usize,
     transactions: u64,
+    /// Whether the company's rows are still to be removed.
+    begins_afresh: bool,
 }
 
-async fn keep_on(args: &ExportArgs, to: &Config, total: &mut RowCounts) -> Result<(), Failure> {
+async fn keep_on(args: &ExportArgs, to: &Config, run: &mut ExportRun) -> Result<(), Failure> {
     for url in args.url.iter().cycle() {
-        match follow(url, args, to, total).await {
+        match follow(url, args, to, run).await {
             Ok(()) => break,
             Err(StreamEnd::Refused(failure)) => return Err(failure),
             Err(StreamEnd::Broken(why)) => eprintln!("{why}: trying again"),
@@ -88,17 +94,21 @@ async fn follow(
     url: &str,
     args: &ExportArgs,
     to: &Config,
-    total: &mut RowCounts,
+    run: &mut ExportRun,
 ) -> Result<(), StreamEnd> {
     let mut feed = Feed::open(url, &args.token).await?;
     let company = feed.company().await?;
-    let database = Database::open(to, company).await?;
+    let mut database = Database::open(to, company).await?;
+    if run.begins_afresh {
+        database.begin_afresh().await?;
+        run.begins_afresh = false;
+    }
     let place = database.place().clone();
     let (pages, read) = mpsc::channel(PAGES_AHEAD);
     // It asks for the next page while rows are made of the one before.
     let mut reading = JoinSet::new();
     reading.spawn(feed.read(place, args.once, pages));
-    write_all(database, read, total).await?;
+    write_all(database, read, run).await?;
     match reading.join_next().await {
         Some(Ok(read)) => read,
         _ => Err(StreamEnd::Broken("the reader of events broke".to_owned())),
@@ -108,14 +118,14 @@ async fn follow(
 async fn write_all(
     mut database: Database,
     mut pages: mpsc::Receiver<AnsweredPage>,
-    total: &mut RowCounts,
+    run: &mut ExportRun,
 ) -> Result<(), StreamEnd> {
     let mut read = Vec::with_capacity(PAGES_AHEAD);
     while pages.recv_many(&mut read, PAGES_AHEAD).await > 0 {
         let exported = ExportedPages::read(&read)?;
         read.clear();
-        total.transactions += database.write(&exported).await?;
-        total.events += exported.events;
+        run.transactions += database.write(&exported).await?;
+        run.events += exported.events;
     }
     Ok(())
 }
