@@ -203,9 +203,27 @@ fn an_export_says_what_is_wrong() {
     assert!(error.contains("database \"nothing\" does not exist"), "{error}");
     let error = refused(export(&switch, &database, &[]).env("CARDSWITCH_EXPORT_TO", "mysql://x/y"));
     assert!(error.contains("--to is no address of a database"), "{error}");
+    // The place that a run has read first may be one that a COMMIT of the run before has still to move.
+    export_all(&switch, &database);
+    let mut running = export(&switch, &database, &[]).spawn().expect("it starts");
+    let is_ready = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' \
+        AND query LIKE 'UPDATE cardswitch.progress%'";
+    while database.rows(is_ready) != [["1"]] {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let moved = "WITH moved AS (UPDATE cardswitch.progress SET event_cursor = NULL RETURNING 1) \
+        SELECT count(*) FROM moved";
+    assert_eq!(database.rows(moved), [["1"]]);
+    let mut acquirer = switch.acquirer();
+    let purchase = Purchase::of(installation.cards.ordinary(), 1);
+    drop(acquirer.ask(&purchase.request()));
+    while exported(&database).len() < listed(&switch.api()).len() {
+        assert!(running.try_wait().expect("it can be asked").is_none(), "it has ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill(running);
     // One of two exports that follow the same company ends.
     let mut exports = [(); 2].map(|()| export(&switch, &database, &[]).spawn().expect("it starts"));
-    let mut acquirer = switch.acquirer();
     let ended = loop {
         let purchase = Purchase::of(installation.cards.ordinary(), 1);
         drop(acquirer.ask(&purchase.request()));

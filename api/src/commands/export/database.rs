@@ -93,9 +93,10 @@ impl Database {
         Ok(())
     }
 
-    /// Writes pages and the place behind them. Returns how many transactions it has written.
-    /// Errors: the connection broke; another export has written since.
-    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<u64, StreamEnd> {
+    /// Writes pages and the place behind them. Returns how many transactions it has written; none where
+    /// the place has moved since it was read.
+    /// Errors: the connection broke.
+    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<Option<u64>, StreamEnd> {
         let written = match self.write_rows(&pages.rows, pages).await {
             // The place was put back by hand: rows that the pages make are there already.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
@@ -103,15 +104,14 @@ impl Database {
             }
             written => written,
         };
-        let Some(written) = written.map_err(ended)? else {
-            let why = "another export of this company writes to this database: end one of them";
-            return Err(StreamEnd::Refused(Failure::new(why)));
-        };
-        self.place.clone_from(&pages.next);
+        let written = written.map_err(ended)?;
+        if written.is_some() {
+            self.place.clone_from(&pages.next);
+        }
         Ok(written)
     }
 
-    /// None where another export has written since.
+    /// None where the place has moved since.
     async fn write_rows(
         &mut self,
         rows: &PageRows,
