@@ -230,7 +230,8 @@ async fn follow_until_it_leads(
             let state = state.map_err(Failure::new)?;
             let (switch, status) = (state.switch.clone(), Arc::clone(&node.status));
             let forwarding = Arc::new(Forwarding::new(leaders));
-            let reads = StandbyReads { forwarding, switch: switch.clone(), status };
+            let compat = settings.compat;
+            let reads = StandbyReads { forwarding, switch: switch.clone(), status, compat };
             side.open_to_follow(reads.routes(state), switch);
         }
         let store = Arc::clone(standby.engine().store());

@@ -53,10 +53,7 @@ pub fn whole(served: RouterParts) -> Router {
         .route_layer(from_fn_with_state(state.clone(), check_access));
     // Around the check, so that a repeat gets the same refusal; within the layer for older clients.
     let v1 = once_per_key(v1, state.clone());
-    let v1 = match compat {
-        Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
-        None => v1,
-    };
+    let v1 = as_clients_expect(v1, compat, &state);
     let published = Arc::new(PublishedDocuments::new(state.urls()));
     let documents = document_routes(&published).layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
@@ -76,6 +73,18 @@ pub fn whole(served: RouterParts) -> Router {
 async fn secured(mut response: Response) -> Response {
     headers::secure(response.headers_mut());
     response
+}
+
+/// Routes of `/v1`, with the habits of an older client around them if there is one.
+pub(crate) fn as_clients_expect(
+    v1: Router<AppState>,
+    client: Option<Compat>,
+    state: &AppState,
+) -> Router<AppState> {
+    match client {
+        Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
+        None => v1,
+    }
 }
 
 /// The routes of `/v1`, but those under `/v1/oauth`.

@@ -9,24 +9,31 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Query as UriQuery, Request, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use cardswitch_cluster::NodeStatus;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::min_seq::{is_read, min_seq_of};
 use cardswitch_edge::operation::routes_of;
 use cardswitch_edge::request_id::with_request_id;
 use cardswitch_edge::switch::Switch;
-use cardswitch_identity::auth::check_access;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_identity::auth::{Call, check_access};
 use cardswitch_identity::state::AppState;
+use cardswitch_notify::webhooks::cursor::parse_cursor;
 use cardswitch_v1::operations::guarded;
+use tokio::time::timeout;
 
+use crate::config::Compat;
 use crate::forwarding::Forwarding;
+use crate::router::as_clients_expect;
 
 /// How late the tables of a node may be.
 const LATE_MAX: Duration = Duration::from_secs(1);
-/// How long a read waits here for the record that it must show before it goes to the leader.
+/// How long a read waits here for the record or event that it must show before it goes to the leader.
 const REACH_WAIT: Duration = Duration::from_secs(1);
 
 /// Reads of a node that follows.
@@ -38,15 +45,15 @@ pub struct StandbyReads {
     pub switch: Switch,
     /// How the node stands.
     pub status: Arc<NodeStatus>,
+    /// The older client whose habits are followed besides.
+    pub compat: Option<Compat>,
 }
 
 impl StandbyReads {
     /// All that is asked of the node over HTTP.
     pub fn routes(self, state: AppState) -> Router {
         let forwarding = Arc::clone(&self.forwarding);
-        let reads = guarded().filter(|operation| operation.method == "GET");
-        let reads = routes_of(reads)
-            .route_layer(from_fn_with_state(state.clone(), check_access))
+        let reads = local_reads(self.compat, &state)
             .route_layer(from_fn(with_request_id))
             .route_layer(from_fn_with_state(self, here_or_there));
         let forward = move |request| {
@@ -72,6 +79,48 @@ impl StandbyReads {
     }
 }
 
+/// The reads as this node answers them, like the leader.
+fn local_reads(client: Option<Compat>, state: &AppState) -> Router<AppState> {
+    let reads = guarded().filter(|operation| operation.method == "GET");
+    let (of_events, others): (Vec<_>, Vec<_>) =
+        reads.partition(|operation| operation.path.starts_with("/v1/events"));
+    let reads = routes_of(of_events.into_iter())
+        .route_layer(from_fn_with_state(state.clone(), behind_known_events))
+        .merge(routes_of(others.into_iter()))
+        .route_layer(from_fn_with_state(state.clone(), check_access));
+    as_clients_expect(reads, client, state)
+}
+
+/// Refuses a place in the event log that this node has not reached, for now: from its own last event on, it would
+/// show again what the client has seen elsewhere.
+async fn behind_known_events(
+    State(state): State<AppState>,
+    Call(_, caller): Call,
+    request: Request,
+    next: Next,
+) -> Response {
+    let number = |text: String| {
+        parse_cursor(&state.secrets, caller.company.id, &text).map(|place| place.number.0)
+    };
+    let newest = places_of(&request).into_iter().filter_map(number).max();
+    if let Some(before) = newest.and_then(|newest| newest.checked_sub(1)) {
+        let reached = state.switch.events_beyond(EventNumber(before));
+        if !matches!(timeout(REACH_WAIT, reached).await, Ok(Ok(Some(_)))) {
+            return ApiError::from(WriteError::NotVisibleYet).into_response();
+        }
+    }
+    next.run(request).await
+}
+
+/// The places in the event log that a request names.
+fn places_of(request: &Request) -> Vec<String> {
+    let parameters = UriQuery::<Vec<(String, String)>>::try_from_uri(request.uri());
+    let parameters = parameters.map(|UriQuery(parameters)| parameters).unwrap_or_default();
+    let after = parameters.into_iter().filter(|(name, _)| name == "after").map(|(_, text)| text);
+    let last = request.headers().get("last-event-id").and_then(|text| text.to_str().ok());
+    after.chain(last.map(str::to_owned)).collect()
+}
+
 async fn here_or_there(
     State(reads): State<StandbyReads>,
     request: Request,
@@ -94,4 +143,72 @@ async fn here_or_there(
         return reads.forwarding.forward(Request::from_parts(again, Body::empty())).await;
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::event::EventPlace;
+    use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
+    use cardswitch_engine::store::Snapshot;
+    use cardswitch_notify::webhooks::cursor::render_cursor;
+    use serde_json::Value;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::bench::{Bench, COMPANY, amount, id_of, virtual_card};
+
+    async fn read(bench: &Bench, client: Option<Compat>, path: &str) -> (StatusCode, Value) {
+        let request = Request::get(path).header("authorization", "Token admin");
+        let routes = local_reads(client, &bench.state).with_state(bench.state.clone());
+        let response = routes.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), 100_000).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    /// Once, `card[]=A` at a follower found the purchases of every card.
+    #[tokio::test]
+    async fn habits_of_an_older_client_are_followed_here_too() {
+        let bench = Bench::new().await;
+        let cards = [bench.order(virtual_card()).await, bench.order(virtual_card()).await];
+        for card in &cards {
+            assert!(bench.authorize(card, amount(100)).await);
+        }
+        let path = format!("/v1/transactions?card[]={}", id_of(&cards[0]));
+        let (_, list) = read(&bench, Some(Compat::LegacyClient), &path).await;
+        assert_eq!(list["count"], 1, "{list}");
+        assert_eq!(list["transactions"][0]["card"]["id"], cards[0]["id"]);
+        // The opening balance is a transaction, too.
+        assert_eq!(read(&bench, None, &path).await.1["count"], 3);
+    }
+
+    /// Once, a node that had not yet read event 2 gave event 1 again to a client that had seen both elsewhere.
+    #[tokio::test]
+    async fn a_place_beyond_the_own_log_is_left_to_the_leader() {
+        let bench = Bench::new().await;
+        let card = bench.order(virtual_card()).await;
+        assert!(bench.authorize(&card, amount(100)).await);
+        let newest = bench.state.switch.read(Snapshot::last_event).await.unwrap().0;
+        let place = |number: u64| {
+            let place = EventPlace { number: EventNumber(number), at: Some(Timestamp(0)) };
+            render_cursor(&bench.state.secrets, CompanyId(COMPANY), place).unwrap()
+        };
+        let rows = [
+            ("/v1/events".to_owned(), StatusCode::OK),
+            (format!("/v1/events?after={}", place(0)), StatusCode::OK),
+            (format!("/v1/events?after={}", place(newest)), StatusCode::OK),
+            (format!("/v1/events?after={}", place(newest + 1)), StatusCode::SERVICE_UNAVAILABLE),
+            (
+                format!("/v1/events/stream?after={}", place(newest + 1)),
+                StatusCode::SERVICE_UNAVAILABLE,
+            ),
+            ("/v1/events?after=x".to_owned(), StatusCode::BAD_REQUEST),
+        ];
+        for (path, expected) in rows {
+            let (status, body) = read(&bench, None, &path).await;
+            assert_eq!(status, expected, "{path}: {body}");
+        }
+        let request = Request::get("/").header("last-event-id", "x").body(Body::empty());
+        assert_eq!(places_of(&request.unwrap()), ["x"]);
+    }
 }

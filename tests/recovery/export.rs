@@ -152,6 +152,38 @@ fn an_export_killed_at_any_point_writes_every_transaction_once() {
     switch.stop();
 }
 
+/// Once, an export never ran again after a restore, and rows of lost transactions stayed for ever.
+#[test]
+fn after_a_restore_an_export_begins_afresh() {
+    let installation = Installation::init(3, 922);
+    let switch = installation.serve();
+    let database = Postgresql::start();
+    let mut acquirer = switch.acquirer();
+    let buy = |acquirer: &mut Acquirer| {
+        let purchase = Purchase::of(installation.cards.ordinary(), 1);
+        drop(acquirer.ask(&purchase.request()).expect_approved());
+    };
+    buy(&mut acquirer);
+    export_all(&switch, &database);
+    // As if what was exported last had been lost: a row of it, and a place that the switch has not reached.
+    let lost = "WITH lost AS (INSERT INTO cardswitch.transactions (id, company_id, sequence, state, kind, \
+        amount, failed_rules, flags, has_receipt, note, authorized_at) SELECT gen_random_uuid(), company_id, \
+        1, 'pending', 'purchase', -1, '{}', '{}', false, '', now() FROM cardswitch.progress RETURNING 1), \
+        ahead AS (UPDATE cardswitch.progress SET seq = 1000000000 RETURNING 1) \
+        SELECT count(*) FROM lost, ahead";
+    assert_eq!(database.rows(lost), [["1"]]);
+    let output = export(&switch, &database, &["--once"]).output().expect("cardswitch starts");
+    let error = text(&output.stderr);
+    assert!(!output.status.success() && error.contains("--afresh"), "{error}");
+    let told = export(&switch, &database, &["--once", "--afresh"]).output().expect("it starts");
+    assert!(told.status.success(), "{}", text(&told.stderr));
+    let ids = |rows: BTreeMap<String, Vec<String>>| rows.into_keys().collect::<Vec<_>>();
+    assert_eq!(ids(exported(&database)), ids(listed(&switch.api())));
+    buy(&mut acquirer);
+    assert_eq!(export_all(&switch, &database).trim(), "1 events written, 1 transactions");
+    switch.stop();
+}
+
 #[test]
 fn an_export_says_what_is_wrong() {
     let installation = Installation::init(3, 921);
@@ -171,9 +203,27 @@ fn an_export_says_what_is_wrong() {
     assert!(error.contains("database \"nothing\" does not exist"), "{error}");
     let error = refused(export(&switch, &database, &[]).env("CARDSWITCH_EXPORT_TO", "mysql://x/y"));
     assert!(error.contains("--to is no address of a database"), "{error}");
+    // The place that a run has read first may be one that a COMMIT of the run before has still to move.
+    export_all(&switch, &database);
+    let mut running = export(&switch, &database, &[]).spawn().expect("it starts");
+    let is_ready = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' \
+        AND query LIKE 'UPDATE cardswitch.progress%'";
+    while database.rows(is_ready) != [["1"]] {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let moved = "WITH moved AS (UPDATE cardswitch.progress SET event_cursor = NULL RETURNING 1) \
+        SELECT count(*) FROM moved";
+    assert_eq!(database.rows(moved), [["1"]]);
+    let mut acquirer = switch.acquirer();
+    let purchase = Purchase::of(installation.cards.ordinary(), 1);
+    drop(acquirer.ask(&purchase.request()));
+    while exported(&database).len() < listed(&switch.api()).len() {
+        assert!(running.try_wait().expect("it can be asked").is_none(), "it has ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill(running);
     // One of two exports that follow the same company ends.
     let mut exports = [(); 2].map(|()| export(&switch, &database, &[]).spawn().expect("it starts"));
-    let mut acquirer = switch.acquirer();
     let ended = loop {
         let purchase = Purchase::of(installation.cards.ordinary(), 1);
         drop(acquirer.ask(&purchase.request()));

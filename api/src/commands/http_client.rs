@@ -1,6 +1,6 @@
 //! HTTP to a switch, as commands speak it: a connection a request, with TLS where the address says so.
 
-use std::io;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use cardswitch_notify::webhooks::sender::connect_securely;
@@ -90,12 +90,32 @@ pub(super) async fn get_json<T: DeserializeOwned>(
     }
 }
 
-/// The message of the switch in the answer that refuses a request.
-pub(super) async fn refusal(response: Response<Incoming>) -> String {
+/// What the switch says of a request that it refuses.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    detail: Value,
+}
+
+impl Refusal {
+    /// Whether a parameter is the only fault, for the reason of a code.
+    pub(super) fn is_of(&self, param: &str, code: &str) -> bool {
+        self.detail["param"] == param && self.detail["code"] == code
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.detail["message"].as_str().unwrap_or("without a word");
+        write!(formatter, "the switch refuses ({}): {message}", self.status)
+    }
+}
+
+/// Reads the answer that refuses a request.
+pub(super) async fn refusal(response: Response<Incoming>) -> Refusal {
     let status = response.status();
     let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
     let text = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let parsed: Value = serde_json::from_slice(&text).unwrap_or_default();
-    let message = parsed["detail"]["message"].as_str().unwrap_or("without a word");
-    format!("the switch refuses ({status}): {message}")
+    let mut parsed: Value = serde_json::from_slice(&text).unwrap_or_default();
+    Refusal { status, detail: parsed["detail"].take() }
 }

@@ -108,6 +108,18 @@ pub fn write_amount(out: &mut String, minor: Minor, code: CurrencyCode) {
     }
 }
 
+/// Appends a sum of amounts as `write_amount` would. It may be beyond what one amount can be.
+pub fn write_sum(out: &mut String, sum: i128, code: CurrencyCode) {
+    let unit = 10_u128.pow(currency::exponent(code));
+    let magnitude = sum.unsigned_abs();
+    let sign = if sum < 0 { "-" } else { "" };
+    out.push_str(&format!("{sign}{}", magnitude / unit));
+    if unit > 1 {
+        let digits = unit.ilog10() as usize;
+        out.push_str(&format!(".{:0digits$}", magnitude % unit));
+    }
+}
+
 /// Appends a number with at least so many digits.
 pub fn write_number(out: &mut String, number: u64, digits_min: u32) {
     let digits = number.checked_ilog10().unwrap_or(0) + 1;
@@ -290,6 +302,21 @@ mod tests {
         }
         assert!(parse_amount("1e-99", USD).is_err());
         assert!(parse_amount("0.0000000000000000000000000000000000000001", USD).is_err());
+    }
+
+    #[test]
+    fn sums_are_written_as_amounts_are_and_beyond() {
+        let (mut amount, mut sum) = (String::new(), String::new());
+        for code in [USD, JPY, KWD] {
+            for minor in [0, 5, -5, 1_250, -1_204, i64::MAX, i64::MIN] {
+                write_amount(&mut amount, Minor(minor), code);
+                write_sum(&mut sum, i128::from(minor), code);
+            }
+        }
+        assert_eq!(sum, amount);
+        let mut beyond = String::new();
+        write_sum(&mut beyond, -10 * i128::from(i64::MAX), USD);
+        assert_eq!(beyond, "-922337203685477580.70");
     }
 
     #[test]

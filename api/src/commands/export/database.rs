@@ -25,6 +25,9 @@ const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id) VALUES
     ON CONFLICT DO NOTHING";
 const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
     WHERE company_id = ($1::text)::uuid";
+const FORGET_PLACE: &str = "UPDATE cardswitch.progress SET event_cursor = NULL, seq = 0, \
+    event_at = NULL, written_at = now() WHERE company_id = ($1::text)::uuid";
+const REMOVE_ROWS: &str = "DELETE FROM cardswitch.transactions WHERE company_id = ($1::text)::uuid";
 
 /// The progress of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,9 +80,23 @@ impl Database {
         &self.place
     }
 
-    /// Writes pages and the place behind them. Returns how many transactions it has written.
-    /// Errors: the connection broke; another export has written since.
-    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<u64, StreamEnd> {
+    /// Removes the company's rows, in one database transaction with the place behind them.
+    /// Errors: the connection broke.
+    pub(super) async fn begin_afresh(&mut self) -> Result<(), StreamEnd> {
+        let changes = self.client.transaction().await.map_err(ended)?;
+        // The place comes first: another export that writes is waited for, and its rows go, too.
+        for statement in [FORGET_PLACE, REMOVE_ROWS] {
+            changes.execute(statement, &[&self.company]).await.map_err(ended)?;
+        }
+        changes.commit().await.map_err(ended)?;
+        self.place = ExportedPlace::default();
+        Ok(())
+    }
+
+    /// Writes pages and the place behind them. Returns how many transactions it has written; none where
+    /// the place has moved since it was read.
+    /// Errors: the connection broke.
+    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<Option<u64>, StreamEnd> {
         let written = match self.write_rows(&pages.rows, pages).await {
             // The place was put back by hand: rows that the pages make are there already.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
@@ -87,15 +104,14 @@ impl Database {
             }
             written => written,
         };
-        let Some(written) = written.map_err(ended)? else {
-            let why = "another export of this company writes to this database: end one of them";
-            return Err(StreamEnd::Refused(Failure::new(why)));
-        };
-        self.place.clone_from(&pages.next);
+        let written = written.map_err(ended)?;
+        if written.is_some() {
+            self.place.clone_from(&pages.next);
+        }
         Ok(written)
     }
 
-    /// None where another export has written since.
+    /// None where the place has moved since.
     async fn write_rows(
         &mut self,
         rows: &PageRows,

@@ -1,12 +1,15 @@
 //! The events of a company as an export reads them: pages of `GET /v1/events` with their transactions.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::StatusCode;
 use hyper::client::conn::http1::SendRequest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
 
@@ -16,10 +19,17 @@ use super::super::listen::StreamEnd;
 use super::database::ExportedPlace;
 use super::rows::{ExportedEvent, PageRows};
 
-/// Events of a page.
+/// Events of a page, unless these are too long together.
 const PAGE_EVENTS: usize = 1_000;
 /// How long the switch keeps a request that has no event to answer. Units: seconds.
-const WAIT_S: usize = 20;
+const WAIT_S: u64 = 20;
+/// How long a request may take with its answer. A machine that died silently never ends one.
+const ANSWER_WITHIN: Duration = Duration::from_secs(WAIT_S + 40);
+/// What is said of a switch that takes longer.
+const NO_ANSWER: &str = "no answer in time";
+/// What is said of a switch that lacks a record which an export has seen.
+const RESTORED: &str = "the switch lacks what is exported already: it was restored to an earlier state. \
+    `--afresh` removes the company's rows and begins again";
 /// The header with the newest record that an answer can show.
 const SEQ: &str = "cardswitch-seq";
 
@@ -76,6 +86,9 @@ struct CompanyId {
     id: Uuid,
 }
 
+/// The body of an answer, and the newest record that it can show; none where it is too long to be read.
+type FeedAnswer = Option<(Bytes, u64)>;
+
 /// A connection to a switch.
 pub(super) struct Feed {
     url: Url,
@@ -87,14 +100,14 @@ impl Feed {
     /// Errors: nobody is there.
     pub(super) async fn open(url: &str, token: &str) -> Result<Self, StreamEnd> {
         let url = parse_url(url).map_err(StreamEnd::Refused)?;
-        let client = connect(&url).await.map_err(|error| broken(&url, &error))?;
+        let client = connect_in_time(&url).await?;
         Ok(Self { url, authorization: format!("Token {token}"), client })
     }
 
     /// The company of the events.
     /// Errors: the token opens nothing.
     pub(super) async fn company(&mut self) -> Result<Uuid, StreamEnd> {
-        let (body, _) = self.ask("/v1/company").await?;
+        let (body, _) = self.ask("/v1/company").await?.unwrap_or_default();
         let CompanyId { id } = parse(&self.url, &body)?;
         Ok(id)
     }
@@ -109,13 +122,7 @@ impl Feed {
     ) -> Result<(), StreamEnd> {
         loop {
             let wait_s = if once { 0 } else { WAIT_S };
-            let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
-            let target = format!(
-                "/v1/events?expand=transaction&limit={PAGE_EVENTS}&wait_s={wait_s}&min_seq={}{}",
-                place.seq,
-                after.unwrap_or_default()
-            );
-            let (body, seq) = self.ask(&target).await?;
+            let (body, seq) = self.page(&place, wait_s).await?;
             let PageEnd { results, cursor, has_more } = parse(&self.url, &body)?;
             place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
             let is_empty = results.get() == "[]";
@@ -128,8 +135,40 @@ impl Feed {
         }
     }
 
-    /// The body of an answer, and the newest record that it can show.
-    async fn ask(&mut self, target: &str) -> Result<(Bytes, u64), StreamEnd> {
+    /// The page behind a place, with fewer events where all would be too long.
+    async fn page(
+        &mut self,
+        place: &ExportedPlace,
+        wait_s: u64,
+    ) -> Result<(Bytes, u64), StreamEnd> {
+        let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
+        let (seq, after) = (place.seq, after.unwrap_or_default());
+        let mut limit = PAGE_EVENTS;
+        while limit > 0 {
+            let target = format!(
+                "/v1/events?expand=transaction&limit={limit}&wait_s={wait_s}&min_seq={seq}{after}"
+            );
+            if let Some(page) = self.ask(&target).await? {
+                return Ok(page);
+            }
+            limit /= 2;
+            // The rest of the long answer is still under way.
+            self.client = connect_in_time(&self.url).await?;
+        }
+        let words = format!("an event is longer than {ANSWER_BYTES_MAX} bytes");
+        Err(StreamEnd::Refused(Failure::new(words)))
+    }
+
+    async fn ask(&mut self, target: &str) -> Result<FeedAnswer, StreamEnd> {
+        self.ask_within(ANSWER_WITHIN, target).await
+    }
+
+    async fn ask_within(&mut self, bound: Duration, target: &str) -> Result<FeedAnswer, StreamEnd> {
+        let late = Err(broken(&self.url, &NO_ANSWER));
+        timeout(bound, self.ask_without_bound(target)).await.unwrap_or(late)
+    }
+
+    async fn ask_without_bound(&mut self, target: &str) -> Result<FeedAnswer, StreamEnd> {
         let url = parse_url(&format!("{}{target}", self.url.as_str().trim_end_matches('/')));
         let url = url.map_err(StreamEnd::Refused)?;
         let request = get(&url, &self.authorization).body(Empty::new());
@@ -142,16 +181,28 @@ impl Feed {
         let status = answer.status();
         if status != StatusCode::OK {
             let passes = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-            let words = refusal(answer).await;
+            let refused = refusal(answer).await;
             return Err(match passes {
-                true => StreamEnd::Broken(words),
-                false => StreamEnd::Refused(Failure::new(words)),
+                true => StreamEnd::Broken(refused.to_string()),
+                false if refused.is_of("min_seq", "out_of_range") => {
+                    StreamEnd::Refused(Failure::new(RESTORED))
+                }
+                false => StreamEnd::Refused(Failure::new(refused)),
             });
         }
         let seq = answer.headers().get(SEQ).and_then(|seq| seq.to_str().ok()?.parse().ok());
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| broken(&url, &error))?.to_bytes();
-        Ok((body, seq.unwrap_or_default()))
+        match Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await {
+            Ok(body) => Ok(Some((body.to_bytes(), seq.unwrap_or_default()))),
+            Err(error) if error.is::<LengthLimitError>() => Ok(None),
+            Err(error) => Err(broken(&url, &error)),
+        }
+    }
+}
+
+async fn connect_in_time(url: &Url) -> Result<SendRequest<Empty<Bytes>>, StreamEnd> {
+    match timeout(ANSWER_WITHIN, connect(url)).await {
+        Ok(connected) => connected.map_err(|error| broken(url, &error)),
+        Err(_) => Err(broken(url, &NO_ANSWER)),
     }
 }
 
@@ -161,4 +212,111 @@ fn parse<'a, T: Deserialize<'a>>(url: &Url, body: &'a [u8]) -> Result<T, StreamE
 
 fn broken(url: &Url, error: &dyn std::fmt::Display) -> StreamEnd {
     StreamEnd::Broken(format!("`{}`: {error}", url.origin().ascii_serialization()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// Answers a target with a status and a body; none never.
+    type Answers = fn(&str) -> Option<(u16, String)>;
+
+    /// A switch in name, and what it was asked.
+    struct FakeSwitch {
+        url: String,
+        asked: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl FakeSwitch {
+        async fn start(answers: Answers) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let asked = Arc::<Mutex<Vec<String>>>::default();
+            let log = Arc::clone(&asked);
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(serve(stream, answers, Arc::clone(&log)));
+                }
+            });
+            Self { url, asked }
+        }
+
+        async fn feed(&self) -> Feed {
+            Feed::open(&self.url, "token").await.unwrap()
+        }
+    }
+
+    /// Answers requests until the client goes.
+    async fn serve(stream: TcpStream, answers: Answers, asked: Arc<Mutex<Vec<String>>>) {
+        let mut lines = BufReader::new(stream).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let Some(target) = line.strip_prefix("GET ") else { continue };
+            let target = target.trim_end_matches(" HTTP/1.1").to_owned();
+            asked.lock().unwrap().push(target.clone());
+            let Some((status, body)) = answers(&target) else {
+                return std::future::pending().await;
+            };
+            let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n", body.len());
+            let answer = [head, body].concat();
+            if lines.get_mut().write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Once, an export asked for the same page again and again.
+    #[tokio::test]
+    async fn a_page_that_is_too_long_is_asked_for_in_parts() {
+        let switch = FakeSwitch::start(|target| {
+            let has_more = !target.contains("after=c");
+            let is_long = has_more && ["=1000", "=500"].iter().any(|limit| target.contains(limit));
+            let body = match is_long {
+                true => " ".repeat(ANSWER_BYTES_MAX + 1),
+                false => format!(r#"{{"results": [1], "cursor": "c", "has_more": {has_more}}}"#),
+            };
+            Some((200, body))
+        })
+        .await;
+        let (pages, mut read) = mpsc::channel(8);
+        switch.feed().await.read(ExportedPlace::default(), true, pages).await.unwrap();
+        assert!(read.recv().await.is_some() && read.recv().await.is_some());
+        let asked = switch.asked.lock().unwrap();
+        let limits = asked.iter().map(|target| target.split(['=', '&']).nth(3).unwrap());
+        assert_eq!(limits.collect::<Vec<_>>(), ["1000", "500", "250", "1000"]);
+    }
+
+    /// Once, an export told of a parameter that nobody had set.
+    #[tokio::test]
+    async fn a_restored_switch_is_called_so() {
+        let switch = FakeSwitch::start(|target| {
+            let param = if target.contains("min_seq=7") { "min_seq" } else { "after" };
+            let detail = r#"{"code": "out_of_range", "message": "no", "param": "PARAM"}"#;
+            Some((400, format!(r#"{{"detail": {}}}"#, detail.replace("PARAM", param))))
+        })
+        .await;
+        let rows = [(7, RESTORED), (0, "the switch refuses (400 Bad Request): no")];
+        for (seq, expected) in rows {
+            let (pages, _read) = mpsc::channel(1);
+            let place = ExportedPlace { cursor: None, seq };
+            let end = switch.feed().await.read(place, true, pages).await;
+            let Err(StreamEnd::Refused(failure)) = end else { panic!("{end:?}") };
+            assert_eq!(failure.message, expected);
+        }
+    }
+
+    /// Once, an export waited for ever for a machine that had lost its power.
+    #[tokio::test]
+    async fn a_switch_that_falls_silent_is_given_up() {
+        let switch = FakeSwitch::start(|_| None).await;
+        let mut feed = switch.feed().await;
+        let asked = feed.ask_within(Duration::from_millis(50), "/v1/company").await;
+        let Err(StreamEnd::Broken(why)) = asked else { panic!("{asked:?}") };
+        assert!(why.ends_with(NO_ANSWER), "{why}");
+        assert_eq!(*switch.asked.lock().unwrap(), ["/v1/company"]);
+    }
 }

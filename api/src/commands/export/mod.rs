@@ -45,6 +45,9 @@ pub struct ExportArgs {
     /// End when all present events are written
     #[arg(long)]
     once: bool,
+    /// Remove the company's rows first, and write all anew: once, after a restore of the switch
+    #[arg(long)]
+    afresh: bool,
 }
 
 /// Carries out `export`: runs until Ctrl-C, or until the switch or the database refuses.
@@ -55,25 +58,61 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
             "--to is no address of a database such as postgres://user@host/database: {error}"
         ))
     })?;
-    let mut total = RowCounts::default();
+    let mut run = ExportRun::new(args.afresh);
     let exported = tokio::select! {
         () = stop.received() => Ok(()),
-        exported = keep_on(&args, &to, &mut total) => exported,
+        exported = keep_on(&args, &to, &mut run) => exported,
     };
-    println!("{} events written, {} transactions", total.events, total.transactions);
+    println!("{} events written, {} transactions", run.events, run.transactions);
     exported
 }
 
-/// The counts of written rows.
-#[derive(Clone, Copy, Debug, Default)]
-struct RowCounts {
+/// A run of the command, over all its connections.
+#[derive(Debug)]
+struct ExportRun {
+    /// How many are written.
     events: usize,
     transactions: u64,
+    /// Whether the company's rows are still to be removed.
+    begins_afresh: bool,
+    /// Whether a COMMIT may still come, of a connection that broke, of this run or of one before.
+    has_open_commit: bool,
 }
 
-async fn keep_on(args: &ExportArgs, to: &Config, total: &mut RowCounts) -> Result<(), Failure> {
+impl ExportRun {
+    const fn new(begins_afresh: bool) -> Self {
+        Self { events: 0, transactions: 0, begins_afresh, has_open_commit: true }
+    }
+
+    /// Counts what was written of some events. A place that has moved is read again once, if an open
+    /// COMMIT may have moved it.
+    /// Errors: the place has moved; nothing could be written.
+    fn note(
+        &mut self,
+        events: usize,
+        written: Result<Option<u64>, StreamEnd>,
+    ) -> Result<(), StreamEnd> {
+        let had_open_commit = std::mem::replace(&mut self.has_open_commit, written.is_err());
+        match written? {
+            Some(transactions) => {
+                self.events += events;
+                self.transactions += transactions;
+                Ok(())
+            }
+            None if had_open_commit => {
+                Err(StreamEnd::Broken("the place of this export has moved".to_owned()))
+            }
+            None => {
+                let why = "another export of this company writes to this database: end one of them";
+                Err(StreamEnd::Refused(Failure::new(why)))
+            }
+        }
+    }
+}
+
+async fn keep_on(args: &ExportArgs, to: &Config, run: &mut ExportRun) -> Result<(), Failure> {
     for url in args.url.iter().cycle() {
-        match follow(url, args, to, total).await {
+        match follow(url, args, to, run).await {
             Ok(()) => break,
             Err(StreamEnd::Refused(failure)) => return Err(failure),
             Err(StreamEnd::Broken(why)) => eprintln!("{why}: trying again"),
@@ -88,17 +127,21 @@ async fn follow(
     url: &str,
     args: &ExportArgs,
     to: &Config,
-    total: &mut RowCounts,
+    run: &mut ExportRun,
 ) -> Result<(), StreamEnd> {
     let mut feed = Feed::open(url, &args.token).await?;
     let company = feed.company().await?;
-    let database = Database::open(to, company).await?;
+    let mut database = Database::open(to, company).await?;
+    if run.begins_afresh {
+        database.begin_afresh().await?;
+        run.begins_afresh = false;
+    }
     let place = database.place().clone();
     let (pages, read) = mpsc::channel(PAGES_AHEAD);
     // It asks for the next page while rows are made of the one before.
     let mut reading = JoinSet::new();
     reading.spawn(feed.read(place, args.once, pages));
-    write_all(database, read, total).await?;
+    write_all(database, read, run).await?;
     match reading.join_next().await {
         Some(Ok(read)) => read,
         _ => Err(StreamEnd::Broken("the reader of events broke".to_owned())),
@@ -108,14 +151,47 @@ async fn follow(
 async fn write_all(
     mut database: Database,
     mut pages: mpsc::Receiver<AnsweredPage>,
-    total: &mut RowCounts,
+    run: &mut ExportRun,
 ) -> Result<(), StreamEnd> {
     let mut read = Vec::with_capacity(PAGES_AHEAD);
     while pages.recv_many(&mut read, PAGES_AHEAD).await > 0 {
         let exported = ExportedPages::read(&read)?;
         read.clear();
-        total.transactions += database.write(&exported).await?;
-        total.events += exported.events;
+        run.note(exported.events, database.write(&exported).await)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once, the COMMIT of a connection that had broken counted as that of another export.
+    #[test]
+    fn a_place_that_moved_is_read_again_only_after_an_open_commit() {
+        let broken = || Err(StreamEnd::Broken(String::new()));
+        let mut run = ExportRun::new(false);
+        // Of each write: what came of it, and whether the export ends.
+        let rows = [
+            // The run before this one was killed in its COMMIT.
+            (Ok(None), Some(false)),
+            (Ok(Some(2)), None),
+            // So was a connection of this one.
+            (broken(), Some(false)),
+            (Ok(None), Some(false)),
+            (Ok(Some(1)), None),
+            // Nothing of this run is open any more.
+            (Ok(None), Some(true)),
+            (broken(), Some(false)),
+            (Ok(None), Some(false)),
+            // Nobody moves the place twice.
+            (Ok(None), Some(true)),
+        ];
+        for (number, (written, expected)) in rows.into_iter().enumerate() {
+            let end = run.note(1, written).err();
+            let ends = end.map(|end| matches!(end, StreamEnd::Refused(_)));
+            assert_eq!(ends, expected, "write {number}");
+        }
+        assert_eq!((run.events, run.transactions), (2, 3));
+    }
 }

@@ -1,7 +1,7 @@
 //! Puts the sheets of a statement on paper: letterhead, table, foot.
 
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_wire::amount::Amount;
+use cardswitch_wire::amount::write_sum;
 
 use super::file::PdfFile;
 use super::fonts::{Fonts, Weight};
@@ -144,14 +144,14 @@ impl Pen<'_, '_> {
 
     fn summary(&mut self, totals: &Totals) {
         let rows = [
-            ("Opening balance".to_owned(), totals.opening, PLAIN),
+            ("Opening balance".to_owned(), i128::from(totals.opening.0), PLAIN),
             (format!("Credits ({})", totals.credit_count), totals.credits, PLAIN),
             (format!("Debits ({})", totals.debit_count), totals.debits, PLAIN),
-            ("Closing balance".to_owned(), totals.closing, STRONG),
+            ("Closing balance".to_owned(), i128::from(totals.closing.0), STRONG),
         ];
-        for ((name, minor, style), y) in rows.into_iter().zip((0..).map(summary_y)) {
+        for ((name, sum, style), y) in rows.into_iter().zip((0..).map(summary_y)) {
             self.left(&name, SUMMARY_LEFT, y, style);
-            self.amount(minor, RIGHT, y, style);
+            self.sum(sum, RIGHT, y, style);
         }
         self.rule(SUMMARY_LEFT, summary_y(2) + 4.0, RIGHT - SUMMARY_LEFT, Ink::Grey);
     }
@@ -201,9 +201,9 @@ impl Pen<'_, '_> {
         let step = ROW_LEADING + 2.0;
         let y = y + 5.0;
         self.left("Total credits", DESCRIPTION_LEFT, y, PLAIN);
-        self.amount(totals.credits, AMOUNT_RIGHT, y, PLAIN);
+        self.sum(totals.credits, AMOUNT_RIGHT, y, PLAIN);
         self.left("Total debits", DESCRIPTION_LEFT, y + step, PLAIN);
-        self.amount(totals.debits, AMOUNT_RIGHT, y + step, PLAIN);
+        self.sum(totals.debits, AMOUNT_RIGHT, y + step, PLAIN);
         self.left("Closing balance", DESCRIPTION_LEFT, y + 2.0 * step, STRONG);
         self.amount(totals.closing, RIGHT, y + 2.0 * step, STRONG);
     }
@@ -215,7 +215,11 @@ impl Pen<'_, '_> {
     }
 
     fn amount(&mut self, minor: Minor, right: f32, y: f32, style: Style) {
-        let set = self.fonts.set(&self.amounts.render(minor), style.weight);
+        self.sum(i128::from(minor.0), right, y, style);
+    }
+
+    fn sum(&mut self, sum: i128, right: f32, y: f32, style: Style) {
+        let set = self.fonts.set(&self.amounts.render(sum), style.weight);
         let size = style.size.min(AMOUNT_WIDTH / set.width.max(f32::EPSILON));
         let style = Style { size, ..style };
         self.draw(&set, right - set.width * size, y, style);
@@ -272,8 +276,10 @@ impl Ink {
 
 impl AmountFormat {
     /// With a comma before each three whole digits.
-    fn render(self, minor: Minor) -> String {
-        group_digits(&Amount::new(minor, self.0).to_string())
+    fn render(self, sum: i128) -> String {
+        let mut plain = String::new();
+        write_sum(&mut plain, sum, self.0);
+        group_digits(&plain)
     }
 }
 

@@ -57,14 +57,14 @@ pub(super) struct Sheet {
     room: f32,
 }
 
-/// The totals of the lines.
+/// The totals of the lines. Balances stay in bounds; what came and what went may each be far more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) opening: Minor,
-    pub(super) credits: Minor,
+    pub(super) credits: i128,
     pub(super) credit_count: u64,
     /// Below zero.
-    pub(super) debits: Minor,
+    pub(super) debits: i128,
     pub(super) debit_count: u64,
     pub(super) closing: Minor,
 }
@@ -171,8 +171,7 @@ impl Sheet {
 
 impl From<Minor> for Totals {
     fn from(opening: Minor) -> Self {
-        let (credits, debits) = (Minor::ZERO, Minor::ZERO);
-        Self { opening, credits, credit_count: 0, debits, debit_count: 0, closing: opening }
+        Self { opening, credits: 0, credit_count: 0, debits: 0, debit_count: 0, closing: opening }
     }
 }
 
@@ -180,10 +179,10 @@ impl Totals {
     fn add(&mut self, amount: Minor) {
         self.closing += amount;
         if amount.0 < 0 {
-            self.debits += amount;
+            self.debits += i128::from(amount.0);
             self.debit_count += 1;
         } else {
-            self.credits += amount;
+            self.credits += i128::from(amount.0);
             self.credit_count += 1;
         }
     }
@@ -228,12 +227,24 @@ mod tests {
         }
         let expected = Totals {
             opening: Minor(100),
-            credits: Minor(50),
+            credits: 50,
             credit_count: 2,
-            debits: Minor(-31),
+            debits: -31,
             debit_count: 2,
             closing: Minor(119),
         };
         assert_eq!(totals, expected);
+    }
+
+    #[test]
+    fn totals_have_room_for_more_than_a_balance_can_be() {
+        let mut totals = Totals::from(Minor::ZERO);
+        for _ in 0..1_000 {
+            totals.add(Minor::AMOUNT_MAX);
+            totals.add(-Minor::AMOUNT_MAX);
+        }
+        let gross = 1_000 * i128::from(Minor::AMOUNT_MAX.0);
+        assert_eq!((totals.credits, totals.debits), (gross, -gross));
+        assert_eq!(totals.closing, Minor::ZERO);
     }
 }
