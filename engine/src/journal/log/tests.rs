@@ -1,3 +1,5 @@
+mod followers;
+
 use std::fs;
 
 use tempfile::tempdir;
@@ -356,31 +358,6 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
         damaged.flip(&segment_name(3), block as usize * BLOCK_LEN + 90, 1);
         let refused = refusal(&damaged, &EXPECTED);
         assert!(matches!(refused, JournalError::Damaged { .. }), "block {block}: {refused}");
-    }
-    // A node of a cluster cuts its log, for others have the rest. It does not cut noted batches
-    // either.
-    for has_note in [false, true] {
-        let damaged = disk.after_kill();
-        if !has_note {
-            damaged.remove("ack").unwrap();
-        }
-        damaged.flip(&segment_name(3), 4 * BLOCK_LEN + 90, 1);
-        let opened = LogJournal::open_to_follow(Arc::new(damaged), &EXPECTED, SMALL);
-        match opened {
-            Ok(journal) => {
-                assert!(!has_note, "a noted batch is cut");
-                let offset = 4 * BLOCK_BYTES;
-                let last_seq = journal.recovered().last_seq;
-                let file = segment_name(3);
-                let has_whole_batch = true;
-                let note = JournalNote::TornTail { file, offset, last_seq, has_whole_batch };
-                assert_eq!(journal.notes(), [note]);
-            }
-            Err(refused) => {
-                let is_noted = matches!(refused, JournalError::EndsBeforeAcknowledged { .. });
-                assert!(has_note && is_noted, "{refused}");
-            }
-        }
     }
     // The last batch looks torn, whatever is damaged: magic, version, kind, number, length, hash or
     // records. Without the note, nothing says that it was acknowledged, but the cut is told.
