@@ -613,6 +613,25 @@ fn a_full_disk_fails_the_first_group_that_needs_another_segment() {
     assert_eq!(seqs(open(&crashed).unwrap().reader()).len(), 28);
 }
 
+/// Once, a sync that found the disk full left the file of the next segment: the journal failed over its
+/// name, although room was made meanwhile.
+#[test]
+fn a_next_segment_that_a_sync_had_no_room_for_is_made_once_there_is_room() {
+    // The first sync is that of the zeroes in the first segment.
+    for (what, nth) in [("its file", 2), ("its name", 3)] {
+        let disk = FaultyDisk::default();
+        let mut journal = open(&disk).unwrap();
+        disk.plan(DiskFaultPlan { disk_full_sync: Some(nth), ..DiskFaultPlan::default() });
+        keep_up(&mut journal, KEEP_ALL).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(journal.next, NextSegment::NoRoom, "{what}");
+        assert!(!disk.names().unwrap().contains(&segment_name(2)), "{what}");
+        for _ in 0..15 {
+            append_one(&mut journal, 2).unwrap();
+        }
+        assert_eq!(seqs(open(&disk.after_kill()).unwrap().reader()).len(), 30, "{what}");
+    }
+}
+
 /// Runs of any length with crashes of any kind between them: leftovers of one crash lie where the
 /// next one looks.
 #[test]
