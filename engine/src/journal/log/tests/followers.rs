@@ -68,3 +68,23 @@ fn a_follower_cuts_several_groups_behind_a_lost_head() {
     drop(journal);
     assert_eq!(seqs(follow(torn.after_kill()).unwrap().reader()).len(), 48);
 }
+
+/// Once, the directory of a node that had left its cluster was held for damaged: only its node cut its torn end, and
+/// no longer could.
+#[test]
+fn the_log_of_a_node_that_left_is_opened_alone() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    let first = batch_after(&journal.tip(), 3, 0);
+    let second = batch_after(&first.position(), 3, 0);
+    disk.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
+    journal.append(&[first, second]).unwrap_err();
+    disk.flip(&segment_name(1), 2 * BLOCK_LEN + 90, 1);
+    for torn in [disk.after_kill(), torn_segment_turn().after_kill()] {
+        assert!(matches!(refusal(&torn, &EXPECTED), JournalError::Damaged { .. }));
+        drop(LogJournal::open_to_leave(Arc::new(torn.clone()), &EXPECTED, SMALL).unwrap());
+        let left = open_read_only_on(&torn, None, None).unwrap();
+        append_one(&mut open(&torn).unwrap(), 3).unwrap();
+        assert_eq!(open(&torn).unwrap().recovered().last_seq, left.tip.last_seq + 3);
+    }
+}
