@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, EtcdNotes, FollowError, FollowerNotices, Leader, LeaderEnd, Node,
-    NodeRecord, NodeStatus, follow, watch_etcd,
+    Beats, ClusterAddress, EtcdError, EtcdNotes, FollowError, FollowerNotices, Leader, LeaderEnd,
+    Node, NodeRecord, NodeStatus, OpenWindowError, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -318,12 +318,18 @@ async fn lead(
     let served = Arc::<OnceLock<Weak<Engine>>>::default();
     let beating = node.clone();
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));
-    let beats = tokio::task::spawn_blocking(move || Beats::start(beating, newest));
-    let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let cluster = line_of(&node);
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
-    let notes = tokio::task::spawn_blocking(move || EtcdNotes::open(&node));
-    let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
+    let reached = tokio::task::spawn_blocking(move || {
+        Ok((Beats::start(beating, newest)?, EtcdNotes::open(&node)?))
+    });
+    let (beats, notes) = match reached.await.map_err(Failure::new)? {
+        Err(OpenWindowError::Etcd(EtcdError::Unavailable(reason))) => {
+            tracing::warn!(%reason, "this node leads no more: it begins again");
+            return begin_again(&mut stop).await;
+        }
+        reached => reached.map_err(Failure::new)?,
+    };
     let deliveries = Box::new(NotedDeliveries::new(notes));
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
