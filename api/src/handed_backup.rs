@@ -24,6 +24,8 @@ use crate::backup::back_up;
 
 /// The folder in the data directory in which a node makes a backup that it hands out.
 const FOLDER: &str = "handed-out";
+/// The same, while it is made.
+const UNFINISHED: &str = "handed-out.unfinished";
 /// Bytes read of a file at a time, and pieces that wait to be sent.
 const PIECE_BYTES: usize = 64 * 1024;
 const PIECES_MAX: usize = 16;
@@ -102,11 +104,21 @@ impl Drop for OwnFolder {
     }
 }
 
-fn make(engine: &Engine, secrets: &Secrets, folder: &Path) -> io::Result<()> {
+/// Removes what a killed process left of a backup that it handed out.
+/// Errors: the system refuses.
+pub(crate) fn remove_leftover(data: &Path) -> io::Result<()> {
+    [FOLDER, UNFINISHED].iter().try_for_each(|name| remove(&data.join(name)))
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
+}
+
+fn make(engine: &Engine, secrets: &Secrets, folder: &Path) -> io::Result<()> {
+    remove(folder)?;
     back_up(engine, secrets, folder).map(drop).map_err(io::Error::other)
 }
 
@@ -224,9 +236,14 @@ fn no_backup() -> io::Error {
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::clock::Clock;
+    use cardswitch_engine::data_directory::DataDirectory;
+    use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
+    use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
     use futures_util::StreamExt;
 
     use super::*;
+    use crate::config::{ClockSetting, RetentionSetting};
+    use crate::opening::open_engine;
     use crate::test_world::TestSwitch;
 
     /// Once, every node that asked for a backup deleted the one that was on its way to another node.
@@ -250,6 +267,24 @@ mod tests {
         assert!(pieces.next().await.is_none());
         assert!(!folder.exists());
         assert!(desk.hand_out().is_ok(), "the permits are back");
+    }
+
+    /// Once, such a copy stayed until the node led and handed out another one.
+    #[test]
+    fn a_start_removes_what_a_crash_left_of_a_backup() {
+        let home = tempfile::tempdir().unwrap();
+        let (data, data_key) = (home.path().join("data"), DataKey::new([3; 32]));
+        drop(DataDirectory::create(&data, [7; 16]).unwrap());
+        let master = MasterKey::new([1; 32]);
+        master.write_new(&data.join(MASTER_KEY_FILE)).unwrap();
+        let wrapped = WrappedKey::wrap(&data_key, &master, [7; 16]).unwrap();
+        write_wrapped(&data, &wrapped, &Secrets::from_root(*data_key)).unwrap();
+        for folder in [FOLDER, UNFINISHED].map(|name| data.join(name)) {
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("store.redb"), "").unwrap();
+        }
+        open_engine(data.as_path(), ClockSetting::System, RetentionSetting::Recovery).unwrap();
+        assert!(![FOLDER, UNFINISHED].iter().any(|name| data.join(name).exists()));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, EtcdNotes, FollowError, FollowerNotices, Leader, LeaderEnd, Node,
-    NodeRecord, NodeStatus, follow, watch_etcd,
+    Beats, ClusterAddress, EtcdError, EtcdNotes, FollowError, FollowerNotices, Leader, LeaderEnd,
+    Node, NodeRecord, NodeStatus, OpenWindowError, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -322,18 +322,11 @@ async fn lead(
     let is_stopping = Arc::clone(&node.is_stopping);
     // It shows that it lives before it opens its doors, or another node would lose patience.
     let served = Arc::<OnceLock<Weak<Engine>>>::default();
-    let beating = node.clone();
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));
-    let beats = tokio::task::spawn_blocking(move || Beats::start(beating, newest));
-    let beats = beats.await.map_err(Failure::new)?.map_err(Failure::new)?;
     let cluster = line_of(&node);
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
-    let notes = tokio::task::spawn_blocking(move || EtcdNotes::open(&node));
-    let notes = notes.await.map_err(Failure::new)?.map_err(Failure::new)?;
-    let notes = Arc::new(LeaderNotes::new(ClusterNotes(notes), NoteBounds::ETCD));
-    let deliveries = Box::new(NotedDeliveries(Arc::clone(&notes)));
-    let mail = match take_over_mail(place.data, notes).await {
-        Err(MailTakeOver::Notes(reason)) => {
+    let (beats, elsewhere) = match take_over(place.data, node, newest).await {
+        Err(TakeOverError::Lost(reason)) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");
             return begin_again(&mut stop).await;
         }
@@ -341,7 +334,6 @@ async fn lead(
     };
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let elsewhere = Elsewhere { deliveries, mail };
     let opened = SwitchParts { engine, secrets, operators, receipts, elsewhere, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
@@ -381,32 +373,55 @@ async fn lead(
     if end == LeadEnd::SteppedDown { begin_again(&mut stop).await } else { Ok(()) }
 }
 
-/// Takes over the mail of the cluster, and that of this machine from before it was a node.
-async fn take_over_mail(
+/// Shows that the node lives, and takes over what its cluster keeps for the node that leads.
+async fn take_over(
     data: &Path,
-    notes: Arc<LeaderNotes<ClusterNotes>>,
-) -> Result<Arc<dyn MailStore>, MailTakeOver> {
+    node: Node,
+    newest: impl Fn() -> u64 + Send + 'static,
+) -> Result<(Beats, Elsewhere), TakeOverError> {
     let data = data.to_path_buf();
     let taken = tokio::task::spawn_blocking(move || {
-        let directory = open_directory(&data).map_err(MailTakeOver::Directory)?;
-        match NotedMail::take_over(notes, &directory) {
-            Ok(mail) => Ok(Arc::new(mail) as _),
-            Err(NotesError::Files(error)) => Err(MailTakeOver::Directory(error)),
-            Err(error) => Err(MailTakeOver::Notes(error.to_string())),
-        }
+        let beats = Beats::start(node.clone(), newest)?;
+        let notes = LeaderNotes::new(ClusterNotes(EtcdNotes::open(&node)?), NoteBounds::ETCD);
+        let notes = Arc::new(notes);
+        let directory = open_directory(&data).map_err(TakeOverError::Mail)?;
+        let mail = NotedMail::take_over(Arc::clone(&notes), &directory)?;
+        let deliveries = Box::new(NotedDeliveries(notes));
+        Ok((beats, Elsewhere { deliveries, mail: Arc::new(mail) }))
     });
-    taken.await.unwrap_or_else(|error| Err(MailTakeOver::Directory(io::Error::other(error))))
+    taken.await.unwrap_or_else(|error| Err(TakeOverError::Mail(io::Error::other(error))))
 }
 
-/// Why mail is not taken over.
+/// Why a node does not open its doors as the leader.
 #[derive(Debug, thiserror::Error)]
-enum MailTakeOver {
-    /// The node leads no more.
+enum TakeOverError {
+    /// It leads no more, or cannot know.
     #[error("{0}")]
-    Notes(String),
+    Lost(String),
+    /// There is no window to use.
+    #[error(transparent)]
+    Window(OpenWindowError),
     /// The directory of mail.
     #[error("the mail: {0}")]
-    Directory(io::Error),
+    Mail(io::Error),
+}
+
+impl From<OpenWindowError> for TakeOverError {
+    fn from(error: OpenWindowError) -> Self {
+        match error {
+            OpenWindowError::Etcd(EtcdError::Unavailable(reason)) => Self::Lost(reason),
+            error => Self::Window(error),
+        }
+    }
+}
+
+impl From<NotesError<EtcdError>> for TakeOverError {
+    fn from(error: NotesError<EtcdError>) -> Self {
+        match error {
+            NotesError::Files(error) => Self::Mail(error),
+            error => Self::Lost(error.to_string()),
+        }
+    }
 }
 
 /// The newest record that this node has, also before its doors are open.

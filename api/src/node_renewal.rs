@@ -2,7 +2,7 @@
 //!
 //! INVARIANT: the directory that it had stays beside the new one, whole, until an operator deletes it or the node is
 //! made anew again: of several, the newest says why it was behind, and each takes the room of a whole directory. The
-//! two change places once the new one is complete.
+//! two change places in one step once the new one is complete: there is a whole directory at every moment.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cardswitch_cluster::ClusterAddress;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use crate::commands::Failure;
 use crate::commands::cluster::join::{JoinArgs, join};
@@ -33,17 +35,35 @@ pub(crate) async fn renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) {
 async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Result<(), Failure> {
     let data = std::path::absolute(place.data).map_err(Failure::new)?;
     let (new, old) = (beside(&data, ".new"), beside(&data, OLD));
+    put_back(&data, &old).map_err(Failure::new)?;
     // The rest of a renewal that broke off, and the directory before the one there is: the copy needs the room.
     for path in [&new, &old] {
         remove(path).map_err(Failure::new)?;
     }
     join(JoinArgs::renewing(place, new.clone(), cluster.clone())).await?;
     keep_settings(&data, &new).map_err(Failure::new)?;
-    fs::rename(&data, &old).map_err(Failure::new)?;
-    fs::rename(&new, &data).map_err(Failure::new)?;
+    change_places(&data, &new, &old).map_err(Failure::new)?;
     let (data, old) = (data.display(), old.display());
     tracing::warn!("`{data}` was too far behind, and is made anew; it stays as `{old}`: delete it");
     Ok(())
+}
+
+/// Puts the new directory where `data` is, which becomes `old`. A kill in between leaves that beside it as `new`.
+fn change_places(data: &Path, new: &Path, old: &Path) -> io::Result<()> {
+    match renameat_with(CWD, new, CWD, data, RenameFlags::EXCHANGE) {
+        Ok(()) => fs::rename(new, old),
+        // The file system exchanges no names.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::rename(data, old)?;
+            fs::rename(new, data).inspect_err(|_| drop(put_back(data, old)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts the old directory back where the new one did not come to be.
+fn put_back(data: &Path, old: &Path) -> io::Result<()> {
+    if data.try_exists()? { Ok(()) } else { fs::rename(old, data) }
 }
 
 /// The settings of the node stay its own; a copy has those of the leader.
@@ -67,4 +87,43 @@ fn remove(path: &Path) -> io::Result<()> {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(home: &Path, name: &str) -> PathBuf {
+        let path = home.join(name);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("directory"), name).unwrap();
+        path
+    }
+
+    /// Once, the old directory went aside first: where the new one could not follow, nothing was at the place of the
+    /// node's directory, and the next try deleted the old one.
+    #[test]
+    fn a_directory_is_at_its_place_whether_a_renewal_succeeds_or_not() {
+        let home = tempfile::tempdir().unwrap();
+        let data = directory(home.path(), "data");
+        let (new, old) = (beside(&data, ".new"), beside(&data, OLD));
+        let content = |path: &Path| fs::read_to_string(path.join("directory")).unwrap();
+        assert!(change_places(&data, &new, &old).is_err(), "there is no new one");
+        assert_eq!(content(&data), "data");
+        directory(home.path(), "data.new");
+        change_places(&data, &new, &old).unwrap();
+        assert_eq!((content(&data), content(&old)), ("data.new".to_owned(), "data".to_owned()));
+        assert!(!new.exists());
+    }
+
+    #[test]
+    fn the_old_directory_is_put_back_where_none_is() {
+        let home = tempfile::tempdir().unwrap();
+        let old = directory(home.path(), "data.behind");
+        let data = home.path().join("data");
+        for _ in 0..2 {
+            put_back(&data, &old).unwrap();
+            assert!(data.exists() && !old.exists());
+        }
+    }
 }

@@ -18,6 +18,7 @@ use cardswitch_secrets::master_key::source::MasterKeySource;
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 
 use crate::config::{ClockSetting, RetentionSetting};
+use crate::handed_backup::remove_leftover;
 use crate::manifest::is_backup;
 use crate::node_mark::{NodeMarkError, require_alone, require_not_of_another};
 use crate::pan_rotation::oldest_needed;
@@ -112,6 +113,9 @@ fn prepare(
     let KeyedDirectory { data, master_key } = place;
     let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
     let secrets = open_secrets(&directory, master_key)?;
+    if let Err(error) = remove_leftover(data) {
+        tracing::warn!(%error, "the leftover of a backup for another node stays");
+    }
     let pan_keys = secrets.read_pan_keys(data).map_err(OpeningError::PanKeys)?;
     secrets.take_pan_keys(&pan_keys);
     let options = EngineOptions {

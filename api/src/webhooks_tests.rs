@@ -2,6 +2,7 @@
 //! undelivered event never counts as delivered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -20,7 +21,10 @@ use cardswitch_engine::store::Snapshot;
 use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::content::Content;
-use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptResult};
+use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptResult, Deliveries};
+use cardswitch_notify::webhooks::dispatcher::{
+    Dispatcher, DispatcherProgress, Places, StepContext, Tools,
+};
 use cardswitch_notify::webhooks::job::Job;
 use cardswitch_notify::webhooks::sender::{Addresses, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
@@ -149,6 +153,52 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     assert_eq!(untold.result, AttemptResult::Unanswered(AttemptFailure::NothingToTell));
     assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
     assert!(gets.try_recv().is_err());
+}
+
+/// Deliveries that are kept in `deliveries`, without a driver.
+fn dispatcher_of(bench: &Bench, deliveries: &Arc<Deliveries>) -> Dispatcher {
+    let tools = Tools {
+        deliveries: Arc::clone(deliveries),
+        places: Places { healthy: 1, failing: 1, asked: 1 },
+        ids: Box::new(|at| SystemRandom.id(at).ok()),
+    };
+    let engine = bench.state.switch.engine();
+    Dispatcher::new(tools, engine.store(), engine.decides_after()).unwrap()
+}
+
+/// The events of the requests that are due.
+fn due_events(bench: &Bench, dispatcher: &mut Dispatcher) -> Vec<EventNumber> {
+    let (tables, time) = (bench.state.switch.engine().store(), bench.state.now());
+    let now = StepContext { tables, time, uptime: Duration::ZERO };
+    while dispatcher.step(now) != DispatcherProgress::Idle {}
+    let requests = std::iter::from_fn(|| dispatcher.next_request());
+    requests.flat_map(|request| request.content.numbers().to_vec()).collect()
+}
+
+/// Once, the first purchase of a company that had just let an app in was never told: the switch read it before
+/// the token, noted that, and was killed before it read the token.
+#[tokio::test]
+async fn events_read_before_their_company_is_seen_outlive_a_crash() {
+    let bench = &Bench::new().await;
+    make_app(bench).await;
+    let_in(bench, COMPANY).await;
+    bench.advance("2026-03-04T20:01:00Z");
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: Some(APP) };
+    create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let mut killed = dispatcher_of(bench, &deliveries);
+    assert!(due_events(bench, &mut killed).is_empty());
+    bench.advance("2026-03-04T20:02:00Z");
+    let_in(bench, OTHER_COMPANY).await;
+    touch(bench, OTHER_COMPANY, "after").await;
+    assert!(due_events(bench, &mut killed).is_empty(), "the token is not seen yet");
+    deliveries.save(&killed.take_changes(Duration::ZERO).unwrap()).unwrap();
+    drop(killed);
+    let last = bench.state.switch.read_at_once(|snapshot| snapshot.last_event()).unwrap();
+    let mut restarted = dispatcher_of(bench, &deliveries);
+    assert_eq!(due_events(bench, &mut restarted), [last]);
 }
 
 /// The change made while a request waits for its host to be looked up.

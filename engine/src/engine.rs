@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::standby::{Standby, TakeOver};
+pub use self::standby::{Standby, TakeOver, leave_chain};
 pub use self::wiring::{DecidingParts, EngineParts, FollowingParts};
 use self::wiring::{RecoveredEngine, Threads};
 use crate::backup::{CopyBeside, CopyError, CopySummary, copy_running};

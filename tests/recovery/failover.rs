@@ -319,6 +319,7 @@ fn the_directory_of_a_node_is_written_by_its_node_alone_until_it_leaves() {
     for command in [
         &["serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"][..],
         &["token", "add", "--data", data, "--company", &company],
+        &["cluster", "adopt", "--data", data, "--journal", &cluster.journal],
     ] {
         let error = run_cardswitch(command).expect_one_line_error();
         assert!(error.contains("a node of etcd://") && error.contains("cluster leave"), "{error}");

@@ -10,10 +10,10 @@
 //!
 //! The file is written about once a second and when the switch stops. Deliveries that it lags
 //! behind are made once more after a crash. Nothing is lost, because a lane is only ever kept at a
-//! place up to which it was handed the log. Each endpoint has `ATTEMPTS_MAX` places for attempts,
-//! used in turn, so the file is bounded. Without the file every endpoint gets the events of the
-//! last two days. A file that could not be written is opened anew before it is written again: redb
-//! takes nothing any more after a fault.
+//! place up to which it was handed the events of the companies that are kept with it. Each endpoint
+//! has `ATTEMPTS_MAX` places for attempts, used in turn, so the file is bounded. Without the file
+//! every endpoint gets the events of the last two days. A file that could not be written is opened
+//! anew before it is written again: redb takes nothing any more after a fault.
 //!
 //! A node of a cluster writes all but the attempts elsewhere, too (`RemoteDeliveries`), and
 //! resumes from the values that the former leader has written there: `lane/<id>`, `followed` and
@@ -24,7 +24,7 @@ use std::path::Path;
 
 use cardswitch_engine::codec::{CodecError, decode, encode};
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
-use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::overlay::SharedBackend;
 use parking_lot::Mutex;
@@ -181,6 +181,8 @@ pub struct KeptLane {
     pub on_since: Timestamp,
     /// The address that was gone while it was on since then.
     pub gone_url: Option<String>,
+    /// The companies whose events it was handed, as far as the log was read for it; they rise.
+    pub companies: Vec<CompanySlot>,
 }
 
 /// The changes that are written together.

@@ -32,7 +32,8 @@ fn attempt(place: u64) -> Attempt {
 fn kept(number: u64) -> KeptLane {
     let gone_url = Some("https://a.example/".to_owned()).filter(|_| number.is_multiple_of(2));
     let (lane, on_since) = (Lane::after(EventNumber(number)), Timestamp(5));
-    KeptLane { lane, attempts: number, on_since, gone_url }
+    let companies = vec![CompanySlot(0), CompanySlot(300)];
+    KeptLane { lane, attempts: number, on_since, gone_url, companies }
 }
 
 fn place(number: u64, at: i64) -> EventPlace {

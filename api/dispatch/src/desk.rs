@@ -63,42 +63,6 @@ impl Desk {
         Ok((known.map(entry_of).collect(), upto.min(followed).max(after)))
     }
 
-    /// The events that the lane has read past since its app was given tokens of companies that it
-    /// is not known to follow: a token counts from its own record on, and is seen a little later.
-    /// The follower has read up to `followed`.
-    pub(crate) fn missed(
-        &self,
-        snapshot: &Snapshot,
-        companies: &[CompanySlot],
-        followed: EventNumber,
-    ) -> Result<MissedEvents, StoreError> {
-        let mut missed = MissedEvents::default();
-        let Some(app) = self.endpoint.app else { return Ok(missed) };
-        let upto = self.lane.read_upto(followed);
-        let is_gained = |company: &&CompanySlot| self.companies.binary_search(company).is_err();
-        for company in companies.iter().filter(is_gained) {
-            let Some(token) = snapshot.first_token_of_app(app, *company)? else { continue };
-            let made_at = made_at(token.0).max(self.endpoint.created_at);
-            let after = snapshot.first_event_at(made_at)?;
-            if after >= upto {
-                continue;
-            }
-            let page = snapshot.company_events_after(
-                *company,
-                after,
-                MESSAGE_EVENTS_MAX,
-                MISSED_SCANNED_MAX,
-            )?;
-            if page.next < upto && !page.is_end {
-                missed.again_after =
-                    Some(missed.again_after.map_or(after, |known| known.min(after)));
-            }
-            let events = page.events.iter().filter(|event| event.number <= upto);
-            missed.entries.extend(events.map(entry_of));
-        }
-        Ok(missed)
-    }
-
     /// Hands the lane the events that it has read past. Returns whether there were any.
     pub(crate) fn take_missed(&mut self, missed: MissedEvents, followed: EventNumber) -> bool {
         let MissedEvents { entries, again_after } = missed;
@@ -121,6 +85,43 @@ pub(crate) struct MissedEvents {
     pub(crate) entries: Vec<QueuedEvent>,
     /// The event after which the lane reads once more, where they are too many.
     pub(crate) again_after: Option<EventNumber>,
+}
+
+impl MissedEvents {
+    /// The events up to `upto` of companies that were not among those `known` to a lane, since the
+    /// endpoint's app was given their tokens: a token counts from its own record on, and is seen a
+    /// little later.
+    pub(crate) fn of(
+        snapshot: &Snapshot,
+        endpoint: &WebhookEndpoint,
+        companies: &[CompanySlot],
+        (known, upto): (&[CompanySlot], EventNumber),
+    ) -> Result<Self, StoreError> {
+        let mut missed = Self::default();
+        let Some(app) = endpoint.app else { return Ok(missed) };
+        let is_gained = |company: &&CompanySlot| known.binary_search(company).is_err();
+        for company in companies.iter().filter(is_gained) {
+            let Some(token) = snapshot.first_token_of_app(app, *company)? else { continue };
+            let made_at = made_at(token.0).max(endpoint.created_at);
+            let after = snapshot.first_event_at(made_at)?;
+            if after >= upto {
+                continue;
+            }
+            let page = snapshot.company_events_after(
+                *company,
+                after,
+                MESSAGE_EVENTS_MAX,
+                MISSED_SCANNED_MAX,
+            )?;
+            if page.next < upto && !page.is_end {
+                missed.again_after =
+                    Some(missed.again_after.map_or(after, |known| known.min(after)));
+            }
+            let events = page.events.iter().filter(|event| event.number <= upto);
+            missed.entries.extend(events.map(entry_of));
+        }
+        Ok(missed)
+    }
 }
 
 const fn entry_of(event: &Event) -> QueuedEvent {

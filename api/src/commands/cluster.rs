@@ -10,10 +10,11 @@ use std::time::Duration;
 use cardswitch_cluster::{ClusterAddress, ClusterView, EtcdWindow, NodeRecord};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::engine::leave_chain;
 use cardswitch_engine::journal::log::open_read_only;
 
 use super::Failure;
-use crate::node_mark::{cluster_of, mark, node_of, require_not_of_another, unmark};
+use crate::node_mark::{cluster_of, mark, node_of, require_alone, unmark};
 use crate::node_peers::is_away;
 
 /// The commands for a cluster.
@@ -114,7 +115,7 @@ fn at(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn leave(args: &LeaveArgs) -> Result<(), Failure> {
-    let _lock = DataDirectory::open(&args.data).map_err(Failure::new)?;
+    let directory = DataDirectory::open(&args.data).map_err(Failure::new)?;
     let cluster = cluster_of(&args.data).map_err(Failure::new)?;
     let cluster = cluster
         .ok_or_else(|| Failure::new(format!("`{}` is of no cluster", args.data.display())))?;
@@ -129,6 +130,7 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
             );
         }
     }
+    leave_chain(&directory).map_err(Failure::new)?;
     unmark(&args.data).map_err(Failure::new)?;
     println!("{} is no node of {cluster} any more", args.data.display());
     Ok(())
@@ -157,7 +159,8 @@ fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
 
 fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
     let directory = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
-    require_not_of_another(&args.data, &args.journal).map_err(Failure::new)?;
+    // A node's journal may end in torn batches, which `leave` cuts.
+    require_alone(&args.data).map_err(Failure::new)?;
     let journal = open_read_only(&directory.journal_path(), None, None).map_err(Failure::new)?;
     let tip = journal.tip;
     EtcdWindow::create(&args.journal, directory.id(), tip).map_err(Failure::new)?;

@@ -10,9 +10,14 @@
 use std::sync::Arc;
 
 use super::wiring::{DecidingParts, FollowingParts, RecoveredEngine};
-use super::{Engine, EngineOptions, EngineStorage, OpenError, PARTITION, open_store};
+use super::{
+    Engine, EngineOptions, EngineStorage, OpenError, PARTITION, Retention, chain_position,
+    journal_identity, open_store,
+};
+use crate::data_directory::DataDirectory;
 use crate::disk::{Disk, RealDisk};
 use crate::journal::chain::{ChainLink, seal_barrier};
+use crate::journal::log::Expectation;
 use crate::journal::window::{ChainWindow, WindowError, WindowTip, append_certainly};
 use crate::journal::{
     BatchNumber, ChainCursor, ChainPosition, Journal, JournalError, LogJournal, SealedBatch,
@@ -30,6 +35,20 @@ pub struct Standby {
     cursor: ChainCursor,
     records: Vec<ReplayedRecord>,
     spare_buffers: Vec<Vec<u8>>,
+}
+
+/// Makes the journal of a node that leaves its cluster one of its own: the barrier of a new epoch voids a
+/// torn end, which other nodes may have.
+/// Errors: as for an engine.
+pub fn leave_chain(directory: &DataDirectory) -> Result<(), OpenError> {
+    let checkpoint = chain_position(&open_store(directory)?.checkpoint()?);
+    let identity = journal_identity(directory);
+    let expected = Expectation { identity, checkpoint: Some(checkpoint) };
+    let disk = RealDisk::open(&directory.journal_path())
+        .map_err(JournalError::io("cannot open the journal"))?;
+    let retention = Retention::default().of_log();
+    LogJournal::open_to_leave(Arc::new(disk), &expected, retention)?;
+    Ok(())
 }
 
 /// The outcome of an attempt to lead.

@@ -4,6 +4,7 @@
 //! and never record contents.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use super::window::{WindowError, WriterId};
 use super::{BatchNumber, DirectoryId, Epoch};
@@ -218,9 +219,10 @@ impl JournalError {
         Self::Corrupt { number, offset: fault.offset as u64, what: fault.to_string() }
     }
 
-    /// Whether the disk was full.
+    /// Whether the disk was full, or the quota of the owner.
     pub(super) fn is_no_room(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull)
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
     }
 
     /// Adds the failed operation to an error of the operating system.
@@ -354,6 +356,22 @@ impl fmt::Display for DamageNote<'_> {
                 damage.file, damage.file_offset
             ),
             None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_and_a_spent_quota_leave_no_room() {
+        for (kind, is_no_room) in [
+            (ErrorKind::StorageFull, true),
+            (ErrorKind::QuotaExceeded, true),
+            (ErrorKind::Other, false),
+        ] {
+            assert_eq!(JournalError::io("a write")(kind.into()).is_no_room(), is_no_room, "{kind}");
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct DiskFaultPlan {
     pub fail_read: Option<u64>,
     /// Growing beyond this size fails, without taking the device away.
     pub disk_full_bytes: Option<u64>,
+    /// This sync finds the disk full, without taking the device away.
+    pub disk_full_sync: Option<u64>,
     /// Syncs that succeed make nothing durable.
     pub lies: bool,
 }
@@ -395,6 +397,9 @@ impl Device {
         self.syncs += 1;
         if self.plan.fail_sync == Some(self.syncs) {
             return self.give_up();
+        }
+        if self.plan.disk_full_sync == Some(self.syncs) {
+            return Err(io::ErrorKind::StorageFull.into());
         }
         if !self.plan.lies {
             make_durable(self);

@@ -86,7 +86,7 @@ fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
             LaterMessageKind::Completion => (COMPLETION, None),
             LaterMessageKind::Presentment(number) => (PRESENTMENT, Some(number)),
         };
-        bytes.push(kind | NAMED * u8::from(key.is_some()));
+        bytes.push(if key.is_some() { kind | NAMED } else { kind });
         bytes.extend(number);
         bytes.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
         push_short_i64(bytes, left.0);

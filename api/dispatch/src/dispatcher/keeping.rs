@@ -58,8 +58,9 @@ impl Dispatcher {
         let kept = |id: WebhookEndpointId| {
             let desk = self.desks.get(&id)?;
             let (lane, gone_url) = (desk.lane.as_of(self.followed.number), desk.gone_url.clone());
+            let companies = desk.companies.clone();
             let Desk { attempts, on_since, .. } = *desk;
-            Some((id, KeptLane { lane, attempts, on_since, gone_url }))
+            Some((id, KeptLane { lane, attempts, on_since, gone_url, companies }))
         };
         Some(Changes {
             followed: self.followed,

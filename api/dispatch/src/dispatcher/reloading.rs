@@ -60,13 +60,27 @@ impl Dispatcher {
         let endpoints = snapshot.all_webhook_endpoints()?;
         let found = endpoints.into_iter().map(|endpoint| {
             let companies = companies_of(snapshot, &endpoint)?;
-            let desk = self.desks.get(&endpoint.id);
-            let missed = desk.map(|desk| desk.missed(snapshot, &companies, upto));
+            let known = self.companies_known(endpoint.id, upto);
+            let missed =
+                known.map(|known| MissedEvents::of(snapshot, &endpoint, &companies, known));
             let missed = missed.transpose()?.unwrap_or_default();
             let turn = self.turn_of(snapshot, &endpoint, settled)?;
             Ok(StoredEndpoint { endpoint, companies, missed, turn })
         });
         Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
+    }
+
+    /// The companies whose events a lane was handed, and up to which event; none of a new lane. The
+    /// follower has read up to `followed`.
+    fn companies_known(
+        &self,
+        id: WebhookEndpointId,
+        followed: EventNumber,
+    ) -> Option<(&[CompanySlot], EventNumber)> {
+        let desk = self.desks.get(&id).map(|desk| (&desk.companies, &desk.lane));
+        let kept = || self.kept.get(&id).map(|kept| (&kept.companies, &kept.lane));
+        let (companies, lane) = desk.or_else(kept)?;
+        Some((companies, lane.read_upto(followed)))
     }
 
     /// The next state of an endpoint's lane. The lane gets the events from the record on that made
@@ -118,13 +132,14 @@ impl Dispatcher {
             let kept = self.kept.remove(&id);
             let desk = self.desks.entry(id).or_insert_with(|| new_desk(&endpoint, kept));
             desk.endpoint = Arc::new(endpoint);
+            let has_others = desk.companies != companies;
             desk.companies = companies;
             let has_turned = desk.turn(turn, self.followed.number);
             // A receiver that was gone before a crash is known from the lane, and from no table.
             let is_unreported = is_new && turn == Turn::Off && desk.endpoint.is_enabled();
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
-            if is_new || has_turned || has_missed {
+            if is_new || has_others || has_turned || has_missed {
                 self.refresh(id, now);
             }
             self.gone.extend(report);
@@ -189,13 +204,19 @@ impl Desk {
 /// The desk of an endpoint that is met for the first time since the start: it goes on where it stood.
 fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> Desk {
     let on_since = endpoint.enabled_at;
-    let nothing =
-        || KeptLane { lane: Lane::after(EventNumber(0)), attempts: 0, on_since, gone_url: None };
-    let KeptLane { mut lane, attempts, on_since, gone_url } = kept.unwrap_or_else(nothing);
+    let nothing = || KeptLane {
+        lane: Lane::after(EventNumber(0)),
+        attempts: 0,
+        on_since,
+        gone_url: None,
+        companies: Vec::new(),
+    };
+    let KeptLane { mut lane, attempts, on_since, gone_url, companies } =
+        kept.unwrap_or_else(nothing);
     lane.resume();
     Desk {
         endpoint: Arc::new(endpoint.clone()),
-        companies: Vec::new(),
+        companies,
         lane,
         attempts,
         on_since,

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use cardswitch_dispatch::dispatcher::Figures;
-pub use cardswitch_dispatch::{content, deliveries, lane, notes};
+pub use cardswitch_dispatch::{content, deliveries, dispatcher, lane, notes};
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_bounds::TooManyTries;

@@ -17,12 +17,15 @@ use super::segment::{LogSegment, SegmentBytes};
 #[derive(Debug)]
 pub(super) struct LogIndex {
     segments: RwLock<VecDeque<Arc<LogSegment>>>,
+    /// The size of all segments, as the writer changes it. Units: bytes.
+    bytes: AtomicU64,
     last: AtomicU64,
 }
 
 impl LogIndex {
     pub(super) fn of(segments: VecDeque<Arc<LogSegment>>, last: BatchNumber) -> Self {
-        Self { segments: RwLock::new(segments), last: AtomicU64::new(last.0) }
+        let bytes = segments.iter().map(|segment| segment.len).sum::<u64>().into();
+        Self { segments: RwLock::new(segments), bytes, last: AtomicU64::new(last.0) }
     }
 
     /// The newest durable batch.
@@ -49,19 +52,22 @@ impl LogIndex {
         self.segments.read().get(1).cloned()
     }
 
-    /// The size of all segments. Units: bytes.
+    /// The size of all segments. Units: bytes. Cost: one load, each commit asks.
     pub(super) fn bytes(&self) -> u64 {
-        self.segments.read().iter().map(|segment| segment.len).sum()
+        self.bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn begin(&self, segment: LogSegment) {
+        self.bytes.fetch_add(segment.len, Ordering::Relaxed);
         self.segments.write().push_back(Arc::new(segment));
     }
 
     pub(super) fn let_go_of_oldest(&self) -> Arc<LogSegment> {
         let mut segments = self.segments.write();
         assert!(segments.len() > 1, "the last batch is never let go of");
-        segments.pop_front().expect("there are several")
+        let oldest = segments.pop_front().expect("there are several");
+        self.bytes.fetch_sub(oldest.len, Ordering::Relaxed);
+        oldest
     }
 
     /// Finds the segment that holds `number`, or will.

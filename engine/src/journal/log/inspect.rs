@@ -305,8 +305,10 @@ impl Walk {
         }
         if let Some(next) = next {
             match self.behind(next)? {
-                TailContent::LaterGroup => return Err(missing_segment(next.ordinal)),
-                TailContent::TornGroup => notes.push(torn(next, true)),
+                TailContent::LaterGroup if !self.is_follower => {
+                    return Err(missing_segment(next.ordinal));
+                }
+                TailContent::LaterGroup | TailContent::TornGroup => notes.push(torn(next, true)),
                 TailContent::Nothing => {}
             }
         }

@@ -135,9 +135,12 @@ impl SegmentMaker {
         };
         let (file, zeroed_until) = made.map_err(JournalError::io(WRITING))?;
         let len = len.max(zeroed_until);
-        file.reserve(len)
-            .map_err(|error| self.give_back(&name, JournalError::io(NO_ROOM)(error)))?;
-        file.sync().and_then(|()| self.disk.sync_names()).map_err(JournalError::io(WRITING))?;
+        let reserved = file.reserve(len).map_err(JournalError::io(NO_ROOM));
+        // Some file systems find out here that they are full.
+        let synced = reserved.and_then(|_| {
+            file.sync().and_then(|()| self.disk.sync_names()).map_err(JournalError::io(WRITING))
+        });
+        synced.map_err(|error| self.give_back(&name, error))?;
         Ok(PreparedSegment { ordinal, file, len, zeroed_until })
     }
 

@@ -161,10 +161,18 @@ impl LogJournal {
         expected: &Expectation,
         retention: LogRetention,
     ) -> Result<Self, JournalError> {
-        let mut opened = Self::open_proven(disk, expected, retention, false)?;
-        opened.begin_epoch()?;
-        opened.check_reservation()?;
-        Ok(opened)
+        Self::open_proven(disk, expected, retention, false)?.lead()
+    }
+
+    /// Opens the journal of a node that leaves its cluster. What is left of broken batches beyond note
+    /// and checkpoint, which other nodes may have, is void from then on.
+    /// Errors: as `open`.
+    pub fn open_to_leave(
+        disk: Arc<dyn Disk>,
+        expected: &Expectation,
+        retention: LogRetention,
+    ) -> Result<Self, JournalError> {
+        Self::open_proven(disk, expected, retention, true)?.lead()
     }
 
     /// Opens the journal on the given disk to append the batches of another one, barriers included:
@@ -284,6 +292,12 @@ impl LogJournal {
             offset += len;
         }
         Ok(())
+    }
+
+    fn lead(mut self) -> Result<Self, JournalError> {
+        self.begin_epoch()?;
+        self.check_reservation()?;
+        Ok(self)
     }
 
     /// Writes the barrier before anything else.

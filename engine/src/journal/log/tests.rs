@@ -1,3 +1,5 @@
+mod followers;
+
 use std::fs;
 
 use tempfile::tempdir;
@@ -357,31 +359,6 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
         let refused = refusal(&damaged, &EXPECTED);
         assert!(matches!(refused, JournalError::Damaged { .. }), "block {block}: {refused}");
     }
-    // A node of a cluster cuts its log, for others have the rest. It does not cut noted batches
-    // either.
-    for has_note in [false, true] {
-        let damaged = disk.after_kill();
-        if !has_note {
-            damaged.remove("ack").unwrap();
-        }
-        damaged.flip(&segment_name(3), 4 * BLOCK_LEN + 90, 1);
-        let opened = LogJournal::open_to_follow(Arc::new(damaged), &EXPECTED, SMALL);
-        match opened {
-            Ok(journal) => {
-                assert!(!has_note, "a noted batch is cut");
-                let offset = 4 * BLOCK_BYTES;
-                let last_seq = journal.recovered().last_seq;
-                let file = segment_name(3);
-                let has_whole_batch = true;
-                let note = JournalNote::TornTail { file, offset, last_seq, has_whole_batch };
-                assert_eq!(journal.notes(), [note]);
-            }
-            Err(refused) => {
-                let is_noted = matches!(refused, JournalError::EndsBeforeAcknowledged { .. });
-                assert!(has_note && is_noted, "{refused}");
-            }
-        }
-    }
     // The last batch looks torn, whatever is damaged: magic, version, kind, number, length, hash or
     // records. Without the note, nothing says that it was acknowledged, but the cut is told.
     for place in [0, 4, 5, 17, 39, 41, 90] {
@@ -634,6 +611,25 @@ fn a_full_disk_fails_the_first_group_that_needs_another_segment() {
     drop(journal);
     let crashed = disk.after_power_failure();
     assert_eq!(seqs(open(&crashed).unwrap().reader()).len(), 28);
+}
+
+/// Once, a sync that found the disk full left the file of the next segment: the journal failed over its
+/// name, although room was made meanwhile.
+#[test]
+fn a_next_segment_that_a_sync_had_no_room_for_is_made_once_there_is_room() {
+    // The first sync is that of the zeroes in the first segment.
+    for (what, nth) in [("its file", 2), ("its name", 3)] {
+        let disk = FaultyDisk::default();
+        let mut journal = open(&disk).unwrap();
+        disk.plan(DiskFaultPlan { disk_full_sync: Some(nth), ..DiskFaultPlan::default() });
+        keep_up(&mut journal, KEEP_ALL).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(journal.next, NextSegment::NoRoom, "{what}");
+        assert!(!disk.names().unwrap().contains(&segment_name(2)), "{what}");
+        for _ in 0..15 {
+            append_one(&mut journal, 2).unwrap();
+        }
+        assert_eq!(seqs(open(&disk.after_kill()).unwrap().reader()).len(), 30, "{what}");
+    }
 }
 
 /// Runs of any length with crashes of any kind between them: leftovers of one crash lie where the
