@@ -81,6 +81,8 @@ pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
 pub const TICKETS_OF_USER_MAX: usize = 100;
 /// How many tickets are remembered of all users together.
 pub const TICKETS_MAX: usize = 1_000_000;
+/// How many links to set a password that one company sent are open at most.
+pub const PASSWORD_LINKS_OF_COMPANY_MAX: usize = 10_000;
 /// How many used codes of a user are remembered at most; one more forgets the oldest.
 pub const USED_CODES_OF_USER_MAX: usize = 100;
 /// How many tokens of a member open anything at most; one more displaces one of the same app that
@@ -109,4 +111,5 @@ const _: () = assert!(
         * (DIMENSION_NAME_BYTES_MAX + DIMENSION_CODE_DIGITS_MAX + DIMENSION_REST_BYTES)
         < RECORD_BYTES_MAX
 );
+const _: () = assert!(PASSWORD_LINKS_OF_COMPANY_MAX * 100 <= TICKETS_MAX);
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -293,7 +293,7 @@ async fn issue_link(office: &Office, user: UserId) -> Result<String, Failure> {
         user,
         expires_at: switch.engine().clock().now().plus(LINK_US),
         address: String::new(),
-        content: NewTicketContent::PasswordLink { is_invite: true },
+        content: NewTicketContent::PasswordLink { is_invite: true, sent_by: None },
     };
     carry_out(switch, AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     Ok(office.urls.password_link(&key.text))

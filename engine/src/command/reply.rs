@@ -246,6 +246,8 @@ pub enum Rejection {
     TransactionNotFound,
     /// No such user.
     UserNotFound,
+    /// The company has sent as many links to set a password as allowed.
+    TooManyPasswordLinks,
     /// No such ticket, or it was forgotten.
     TicketNotFound,
     /// The ticket was used or ended, or has expired.

@@ -219,7 +219,7 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
     match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {
             let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
-            invite(change, new_invite, who)
+            invite(change, (new_invite, company), who)
         }
         None => Ok(()),
     }
@@ -259,7 +259,7 @@ fn update(
     match changes.invite.as_ref().filter(|_| begins) {
         Some(new_invite) => {
             let who = (&*member.email, &*member.first_name, &*member.last_name);
-            invite(change, new_invite, who)
+            invite(change, (new_invite, member.company), who)
         }
         None => Ok(()),
     }

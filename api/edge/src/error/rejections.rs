@@ -80,6 +80,10 @@ impl ApiError {
                 "too_many_tokens",
                 "so many access tokens are in use that one of them has to be revoked first",
             ),
+            Rejection::TooManyPasswordLinks => conflict(
+                "too_many_password_links",
+                "as many links to set a password are open as one company may send",
+            ),
             Rejection::TooManyWebhookEndpoints => conflict(
                 "too_many_webhook_endpoints",
                 "the company has the most webhook endpoints allowed; delete one first",
@@ -172,6 +176,7 @@ mod tests {
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
             (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
+            (Rejection::TooManyPasswordLinks, 409, "too_many_password_links", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),
             (Rejection::StepUsed, 409, "step_used", None),
             (Rejection::ExternalIdTaken, 409, "external_id_taken", None),

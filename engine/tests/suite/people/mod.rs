@@ -139,7 +139,7 @@ fn session() -> NewTicketContent {
 }
 
 fn link() -> NewTicketContent {
-    NewTicketContent::PasswordLink { is_invite: false }
+    NewTicketContent::PasswordLink { is_invite: false, sent_by: None }
 }
 
 fn code_of(app: u64, company: u64, member: u64) -> NewTicketContent {

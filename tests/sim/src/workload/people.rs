@@ -117,7 +117,7 @@ impl PeopleCounts {
         let who = rng.below(USERS);
         let content = match rng.below(10) {
             0..2 => NewTicketContent::Session { user_agent: "a browser".parse().unwrap() },
-            2..4 => NewTicketContent::PasswordLink { is_invite: false },
+            2..4 => NewTicketContent::PasswordLink { is_invite: false, sent_by: None },
             _ => {
                 let member = if rng.chance(90) { who } else { rng.below(USERS) };
                 NewTicketContent::AuthorizationCode(Box::new(NewAuthorizationCode {
