@@ -367,7 +367,9 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
     issue(change, ticket)
 }
 
-/// Issues a ticket. Errors: its secret is known, it has expired, or there are too many.
+/// Issues a ticket. A company's link takes the place of its own earlier one to the same user: no
+/// company ends the links of another. Errors: its secret is known, it has expired, or there are too
+/// many.
 pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), Rejection> {
     let tickets = &change.state.directory().tickets;
     if tickets.find(&ticket.digest, change.moment.at).is_some() {
@@ -380,12 +382,16 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
     if tickets.iter().len() >= limits::TICKETS_MAX && tickets.first_end() > change.moment.at {
         return Err(Rejection::Full);
     }
-    if let Some(company) = ticket.sent_by() {
-        check_links_of(change, company)?;
-    }
     let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), change.moment.at).collect();
-    if open.len() >= limits::TICKETS_OF_USER_MAX {
-        end(change, open[0]);
+    let company = ticket.sent_by();
+    let is_own = |link: &&Ticket| company.is_some() && link.sent_by() == company;
+    if let Some(earlier) = open.iter().copied().find(is_own) {
+        end(change, earlier);
+    } else {
+        company.map_or(Ok(()), |company| check_links_of(change, company))?;
+        if open.len() >= limits::TICKETS_OF_USER_MAX {
+            end(change, open[0]);
+        }
     }
     change.put(ticket);
     Ok(())

@@ -153,6 +153,34 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     office.assert_replays();
 }
 
+/// Each activation sent one more link: the 101st ended the oldest, which another company had sent.
+#[test]
+fn a_company_ends_no_link_of_another() {
+    let mut office = Office::with_people();
+    let newcomer = "new@example.com";
+    let invited = |office: &mut Office, number: u64, company, email: &str| {
+        let new = new_member(number, company, email);
+        let new = NewMember { invite: invite(office, number), ..new };
+        office.does(AdminCommand::Member(MemberCommand::Create(new)));
+    };
+    invited(&mut office, 20, 1, newcomer);
+    invited(&mut office, 21, 0, newcomer);
+    for number in 100..=100 + limits::TICKETS_OF_USER_MAX as u64 {
+        assert_eq!(office.update(21, leaving()), Ok(()));
+        let invite = invite(&office, number);
+        let again = MemberChanges { is_active: Some(true), invite, ..MemberChanges::default() };
+        assert_eq!(office.update(21, again), Ok(()));
+        let ended = vec![(TicketState::Ended, 1), (TicketState::Open, 1)];
+        assert_eq!(office.last_ends().0, ended, "its own earlier link");
+    }
+    let sent_again =
+        NewTicketContent::PasswordLink { is_invite: true, sent_by: Some(company_id(0)) };
+    assert_eq!(office.issue(300, 20, sent_again), Ok(()));
+    assert_eq!(office.last_ends().0, [(TicketState::Ended, 1), (TicketState::Open, 1)]);
+    office.does(use_link(20));
+    office.assert_replays();
+}
+
 /// One company's invitations took the room of all tickets: nobody of any company could sign in.
 #[test]
 fn open_links_of_a_company_are_bounded() {

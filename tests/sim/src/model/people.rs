@@ -32,6 +32,8 @@ pub struct Ticket {
     expires_at: i64,
     pub state: TicketState,
     code: Option<Code>,
+    /// The company that sent the link.
+    sent_by: Option<usize>,
 }
 
 /// App, company and member, and the token it gave.
@@ -254,7 +256,7 @@ impl Model {
     pub(crate) fn invite(
         &mut self,
         at: i64,
-        email: &str,
+        (company, email): (usize, &str),
         invite: &NewInvite,
     ) -> Result<(), Rejection> {
         if self.find_person(email).is_none() {
@@ -279,13 +281,14 @@ impl Model {
             expires_at: invite.expires_at.0,
             state: TicketState::Open,
             code: None,
+            sent_by: Some(company),
         };
         self.put_ticket(at, ticket)
     }
 
     fn issue_ticket(&mut self, at: i64, new: &NewTicket) -> Result<(), Rejection> {
         let user = self.user(new.user)?;
-        let (kind, code) = match &new.content {
+        let (kind, code, sent_by) = match &new.content {
             NewTicketContent::Session { .. } => {
                 let email = &self.users[user].email;
                 let members = self.members.iter();
@@ -296,9 +299,12 @@ impl Model {
                 if is_shut_out {
                     return Err(Rejection::MemberInactive);
                 }
-                (TicketKind::Session, None)
+                (TicketKind::Session, None, None)
             }
-            NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
+            NewTicketContent::PasswordLink { sent_by, .. } => {
+                let company = sent_by.map(|id| self.company(id)).transpose()?;
+                (TicketKind::PasswordLink, None, company)
+            }
             NewTicketContent::AuthorizationCode(code) => {
                 let app = self.app(code.app)?;
                 let company = self.company(code.company)?;
@@ -307,12 +313,12 @@ impl Model {
                     return Err(Rejection::MemberNotFound);
                 }
                 let code = Code { app, company, member, scope: code.scope, token: None };
-                (TicketKind::AuthorizationCode, Some(code))
+                (TicketKind::AuthorizationCode, Some(code), None)
             }
         };
         let (digest, id, expires_at) = (new.digest, new.id, new.expires_at.0);
         let state = TicketState::Open;
-        self.put_ticket(at, Ticket { digest, id, user, kind, expires_at, state, code })
+        self.put_ticket(at, Ticket { digest, id, user, kind, expires_at, state, code, sent_by })
     }
 
     fn put_ticket(&mut self, at: i64, ticket: Ticket) -> Result<(), Rejection> {
@@ -322,6 +328,10 @@ impl Model {
         if ticket.expires_at <= at {
             return Err(Rejection::TicketSpent);
         }
+        // One link of a company to a user.
+        self.end_tickets(at, |known| {
+            known.user == ticket.user && known.sent_by.is_some() && known.sent_by == ticket.sent_by
+        });
         self.tickets.retain(|known| known.is_known(at));
         self.tickets.push(ticket);
         Ok(())
