@@ -246,6 +246,8 @@ pub enum Rejection {
     TransactionNotFound,
     /// No such user.
     UserNotFound,
+    /// The member's role does not allow the scope.
+    ScopeNotAllowed,
     /// The company has sent as many links to set a password as allowed.
     TooManyPasswordLinks,
     /// No such ticket, or it was forgotten.

@@ -421,6 +421,16 @@ pub(crate) fn find_active_member(
     if member.state == MemberState::Active { Ok(member) } else { Err(Rejection::MemberNotFound) }
 }
 
+/// A company's active member whose role may allow a scope.
+pub(crate) fn find_granting_member(
+    state: &dyn PartitionView,
+    (company, id): (CompanySlot, MemberId),
+    scope: AccessScope,
+) -> Result<&Member, Rejection> {
+    let member = find_active_member(state, company, id)?;
+    if member.role.may_allow(scope) { Ok(member) } else { Err(Rejection::ScopeNotAllowed) }
+}
+
 /// A company's member who can be given one more card.
 /// Cost: O(cards of the member), which are bounded.
 pub(crate) fn find_assignee(

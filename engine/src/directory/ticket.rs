@@ -24,7 +24,7 @@ use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
-use crate::directory::member::find_active_member;
+use crate::directory::member::find_granting_member;
 use crate::domain::email::email_key;
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, TicketId, Timestamp, UserId,
@@ -406,7 +406,8 @@ fn check_links_of(change: &StateChange<'_>, company: CompanySlot) -> Result<(), 
     if is_full { Err(Rejection::TooManyPasswordLinks) } else { Ok(()) }
 }
 
-/// The terms of a new code. Errors: no such app or company, or another user's member.
+/// The terms of a new code. Errors: no such app or company, another user's member, or one whose role
+/// does not allow the scope.
 fn code_for(
     state: &dyn PartitionView,
     user: &User,
@@ -414,7 +415,7 @@ fn code_for(
 ) -> Result<AuthorizationCode, Rejection> {
     let app = find_any_app(state, new.app)?.slot;
     let company = find_company(state, new.company)?;
-    let member = find_active_member(state, company, new.member)?;
+    let member = find_granting_member(state, (company, new.member), new.scope)?;
     if email_key(&member.email) != email_key(&user.email) {
         return Err(Rejection::MemberNotFound);
     }

@@ -162,7 +162,7 @@ pub(crate) fn leaving() -> MemberChanges {
     MemberChanges { is_active: Some(false), ..MemberChanges::default() }
 }
 
-fn with_role(role: MemberRole) -> MemberChanges {
+pub(crate) fn with_role(role: MemberRole) -> MemberChanges {
     MemberChanges { role: Some(role), ..MemberChanges::default() }
 }
 

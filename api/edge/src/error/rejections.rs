@@ -80,6 +80,9 @@ impl ApiError {
                 "too_many_tokens",
                 "so many access tokens are in use that one of them has to be revoked first",
             ),
+            Rejection::ScopeNotAllowed => {
+                Self::invalid_scope("the member's role does not allow this scope")
+            }
             Rejection::TooManyPasswordLinks => conflict(
                 "too_many_password_links",
                 "as many links to set a password are open as one company may send",
@@ -176,6 +179,7 @@ mod tests {
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
             (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
+            (Rejection::ScopeNotAllowed, 400, "invalid_scope", Some("scope")),
             (Rejection::TooManyPasswordLinks, 409, "too_many_password_links", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),
             (Rejection::StepUsed, 409, "step_used", None),

@@ -10,7 +10,7 @@ use cardswitch_engine::directory::ticket::{
     CodeExchange, NewTicket, NewTicketContent, TicketCommand, TicketKind, TicketState,
 };
 use cardswitch_engine::directory::user::{NewInvite, NewUser, Totp, UserChanges, UserCommand};
-use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
 
 use super::{DAY, Model};
@@ -308,7 +308,7 @@ impl Model {
             NewTicketContent::AuthorizationCode(code) => {
                 let app = self.app(code.app)?;
                 let company = self.company(code.company)?;
-                let member = self.active_member(company, code.member)?;
+                let member = self.granting_member(company, code.member, code.scope)?;
                 if self.members[member].email.to_lowercase() != self.users[user].email {
                     return Err(Rejection::MemberNotFound);
                 }
@@ -381,7 +381,8 @@ impl Model {
         let made = self.make_token(&new.token, (None, None))?;
         let owners = new.app.map(|id| self.app(id)).transpose().and_then(|app| {
             let company = self.tokens[made].company;
-            let member = new.member.map(|id| self.active_member(company, id)).transpose()?;
+            let member = new.member.map(|id| self.granting_member(company, id, new.token.scope));
+            let member = member.transpose()?;
             Ok((app, member))
         });
         match owners {
@@ -446,15 +447,23 @@ impl Model {
 
     /// Ends the tickets and tokens that a new role may not allow.
     pub(crate) fn narrow(&mut self, at: i64, member: usize, role: MemberRole) {
-        let is_beyond = |scope: AccessScope| match role {
-            MemberRole::Administrator => false,
-            MemberRole::Accountant => scope.admin || scope.scim || scope.iam,
-            MemberRole::Reviewer | MemberRole::Member => true,
-        };
         self.end_tickets(at, |ticket| {
-            ticket.code.is_some_and(|code| code.member == member && is_beyond(code.scope))
+            ticket.code.is_some_and(|code| code.member == member && is_beyond(role, code.scope))
         });
-        self.revoke_tokens(|token| token.member == Some(member) && is_beyond(token.scope));
+        self.revoke_tokens(|token| token.member == Some(member) && is_beyond(role, token.scope));
+    }
+
+    fn granting_member(
+        &self,
+        company: usize,
+        id: MemberId,
+        scope: AccessScope,
+    ) -> Result<usize, Rejection> {
+        let member = self.active_member(company, id)?;
+        match is_beyond(self.members[member].role, scope) {
+            true => Err(Rejection::ScopeNotAllowed),
+            false => Ok(member),
+        }
     }
 
     /// Members that are not deleted.
@@ -500,5 +509,14 @@ impl Model {
         };
         let is_taken = self.members.iter().enumerate().any(has_it);
         if is_taken { Err(Rejection::ExternalIdTaken) } else { Ok(()) }
+    }
+}
+
+/// Whether a scope is more than a role may give.
+fn is_beyond(role: MemberRole, scope: AccessScope) -> bool {
+    match role {
+        MemberRole::Administrator => false,
+        MemberRole::Accountant => scope.admin || scope.scim || scope.iam,
+        MemberRole::Reviewer | MemberRole::Member => true,
     }
 }
