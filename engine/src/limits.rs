@@ -71,7 +71,8 @@ pub const RUN_COUNTS_MAX: usize = 1 << 16;
 pub const AUDIT_DETAILS_MAX: usize = 20;
 /// The most rows a page of a list has.
 pub const PAGE_LEN_MAX: usize = 1_000;
-/// How many idempotency keys of one company are remembered; beyond, it waits until one has expired.
+/// How many idempotency keys are remembered of a company's tokens with a scope that needs approval,
+/// and of its others; beyond, they wait until one has expired.
 pub const KEYS_PER_COMPANY_MAX: usize = 100_000;
 /// How many are remembered of all companies together.
 pub const KEYS_MAX: usize = 1_000_000;
