@@ -87,7 +87,8 @@ async fn find_user(
     let account = AttemptTarget::Password(email);
     // The address is that of the app's server, which asks for everybody.
     let attempt = state.throttle.admit(Some(account), Some(Source::App(app.id))).await?;
-    let Some(user) = credentials::find_user(state, email, password).await? else {
+    let Some(user) = credentials::find_user(state, Source::App(app.id), (email, password)).await?
+    else {
         attempt.failed();
         let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
         note_failure(state, owner.as_ref(), SignInProof::Password);
