@@ -15,7 +15,7 @@ use super::requisition::deny_pending;
 use super::row::indexes;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
-use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
+use super::user::{NewInvite, User, close_account, find_user_by_email, invite, memberships};
 use crate::command::audit_line::{AuditLine, named};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -315,6 +315,17 @@ fn leave(change: &mut StateChange<'_>, member: &Member) {
     deny_pending(change, member.slot);
     unshare_with(change, member);
     shut_out(change, member);
+    end_developing(change, member);
+}
+
+/// Takes back the right to register apps for the company.
+fn end_developing(change: &mut StateChange<'_>, member: &Member) {
+    let user = find_user_by_email(change.state, &member.email);
+    if let Some(user) = user.filter(|user| user.developer_of.contains(&member.company)) {
+        let mut developer_of = user.developer_of.clone();
+        developer_of.retain(|company| *company != member.company);
+        change.put(User { developer_of, ..user.clone() });
+    }
 }
 
 /// Ends a member's sessions, codes and tokens. Sessions belong to the user, so they end only if no

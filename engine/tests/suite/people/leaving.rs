@@ -10,6 +10,7 @@ use cardswitch_engine::directory::access_token::{
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::ticket::{NewTicketContent, TicketState};
 use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, UserCommand};
+use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
@@ -97,6 +98,28 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
     office.assert_replays();
 }
 
+/// A developer who had left went on to sign in, and a new membership gave the right back.
+#[test]
+fn the_right_to_register_apps_ends_with_the_membership_it_is_for() {
+    let mut office = Office::with_people();
+    let developer_of = Some(vec![company_id(0), company_id(1)]);
+    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    let mut companies_after = |company, number| {
+        let away = MemberCommand::Update(company_id(company), member_id(number), leaving());
+        office.does(AdminCommand::Member(away));
+        let user = office.last_effects().into_iter().find_map(|effect| match effect {
+            Effect::Row(DirectoryRow::User(user)) => Some(*user),
+            _ => None,
+        });
+        user.unwrap().developer_of
+    };
+    assert_eq!(companies_after(0, BOB), [CompanySlot(1)]);
+    assert_eq!(companies_after(1, FOREIGNER), []);
+    assert_eq!(office.issue(1, BOB, session()), Err(Rejection::MemberInactive));
+    office.assert_replays();
+}
+
 /// A new member is given the address of a member who is gone.
 #[test]
 fn an_address_that_is_freed_lets_nobody_in() {
@@ -120,7 +143,9 @@ fn an_address_that_is_freed_lets_nobody_in() {
     };
     // He is a member of another company still, and then away, but not deleted there.
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
-    assert_eq!((office.last_ends(), user_in(&office)), ((vec![], vec![]), None));
+    assert_eq!(office.last_ends(), (vec![], vec![]));
+    let user = user_in(&office).unwrap();
+    assert_eq!((user.password_hash.is_some(), user.developer_of), (true, vec![]));
     let away =
         AdminCommand::Member(MemberCommand::Update(company_id(1), member_id(FOREIGNER), leaving()));
     office.does(away);
