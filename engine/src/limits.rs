@@ -8,6 +8,9 @@ pub const CARDS_AT_ONCE_MAX: usize = 100;
 pub const CARDS_AT_ONCE_BYTES_MAX: usize = RECORD_BYTES_MAX / 4 * 3;
 /// How many shared links of one card there are at most, without those that were deleted.
 pub const SHARED_LINKS_OF_CARD_MAX: usize = 100;
+/// How many links a company has sent to one address at most, without those that were deleted: a member
+/// with the address takes all of them away on leaving, in one record.
+pub const SHARED_LINKS_TO_ADDRESS_MAX: usize = 1_000;
 /// How much time lies between two views of a shared link that are noted. Units: microseconds.
 pub const LINK_VIEW_INTERVAL: i64 = 60 * 1_000_000;
 /// How many webhook endpoints a company has at most, those of its apps among them: deleting an app

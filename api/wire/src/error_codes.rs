@@ -148,6 +148,7 @@ codes! {
     "too_many_children" 409 "The parent would have too many children. Move some of them first."
     "too_many_decimals" 400 "The amount has more decimals than its currency."
     "too_many_lines" 400 "A PDF statement of this range would be too long. Ask for fewer days, or for CSV."
+    "too_many_links_to_address" 409 "The company has sent this address as many shared links as allowed. Delete one first."
     "too_many_password_links" 409 "The company has sent as many invitations as allowed. Wait until some are used, or have expired after 7 days."
     "too_many_requests" 429 "The caller asks too often. Wait for `Retry-After`, then repeat."
     "too_many_requisitions" 409 "The member has as many pending requisitions as allowed."

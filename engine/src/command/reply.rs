@@ -214,6 +214,8 @@ pub enum Rejection {
     CardsTooLong,
     /// A card has no room for another shared link.
     TooManySharedLinks,
+    /// The company has sent the recipient as many shared links as allowed.
+    TooManyLinksToAddress,
     /// A deleted member cannot change.
     MemberDeleted,
     /// Another member of the company has this code.

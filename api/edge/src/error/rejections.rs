@@ -59,6 +59,9 @@ impl ApiError {
             Rejection::TooManySharedLinks => {
                 conflict("too_many_shared_links", "the card has no room for another link")
             }
+            Rejection::TooManyLinksToAddress => {
+                conflict("too_many_links_to_address", "the recipient has the most links allowed")
+            }
             Rejection::DimensionCodeTaken => {
                 conflict("code_taken", "another object of this kind has this code")
             }
@@ -208,6 +211,7 @@ mod tests {
             (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
             (Rejection::NotFound, 404, "not_found", None),
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
+            (Rejection::TooManyLinksToAddress, 409, "too_many_links_to_address", None),
             (Rejection::TransactionNotFound, 404, "not_found", None),
             (Rejection::DimensionCodeTaken, 409, "code_taken", None),
             (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
