@@ -45,6 +45,8 @@ use crate::test_world::{TestSwitch, access_token, by_switch, company, new_member
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
+const ADMIN_SCOPE: AccessScope =
+    AccessScope { accountant: false, admin: true, scim: false, iam: false };
 const START: Timestamp = Timestamp(1_772_654_400_000_000);
 
 /// A switch with one company. Tokens: `admin`, `second`, and `read`, which may not change anything.
@@ -266,7 +268,7 @@ async fn claim_of(bench: &Bench, request: Request) -> (Arc<Claim>, Request) {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 10_000).await.unwrap();
     let key = parts.headers[IDEMPOTENCY_KEY].as_bytes();
-    let name = bench.state.secrets.idempotency().name(COMPANY, ADMIN, key);
+    let name = bench.state.secrets.idempotency().name(COMPANY, (ADMIN, ADMIN_SCOPE), key);
     let keys = bench.state.secrets.idempotency();
     let hash = keys.request_hash(parts.method.as_str(), &parts.uri.to_string(), &body);
     let request = Request::from_parts(parts, Body::from(body));
@@ -397,7 +399,7 @@ async fn several_that_were_made_are_shown_in_one_list() {
     let ask = || request("admin", "POST", "/v1/cards", "one", &body);
     let keys = bench.state.secrets.idempotency();
     let claim = KeyClaim {
-        key: keys.name(COMPANY, ADMIN, b"one"),
+        key: keys.name(COMPANY, (ADMIN, ADMIN_SCOPE), b"one"),
         request: keys.request_hash("POST", &ask().uri().to_string(), body.to_string().as_bytes()),
         status: 201,
         content: KeyedContent::Object { path: format!("results:{}", paths.join(",")) },

@@ -26,7 +26,6 @@ use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
 use cardswitch_notify::mail::noted::NotedMail;
 use cardswitch_notify::mail::open_directory;
-use cardswitch_notify::mail::store::MailStore;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 use cardswitch_notify::webhooks::notes::{LeaderNotes, NoteBounds, NotedDeliveries, NotesError};
 use cardswitch_secrets::Secrets;

@@ -8,6 +8,9 @@ pub const CARDS_AT_ONCE_MAX: usize = 100;
 pub const CARDS_AT_ONCE_BYTES_MAX: usize = RECORD_BYTES_MAX / 4 * 3;
 /// How many shared links of one card there are at most, without those that were deleted.
 pub const SHARED_LINKS_OF_CARD_MAX: usize = 100;
+/// How many links a company has sent to one address at most, without those that were deleted: a member
+/// with the address takes all of them away on leaving, in one record.
+pub const SHARED_LINKS_TO_ADDRESS_MAX: usize = 1_000;
 /// How much time lies between two views of a shared link that are noted. Units: microseconds.
 pub const LINK_VIEW_INTERVAL: i64 = 60 * 1_000_000;
 /// How many webhook endpoints a company has at most, those of its apps among them: deleting an app
@@ -71,7 +74,8 @@ pub const RUN_COUNTS_MAX: usize = 1 << 16;
 pub const AUDIT_DETAILS_MAX: usize = 20;
 /// The most rows a page of a list has.
 pub const PAGE_LEN_MAX: usize = 1_000;
-/// How many idempotency keys of one company are remembered; beyond, it waits until one has expired.
+/// How many idempotency keys are remembered of a company's tokens with a scope that needs approval,
+/// and of its others; beyond, they wait until one has expired.
 pub const KEYS_PER_COMPANY_MAX: usize = 100_000;
 /// How many are remembered of all companies together.
 pub const KEYS_MAX: usize = 1_000_000;
@@ -81,6 +85,8 @@ pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
 pub const TICKETS_OF_USER_MAX: usize = 100;
 /// How many tickets are remembered of all users together.
 pub const TICKETS_MAX: usize = 1_000_000;
+/// How many links to set a password that one company sent are open at most.
+pub const PASSWORD_LINKS_OF_COMPANY_MAX: usize = 10_000;
 /// How many used codes of a user are remembered at most; one more forgets the oldest.
 pub const USED_CODES_OF_USER_MAX: usize = 100;
 /// How many tokens of a member open anything at most; one more displaces one of the same app that
@@ -109,4 +115,5 @@ const _: () = assert!(
         * (DIMENSION_NAME_BYTES_MAX + DIMENSION_CODE_DIGITS_MAX + DIMENSION_REST_BYTES)
         < RECORD_BYTES_MAX
 );
+const _: () = assert!(PASSWORD_LINKS_OF_COMPANY_MAX * 100 <= TICKETS_MAX);
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -357,6 +357,11 @@ fn developers_are_named_for_a_company() {
         assert_eq!(browser.post("/company", &[("company", company)]).status, 303);
         assert_eq!(browser.get("/apps").status, status, "{company}");
     }
+    let withdrawn = ["user", "add", "--email", "dev@example.com", "--company", company];
+    run(&installation, &[&withdrawn[..], &["--developer=false"]].concat());
+    browser.get("/account");
+    assert_eq!(browser.post("/company", &[("company", company)]).status, 303);
+    assert_eq!(browser.get("/apps").status, 403, "withdrawn");
 }
 
 #[test]

@@ -262,6 +262,11 @@ fn a_key_change_that_lacks_something_is_refused() {
     let message = decode(&whole).unwrap();
     let refused = zone.brought_key(&message, &secrets()).unwrap_err();
     assert_eq!(refused, Refusal::Invalid(70), "no master key");
+    // A recorded block under a new time put an old PIN key back in force.
+    let open = Arc::new(self::zone(&[("master", MASTER), ("pin", PIN)], None));
+    let block = wrap(KeyUsage::Pin, &tdes(MAC), &tdes(MASTER)).unwrap();
+    let later = now() + chrono::TimeDelta::seconds(5);
+    assert_eq!(changed(&open, &block, later), Err(Refusal::Invalid(70)), "no codes");
     let moment = |text: &str| DateTime::parse_from_rfc3339(text).unwrap().to_utc();
     // Around the turn of a year the year is the nearer one.
     let at = moment("2027-01-01T00:00:10Z");

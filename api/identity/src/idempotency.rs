@@ -138,11 +138,11 @@ impl Desk {
         let Some(key) = idempotency_key(&parts.headers)? else {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
-        let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
+        let (keys, holder) = (self.state.secrets.idempotency(), (caller.token, caller.scope));
+        let key = keys.name(caller.company.id, holder, key);
         let body = self.read(caller, &mut parts, body).await?;
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-        let request =
-            self.state.secrets.idempotency().request_hash(parts.method.as_str(), target, &body);
+        let request = keys.request_hash(parts.method.as_str(), target, &body);
         let asked = KeyedRequest { key, request };
         let under_way =
             self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;

@@ -2,14 +2,16 @@
 //!
 //! | label | bytes | use |
 //! |---|---|---|
-//! | `idempotency name` | 64 | HMAC-SHA-256 of company, caller and key |
+//! | `idempotency name` | 64 | HMAC-SHA-256 of company, share, caller and key |
 //! | `idempotency seal` | 32 | ChaCha20-Poly1305 over answers, their name as associated data |
 //!
-//! The name of a key: 8 bytes of a hash of the company, then 24 bytes of one of all three. So keys
-//! of one company can be counted, and nothing tells whose they are.
+//! The name of a key: 8 bytes of a hash of company and share, then 24 bytes of one of company, caller and
+//! key. So the keys of a share can be counted, and nothing tells whose they are. Tokens with a scope
+//! that needs approval have a share of their own: a smaller scope does not use up their keys.
 //!
 //! A sealed answer is: format (1 byte, 1), nonce (12), ciphertext and tag.
 
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, OWNER_BYTES};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
@@ -56,10 +58,16 @@ impl IdempotencyKeys {
         }
     }
 
-    /// The name under which a caller's key is kept.
-    pub fn name(&self, company: CompanyId, caller: AccessTokenId, key: &[u8]) -> [u8; 32] {
+    /// The name under which the key of a caller, with the scope of its token, is kept.
+    pub fn name(
+        &self,
+        company: CompanyId,
+        (caller, scope): (AccessTokenId, AccessScope),
+        key: &[u8],
+    ) -> [u8; 32] {
         let company = company.0.as_bytes();
-        let owner = self.hash(&[b"owner", company]);
+        let share = u8::from(scope.needs_approval());
+        let owner = self.hash(&[b"owner", company, &[share]]);
         let whole = self.hash(&[b"key", company, caller.0.as_bytes(), key]);
         let mut name = whole;
         name[..OWNER_BYTES].copy_from_slice(&owner[..OWNER_BYTES]);
@@ -126,17 +134,22 @@ mod tests {
     #[test]
     fn a_name_is_of_company_caller_and_key() {
         let keys_here = keys(1);
-        let name = keys_here.name(company(1), token(1), b"k");
-        assert_eq!(name, keys_here.name(company(1), token(1), b"k"));
+        let none = AccessScope::default();
+        let books = AccessScope { accountant: true, ..none };
+        let admin = AccessScope { admin: true, ..none };
+        let name = keys_here.name(company(1), (token(1), none), b"k");
+        assert_eq!(name, keys_here.name(company(1), (token(1), none), b"k"));
         let others = [
-            keys_here.name(company(2), token(1), b"k"),
-            keys_here.name(company(1), token(2), b"k"),
-            keys_here.name(company(1), token(1), b"K"),
-            keys(2).name(company(1), token(1), b"k"),
+            keys_here.name(company(2), (token(1), none), b"k"),
+            keys_here.name(company(1), (token(2), none), b"k"),
+            keys_here.name(company(1), (token(2), books), b"k"),
+            keys_here.name(company(1), (token(2), admin), b"k"),
+            keys_here.name(company(1), (token(1), none), b"K"),
+            keys(2).name(company(1), (token(1), none), b"k"),
         ];
         assert!(others.iter().all(|other| *other != name));
         let owners = others.map(|other| owner_of(&other) == owner_of(&name));
-        assert_eq!(owners, [false, true, true, false]);
+        assert_eq!(owners, [false, true, true, false, true, false]);
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(super) async fn is_password_of(
     let account = AttemptTarget::Password(&user.email);
     let source = client.source(state, Some(user));
     let attempt = state.throttle.admit_on_page(Some(account), source).await?;
-    let fits = state.passwords.verify(user.password_hash.clone(), password).await?;
+    let fits = state.passwords.verify(source, user.password_hash.clone(), password).await?;
     if fits {
         attempt.succeeded();
     } else {

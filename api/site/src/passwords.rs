@@ -127,7 +127,7 @@ async fn send_link(state: &ActorState, email: &str, address: &str) -> Result<(),
         user: user.id,
         expires_at: later(state.now(), LINK_S),
         address: address.to_owned(),
-        content: NewTicketContent::PasswordLink { is_invite: false },
+        content: NewTicketContent::PasswordLink { is_invite: false, sent_by: None },
     };
     let news = News::NewPassword { key: key.text };
     state
@@ -201,7 +201,7 @@ fn find_link(state: &AppState, key: &str) -> Result<Option<PasswordLink>, ApiErr
     let found = state.switch.read_at_once(|snapshot| {
         let ticket = snapshot.ticket(&digest)?.filter(|ticket| ticket.is_open(now));
         let Some(ticket) = ticket else { return Ok(None) };
-        let TicketContent::PasswordLink { is_invite } = ticket.content else { return Ok(None) };
+        let TicketContent::PasswordLink { is_invite, .. } = ticket.content else { return Ok(None) };
         let user = snapshot.user(ticket.user)?;
         Ok(user.map(|user| PasswordLink { ticket, user, is_invite }))
     })?;

@@ -99,7 +99,7 @@ pub(super) async fn sign_in(
     let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
     let (account, source) = (AttemptTarget::Password(email), client.source(&state, owner.as_ref()));
     let attempt = state.throttle.admit_on_page(Some(account), source).await?;
-    let Some(user) = find_user(&state, email, &form.password).await? else {
+    let Some(user) = find_user(&state, source, (email, &form.password)).await? else {
         attempt.failed();
         note_failure(&state, owner.as_ref(), SignInProof::Password);
         return Ok(refused(&state, &visit, (email, next, WRONG)));

@@ -71,7 +71,8 @@ pub struct SetArgs {
     /// Whether a purchase may be approved in part, where the terminal can take less
     #[arg(long, value_name = "BOOL")]
     partial_approval: Option<bool>,
-    /// Whether the company is open; the cards of a closed company are declined
+    /// Whether the company is open; the cards of a closed company are declined and show no number,
+    /// while people and tokens keep their access to its books
     #[arg(long, value_name = "BOOL", conflicts_with = "approved")]
     active: Option<bool>,
     /// Whether the company is approved: before that, its cards are declined and no app is let in

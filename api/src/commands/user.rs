@@ -62,9 +62,10 @@ pub struct AddUserArgs {
     /// Role in that company [default: member]
     #[arg(long, value_name = "ROLE", requires = "company")]
     role: Option<Role>,
-    /// May register apps for the company, whatever the role
-    #[arg(long, requires = "company")]
-    developer: bool,
+    /// Whether they may register apps for the company, whatever the role, until they leave it; without
+    /// a value, yes
+    #[arg(long, value_name = "BOOL", requires = "company", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    developer: Option<bool>,
     /// Read the password from the standard input
     #[arg(long)]
     password_stdin: bool,
@@ -179,7 +180,7 @@ async fn add(
         Some(user) => {
             let changes = UserChanges {
                 password_hash,
-                developer_of: Some(developer_of).filter(|_| args.developer),
+                developer_of: args.developer.map(|_| developer_of),
                 ..UserChanges::default()
             };
             carry_out(switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
@@ -240,7 +241,9 @@ async fn developer_of(
     let read = |snapshot: &Snapshot| slots.iter().map(|slot| snapshot.company(*slot)).collect();
     let companies: Vec<_> = switch.read(read).await.map_err(Failure::new)?;
     let ids = companies.into_iter().flatten().map(|company: Company| company.id);
-    Ok(ids.chain(args.company.filter(|_| args.developer).map(CompanyId)).collect())
+    let named = args.company.map(CompanyId);
+    let others = ids.filter(|id| Some(*id) != named);
+    Ok(others.chain(named.filter(|_| args.developer == Some(true))).collect())
 }
 
 /// The names given, else those that are known.
@@ -293,7 +296,7 @@ async fn issue_link(office: &Office, user: UserId) -> Result<String, Failure> {
         user,
         expires_at: switch.engine().clock().now().plus(LINK_US),
         address: String::new(),
-        content: NewTicketContent::PasswordLink { is_invite: true },
+        content: NewTicketContent::PasswordLink { is_invite: true, sent_by: None },
     };
     carry_out(switch, AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     Ok(office.urls.password_link(&key.text))

@@ -2,8 +2,10 @@
 //! one card, and input of attackers.
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
 use cardswitch_identity::auth::passwords::hash;
 use serde_json::{Value, json};
@@ -509,6 +511,26 @@ async fn whatever_is_typed_stays_text() {
     let query = "/cards?text=%22%3E%3Cscript%3E&holder=%22%3E%3Cscript%3E&state=%22%3E%3Cscript%3E";
     assert!(is_harmless(&root.get(query).await.expect(200)));
     assert!(is_harmless(&root.get("/cards").await.expect(200)));
+}
+
+/// A token that was made before still read the numbers of a company that had been closed.
+#[tokio::test]
+async fn a_closed_company_shows_no_number_and_the_rest_of_its_cards() {
+    let (bench, card) = stage().await;
+    let mut root = visit(&bench, ROOT).await;
+    let (page, api) = (format!("{}/number", path_of(&card)), format!("/v1{}", path_of(&card)));
+    for (state, status) in [(CompanyState::Closed, 409), (CompanyState::Active, 200)] {
+        let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+        let command = CompanyCommand::Update(CompanyId(COMPANY), changes);
+        by_switch(&bench.state).carry_out(AdminCommand::Company(command)).await.unwrap();
+        let (answered, body) = bench.ask("GET", &format!("{api}/number"), Value::Null).await;
+        assert_eq!(answered, status, "{body}");
+        assert_eq!(body["detail"]["code"] == "company_closed", status == 409, "{body}");
+        bench.get(&api).await;
+        root.get(&path_of(&card)).await.expect(200);
+        root.get(&page).await.expect(status);
+        root.post(&page, &[("password", PASSWORD)]).await.expect(status);
+    }
 }
 
 #[tokio::test]

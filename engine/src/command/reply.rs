@@ -214,6 +214,8 @@ pub enum Rejection {
     CardsTooLong,
     /// A card has no room for another shared link.
     TooManySharedLinks,
+    /// The company has sent the recipient as many shared links as allowed.
+    TooManyLinksToAddress,
     /// A deleted member cannot change.
     MemberDeleted,
     /// Another member of the company has this code.
@@ -246,6 +248,10 @@ pub enum Rejection {
     TransactionNotFound,
     /// No such user.
     UserNotFound,
+    /// The member's role does not allow the scope.
+    ScopeNotAllowed,
+    /// The company has sent as many links to set a password as allowed.
+    TooManyPasswordLinks,
     /// No such ticket, or it was forgotten.
     TicketNotFound,
     /// The ticket was used or ended, or has expired.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::member::find_active_member;
+use super::member::find_granting_member;
 use super::row::indexes;
 use super::secret_rows::SecretRows;
 use crate::command::Moment;
@@ -237,9 +237,8 @@ pub(crate) fn make(
 fn grant(change: &mut StateChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
     let token = make(change.state, change.moment, &new.token, new.token.scope)?;
     let app = new.app.map(|id| find_any_app(change.state, id)).transpose()?.map(|app| app.slot);
-    let member =
-        new.member.map(|id| find_active_member(change.state, token.company, id)).transpose()?;
-    let member = member.map(|member| member.slot);
+    let find = |id| find_granting_member(change.state, (token.company, id), token.scope);
+    let member = new.member.map(find).transpose()?.map(|member| member.slot);
     let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };
     push_granted(change, token, grant)
 }

@@ -91,8 +91,8 @@ impl StateChange<'_> {
         self.push(Effect::row(row));
     }
 
-    /// Checks that the effects fit one record. Errors: `TooMuchAtOnce`. The bounds on a member's
-    /// tickets and tokens prevent that; links shared with one address are not bounded.
+    /// Checks that the effects fit one record. Errors: `TooMuchAtOnce`. The bounds on what ends with
+    /// a member prevent that.
     pub(crate) fn check_room(&self) -> Result<(), Rejection> {
         let mut record = Vec::new();
         let (seq, at) = (self.state.last_record().next(), self.moment.at);

@@ -15,7 +15,7 @@ use super::requisition::deny_pending;
 use super::row::indexes;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
-use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
+use super::user::{NewInvite, User, close_account, find_user_by_email, invite, memberships};
 use crate::command::audit_line::{AuditLine, named};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -219,7 +219,7 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
     match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {
             let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
-            invite(change, new_invite, who)
+            invite(change, (new_invite, company), who)
         }
         None => Ok(()),
     }
@@ -259,7 +259,7 @@ fn update(
     match changes.invite.as_ref().filter(|_| begins) {
         Some(new_invite) => {
             let who = (&*member.email, &*member.first_name, &*member.last_name);
-            invite(change, new_invite, who)
+            invite(change, (new_invite, member.company), who)
         }
         None => Ok(()),
     }
@@ -315,6 +315,17 @@ fn leave(change: &mut StateChange<'_>, member: &Member) {
     deny_pending(change, member.slot);
     unshare_with(change, member);
     shut_out(change, member);
+    end_developing(change, member);
+}
+
+/// Takes back the right to register apps for the company.
+fn end_developing(change: &mut StateChange<'_>, member: &Member) {
+    let user = find_user_by_email(change.state, &member.email);
+    if let Some(user) = user.filter(|user| user.developer_of.contains(&member.company)) {
+        let mut developer_of = user.developer_of.clone();
+        developer_of.retain(|company| *company != member.company);
+        change.put(User { developer_of, ..user.clone() });
+    }
 }
 
 /// Ends a member's sessions, codes and tokens. Sessions belong to the user, so they end only if no
@@ -419,6 +430,16 @@ pub(crate) fn find_active_member(
 ) -> Result<&Member, Rejection> {
     let member = find_member(state, company, id)?;
     if member.state == MemberState::Active { Ok(member) } else { Err(Rejection::MemberNotFound) }
+}
+
+/// A company's active member whose role may allow a scope.
+pub(crate) fn find_granting_member(
+    state: &dyn PartitionView,
+    (company, id): (CompanySlot, MemberId),
+    scope: AccessScope,
+) -> Result<&Member, Rejection> {
+    let member = find_active_member(state, company, id)?;
+    if member.role.may_allow(scope) { Ok(member) } else { Err(Rejection::ScopeNotAllowed) }
 }
 
 /// A company's member who can be given one more card.

@@ -130,7 +130,8 @@ changes! {
     }
 }
 
-/// Shares a card. Errors: no such card, it is terminated, or it has too many links.
+/// Shares a card. Errors: no such card, it is terminated, or it or the recipient has too many
+/// links.
 fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
     let company = find_company(change.state, new.company)?;
     let card = find_card(change.state, new.company, new.card)?;
@@ -142,6 +143,7 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
     if links.under(&SharedLink::OF_CARD, &card).count() >= limits::SHARED_LINKS_OF_CARD_MAX {
         return Err(Rejection::TooManySharedLinks);
     }
+    check_recipient(change.state, company, new.recipient.as_ref())?;
     change.put(SharedLink {
         slot,
         id: new.id,
@@ -159,7 +161,7 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
     Ok(())
 }
 
-/// Changes a link. Errors: no such link.
+/// Changes a link. Errors: no such link, or the new recipient has too many.
 fn update(
     change: &mut StateChange<'_>,
     company: CompanyId,
@@ -171,6 +173,10 @@ fn update(
     replace(&mut link.recipient, &changes.recipient);
     replace(&mut link.sealed_passphrase, &changes.sealed_passphrase);
     replace(&mut link.hide_balance, &changes.hide_balance);
+    let address = |link: &SharedLink| link.recipient.as_ref().map(|to| email_key(&to.email));
+    if address(&link) != address(known) {
+        check_recipient(change.state, known.company, link.recipient.as_ref())?;
+    }
     if link != *known {
         change.put(link);
     }
@@ -201,6 +207,20 @@ fn view(change: &mut StateChange<'_>, id: SharedLinkId) -> Result<(), Rejection>
         change.put(link);
     }
     Ok(())
+}
+
+/// Errors: `TooManyLinksToAddress` if the company has sent the recipient as many links as allowed.
+/// Cost: O(links to the address), which are bounded.
+fn check_recipient(
+    state: &dyn PartitionView,
+    company: CompanySlot,
+    recipient: Option<&Recipient>,
+) -> Result<(), Rejection> {
+    let Some(recipient) = recipient else { return Ok(()) };
+    let sent_to = (company, email_key(&recipient.email));
+    let sent = state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to).count();
+    let is_full = sent >= limits::SHARED_LINKS_TO_ADDRESS_MAX;
+    if is_full { Err(Rejection::TooManyLinksToAddress) } else { Ok(()) }
 }
 
 /// The tombstone of a link, without its secrets and its recipient.

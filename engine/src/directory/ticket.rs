@@ -7,7 +7,8 @@
 //! their texts.
 //!
 //! The number of open tickets of a user and kind is bounded; one more ends the oldest. So no user
-//! is locked out, and ending all of them fits one record. Source: spec "Authentication".
+//! is locked out, and ending all of them fits one record. The open links that a company sent are
+//! bounded too, so that no company takes the room of the others. Source: spec "Authentication".
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
-use crate::directory::member::find_active_member;
+use crate::directory::member::find_granting_member;
 use crate::domain::email::email_key;
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, TicketId, Timestamp, UserId,
@@ -80,6 +81,8 @@ pub enum TicketContent {
     PasswordLink {
         /// Whether it sets the first password, for an invited user.
         is_invite: bool,
+        /// The company that sent it; none where its user or an operator asked for it.
+        sent_by: Option<CompanySlot>,
     },
     /// An access token, once.
     AuthorizationCode(Box<AuthorizationCode>),
@@ -135,6 +138,14 @@ impl Ticket {
         }
     }
 
+    /// The company that sent the link, if the ticket is one.
+    const fn sent_by(&self) -> Option<CompanySlot> {
+        match self.content {
+            TicketContent::PasswordLink { sent_by, .. } => sent_by,
+            TicketContent::Session { .. } | TicketContent::AuthorizationCode(_) => None,
+        }
+    }
+
     fn is_unused(&self) -> bool {
         self.state == TicketState::Open
     }
@@ -165,6 +176,8 @@ indexes! {
         ticket.open_code().map(|code| (code.app, code.company));
     /// A user's used codes.
     USED_CODES_OF_USER = 4: UserSlot => (!ticket.is_unused()).then_some(ticket.user);
+    /// The unspent links to set a password that a company sent.
+    OPEN_LINKS_OF_COMPANY = 5: CompanySlot => ticket.sent_by().filter(|_| ticket.is_unused());
     and {
         fn forgotten_at(&self) -> Timestamp {
             self.forgotten_at()
@@ -275,6 +288,8 @@ pub enum NewTicketContent {
     PasswordLink {
         /// Whether it sets the first password.
         is_invite: bool,
+        /// The company that sends it; none where its user or an operator asks for it.
+        sent_by: Option<CompanyId>,
     },
     /// An access token.
     AuthorizationCode(Box<NewAuthorizationCode>),
@@ -331,8 +346,9 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
             check_takes_part(change.state, user)?;
             TicketContent::Session { user_agent: user_agent.to_string() }
         }
-        NewTicketContent::PasswordLink { is_invite } => {
-            TicketContent::PasswordLink { is_invite: *is_invite }
+        NewTicketContent::PasswordLink { is_invite, sent_by } => {
+            let sent_by = sent_by.map(|id| find_company(change.state, id)).transpose()?;
+            TicketContent::PasswordLink { is_invite: *is_invite, sent_by }
         }
         NewTicketContent::AuthorizationCode(code) => {
             TicketContent::AuthorizationCode(Box::new(code_for(change.state, user, code)?))
@@ -351,7 +367,9 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
     issue(change, ticket)
 }
 
-/// Issues a ticket. Errors: its secret is known, it has expired, or there are too many.
+/// Issues a ticket. A company's link takes the place of its own earlier one to the same user: no
+/// company ends the links of another. Errors: its secret is known, it has expired, or there are too
+/// many.
 pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), Rejection> {
     let tickets = &change.state.directory().tickets;
     if tickets.find(&ticket.digest, change.moment.at).is_some() {
@@ -365,14 +383,31 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
         return Err(Rejection::Full);
     }
     let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), change.moment.at).collect();
-    if open.len() >= limits::TICKETS_OF_USER_MAX {
-        end(change, open[0]);
+    let company = ticket.sent_by();
+    let is_own = |link: &&Ticket| company.is_some() && link.sent_by() == company;
+    if let Some(earlier) = open.iter().copied().find(is_own) {
+        end(change, earlier);
+    } else {
+        company.map_or(Ok(()), |company| check_links_of(change, company))?;
+        if open.len() >= limits::TICKETS_OF_USER_MAX {
+            end(change, open[0]);
+        }
     }
     change.put(ticket);
     Ok(())
 }
 
-/// The terms of a new code. Errors: no such app or company, or another user's member.
+/// Errors: `TooManyPasswordLinks` if the company has as many open links as allowed.
+/// Cost: O(open links of the company), which are bounded.
+fn check_links_of(change: &StateChange<'_>, company: CompanySlot) -> Result<(), Rejection> {
+    let tickets = &change.state.directory().tickets;
+    let mut open = tickets.open_under(&Ticket::OPEN_LINKS_OF_COMPANY, &company, change.moment.at);
+    let is_full = open.nth(limits::PASSWORD_LINKS_OF_COMPANY_MAX - 1).is_some();
+    if is_full { Err(Rejection::TooManyPasswordLinks) } else { Ok(()) }
+}
+
+/// The terms of a new code. Errors: no such app or company, another user's member, or one whose role
+/// does not allow the scope.
 fn code_for(
     state: &dyn PartitionView,
     user: &User,
@@ -380,7 +415,7 @@ fn code_for(
 ) -> Result<AuthorizationCode, Rejection> {
     let app = find_any_app(state, new.app)?.slot;
     let company = find_company(state, new.company)?;
-    let member = find_active_member(state, company, new.member)?;
+    let member = find_granting_member(state, (company, new.member), new.scope)?;
     if email_key(&member.email) != email_key(&user.email) {
         return Err(Rejection::MemberNotFound);
     }
@@ -413,9 +448,7 @@ pub(crate) fn end(change: &mut StateChange<'_>, ticket: &Ticket) {
     assert!(ticket.state == TicketState::Open, "a ticket ends once");
     let content = match &ticket.content {
         TicketContent::Session { .. } => TicketContent::Session { user_agent: String::new() },
-        TicketContent::PasswordLink { is_invite } => {
-            TicketContent::PasswordLink { is_invite: *is_invite }
-        }
+        TicketContent::PasswordLink { .. } => ticket.content.clone(),
         TicketContent::AuthorizationCode(code) => {
             let (redirect_uri, code_challenge) = (None, None);
             let code = AuthorizationCode { redirect_uri, code_challenge, ..(**code).clone() };
@@ -518,11 +551,12 @@ mod tests {
             }))
         };
         let session = || TicketContent::Session { user_agent: String::new() };
+        let link = TicketContent::PasswordLink { is_invite: true, sent_by: None };
         let late = 10 + USED_CODE_MEMORY;
         let rows = [
             (ticket(TicketState::Open, session()), 10, true),
             (ticket(TicketState::Ended, session()), 5, false),
-            (ticket(TicketState::Used, TicketContent::PasswordLink { is_invite: true }), 5, false),
+            (ticket(TicketState::Used, link), 5, false),
             (ticket(TicketState::Open, code()), 10, true),
             (ticket(TicketState::Ended, code()), 5, false),
             (ticket(TicketState::Used, code()), late, false),

@@ -273,7 +273,7 @@ fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<UserSlot, Rejec
 /// has no password.
 pub(crate) fn invite(
     change: &mut StateChange<'_>,
-    invite: &NewInvite,
+    (invite, company): (&NewInvite, CompanySlot),
     (email, first_name, last_name): (&str, &str, &str),
 ) -> Result<(), Rejection> {
     let known = find_user_by_email(change.state, email);
@@ -300,7 +300,7 @@ pub(crate) fn invite(
         expires_at: invite.expires_at,
         address: String::new(),
         state: TicketState::Open,
-        content: TicketContent::PasswordLink { is_invite: true },
+        content: TicketContent::PasswordLink { is_invite: true, sent_by: Some(company) },
     };
     issue(change, ticket)
 }

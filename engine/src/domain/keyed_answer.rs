@@ -7,7 +7,7 @@ use super::ids::Timestamp;
 /// The reply kept under a key. Source: spec "Authentication", idempotency.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyedAnswer {
-    /// A keyed hash of company, caller and key; begins with a hash of the company alone.
+    /// A keyed hash of company, caller and key; begins with one of company and share alone.
     pub key: [u8; 32],
     /// A hash of method, path and body, compared with that of a repeat.
     pub request: [u8; 32],
@@ -23,10 +23,10 @@ pub struct KeyedAnswer {
 
 /// The time for which a key is remembered. Units: microseconds. Source: spec "Limits".
 pub const LIFETIME: i64 = Timestamp::DAY;
-/// The length of the part of a key's hash that identifies the company. Units: bytes.
+/// The length of the part of a key's hash that identifies company and share. Units: bytes.
 pub const OWNER_BYTES: usize = 8;
 
-/// The part of a key's hash that keys of one company have in common.
+/// The part of a key's hash that keys of one company and share have in common.
 #[must_use]
 pub const fn owner_of(key: &[u8; 32]) -> [u8; OWNER_BYTES] {
     let [a, b, c, d, e, f, g, h, ..] = *key;

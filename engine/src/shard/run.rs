@@ -264,7 +264,7 @@ impl Shard {
         {
             let at = self.stamp(now, supplied_at);
             // These timers may read rows of their own. Until the answer is taken, what it lacks stays in memory.
-            let at = self.pass_timers(at);
+            self.run_due_timers(at);
             let Some((envelope, answer)) = self.questions.take_answered() else { return };
             let Envelope { command, tag, port } = envelope;
             let reply = self.execute_with(at, &command, answer);
@@ -346,7 +346,7 @@ impl Shard {
     /// (2) Carries out one command at a time of its own.
     fn take(&mut self, now: Timestamp, command: &TimedCommand) -> CommandOutcome {
         let at = self.stamp(now, command.supplied_at);
-        let at = self.pass_timers(at);
+        self.run_due_timers(at);
         let Some(wanted) = self.state.wanting(&self.wiring.ids, &command.command) else {
             return CommandOutcome::Done(Some(self.execute(at, command)));
         };
@@ -394,20 +394,6 @@ impl Shard {
         let at = claimed.max(self.last_accepted.max(self.state.last_at()).plus(1));
         self.last_accepted = at;
         at
-    }
-
-    /// Runs what is due before a command at `at`. Returns the command's instant, which is later than
-    /// that of any timer: no two records of a transaction share one.
-    fn pass_timers(&mut self, mut at: Timestamp) -> Timestamp {
-        loop {
-            self.run_due_timers(at);
-            let after = self.state.last_at().plus(1);
-            if after <= at {
-                return at;
-            }
-            at = after;
-            self.last_accepted = at;
-        }
     }
 
     fn run_due_timers(&mut self, at: Timestamp) {

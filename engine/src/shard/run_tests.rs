@@ -159,18 +159,6 @@ fn a_clock_that_goes_back_behind_a_timer_changes_no_order() {
     assert!(shard.state.last_at() > timer_ran_at);
 }
 
-/// A command at the very instant of a timer shared it: two events of one transaction had one number.
-#[test]
-fn a_command_at_the_instant_of_a_timer_comes_after_it() {
-    let due = NOON.plus(Timestamp::SECOND + 1);
-    for cards in [1, 2] {
-        let (mut shard, _committed) = shard_on(state_with_ending_cards(cards), Clock::System);
-        take(&mut shard, due, &set_network_key());
-        assert_eq!(shard.state.last_seq(), RecordSeq(2 + u64::from(cards)), "timers, a command");
-        assert_eq!((shard.state.last_at(), shard.last_accepted), (due.plus(1), due.plus(1)));
-    }
-}
-
 #[test]
 fn commands_have_times_of_their_own_in_the_order_they_came() {
     let (mut shard, _committed) = shard_on(ShardState::default(), Clock::System);

@@ -4,7 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::CompanyCommand;
-use cardswitch_engine::directory::member::{MemberCommand, MemberRole};
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionCommand, RequisitionStatus,
 };
@@ -59,11 +59,9 @@ fn set_up(desk: &Desk) {
     ada.role = MemberRole::Administrator;
     desk.change(AdminCommand::Member(MemberCommand::Create(ada)));
     for (member, company) in [(BOB, 0), (FOREIGNER, 1)] {
-        desk.change(AdminCommand::Member(MemberCommand::Create(new_member(
-            member,
-            company,
-            "bob@example.com",
-        ))));
+        let bob = new_member(member, company, "bob@example.com");
+        let bob = NewMember { role: MemberRole::Accountant, ..bob };
+        desk.change(AdminCommand::Member(MemberCommand::Create(bob)));
     }
     desk.change(AdminCommand::User(UserCommand::Create(new_user(BOB, "Bob@Example.com"))));
     desk.change(AdminCommand::Ticket(TicketCommand::Issue(NewTicket {

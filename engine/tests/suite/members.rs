@@ -18,7 +18,9 @@ use cardswitch_engine::directory::member::{
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionCommand, RequisitionStatus,
 };
-use cardswitch_engine::directory::shared_link::{Recipient, SharedLink};
+use cardswitch_engine::directory::shared_link::{
+    NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -38,6 +40,7 @@ use crate::model::DAY;
 use crate::samples::{
     START, admin, company_id, facts, member_id, network, new_card, new_company, pan,
 };
+use crate::shared_links::{link_id, new_link};
 
 /// A shard asked once a second. Two companies; in the first Ada (1) administers, Bob (2) is a member.
 pub(crate) struct Office {
@@ -167,7 +170,7 @@ pub(crate) fn leaving() -> MemberChanges {
     MemberChanges { is_active: Some(false), ..MemberChanges::default() }
 }
 
-fn with_role(role: MemberRole) -> MemberChanges {
+pub(crate) fn with_role(role: MemberRole) -> MemberChanges {
     MemberChanges { role: Some(role), ..MemberChanges::default() }
 }
 
@@ -478,11 +481,54 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
             number, BOB, 4_000,
         ))));
     }
+    let links = limits::SHARED_LINKS_TO_ADDRESS_MAX;
+    for slot in 0..links {
+        let link = shared_link(slot as u32, "bob@example.com", 100);
+        office.driver.state.apply(&Effect::row(link));
+    }
     let one_more = AdminCommand::Requisition(RequisitionCommand::Create(asking(pending, BOB, 4)));
     assert_eq!(office.asks(one_more), Err(Rejection::TooManyRequisitions));
     assert_eq!(office.update(BOB, leaving()), Ok(()));
-    assert_eq!(office.last_effects().len(), 1 + (cards + pending) as usize);
+    assert_eq!(office.last_effects().len(), 1 + links + (cards + pending) as usize);
     assert_eq!(office.state_of(cards + 1), CardState::Terminated);
+}
+
+/// Links to a member's own address filled the record of leaving: the deactivation was refused.
+#[test]
+fn an_address_has_room_for_so_many_links() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let room = limits::SHARED_LINKS_TO_ADDRESS_MAX as u64;
+    for slot in 0..room - 1 {
+        // Of many cards, none of which has too many.
+        let link = shared_link(slot as u32, "bob@example.com", 1);
+        let link = SharedLink { card: CardSlot(1 + slot as u32), ..link };
+        office.driver.state.apply(&Effect::row(link));
+    }
+    let share = |number, email: &str| {
+        let recipient = Recipient { name: "Bob".parse().unwrap(), email: email.to_owned() };
+        let link = NewSharedLink { recipient: Some(recipient), ..new_link(number, 1) };
+        AdminCommand::SharedLink(SharedLinkCommand::Create(link))
+    };
+    let send_to = |email: &str| {
+        let recipient = Recipient { name: "Bob".parse().unwrap(), email: email.to_owned() };
+        let changes = SharedLinkChanges { recipient: Some(Some(recipient)), ..Default::default() };
+        AdminCommand::SharedLink(SharedLinkCommand::Update(company_id(0), link_id(2), changes))
+    };
+    let full = Err(Rejection::TooManyLinksToAddress);
+    let delete = AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(1)));
+    let rows = [
+        ("the last one", share(1, "bob@example.com"), Ok(())),
+        ("one more", share(2, "BOB@example.com"), full),
+        ("another address", share(2, "carol@example.com"), Ok(())),
+        ("an old link", send_to("bob@example.com"), full),
+        ("its own address", send_to("Carol@example.com"), Ok(())),
+        ("a deletion", delete, Ok(())),
+        ("an old link, once more", send_to("bob@example.com"), Ok(())),
+    ];
+    for (told, command, expected) in rows {
+        assert_eq!(office.asks(command), expected, "{told}");
+    }
 }
 
 #[test]

@@ -59,6 +59,9 @@ impl ApiError {
             Rejection::TooManySharedLinks => {
                 conflict("too_many_shared_links", "the card has no room for another link")
             }
+            Rejection::TooManyLinksToAddress => {
+                conflict("too_many_links_to_address", "the recipient has the most links allowed")
+            }
             Rejection::DimensionCodeTaken => {
                 conflict("code_taken", "another object of this kind has this code")
             }
@@ -79,6 +82,13 @@ impl ApiError {
             Rejection::TooManyTokens => conflict(
                 "too_many_tokens",
                 "so many access tokens are in use that one of them has to be revoked first",
+            ),
+            Rejection::ScopeNotAllowed => {
+                Self::invalid_scope("the member's role does not allow this scope")
+            }
+            Rejection::TooManyPasswordLinks => conflict(
+                "too_many_password_links",
+                "as many links to set a password are open as one company may send",
             ),
             Rejection::TooManyWebhookEndpoints => conflict(
                 "too_many_webhook_endpoints",
@@ -172,6 +182,8 @@ mod tests {
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
             (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
+            (Rejection::ScopeNotAllowed, 400, "invalid_scope", Some("scope")),
+            (Rejection::TooManyPasswordLinks, 409, "too_many_password_links", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),
             (Rejection::StepUsed, 409, "step_used", None),
             (Rejection::ExternalIdTaken, 409, "external_id_taken", None),
@@ -199,6 +211,7 @@ mod tests {
             (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
             (Rejection::NotFound, 404, "not_found", None),
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
+            (Rejection::TooManyLinksToAddress, 409, "too_many_links_to_address", None),
             (Rejection::TransactionNotFound, 404, "not_found", None),
             (Rejection::DimensionCodeTaken, 409, "code_taken", None),
             (Rejection::ParentNotFound, 400, "not_found", Some("parent")),

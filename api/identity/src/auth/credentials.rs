@@ -8,14 +8,15 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
+use super::throttle::Source;
 use crate::state::AppState;
 
 /// The user with this e-mail address and password, where they may sign in.
 /// Errors: too many wait to be verified, the tables cannot be read.
 pub async fn find_user(
     state: &AppState,
-    email: &str,
-    password: &str,
+    source: Source,
+    (email, password): (&str, &str),
 ) -> Result<Option<User>, ApiError> {
     let found = state.switch.read_at_once(|snapshot| {
         let Some(user) = snapshot.user_by_email(email)? else { return Ok(None) };
@@ -24,7 +25,7 @@ pub async fn find_user(
     })?;
     let (user, is_allowed) = found.unzip();
     let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let fits = state.passwords.verify(hash, password).await?;
+    let fits = state.passwords.verify(source, hash, password).await?;
     Ok(user.filter(|_| fits && is_allowed == Some(true)))
 }
 

@@ -1,7 +1,7 @@
 //! Passwords: hashed with Argon2id, verified, and new ones judged.
 //!
 //! Hashing is made to be slow, so it happens off the async threads, few at a time, and a bounded
-//! number waits. INVARIANT: the time of an answer does not tell whether an account exists: without
+//! number waits, with a part of it kept for known devices. INVARIANT: the time of an answer does not tell whether an account exists: without
 //! a hash, a hash of nobody's password is verified in its place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use cardswitch_engine::domain::email::email_key;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use zeroize::Zeroizing;
 
 use cardswitch_edge::error::ApiError;
+
+use super::throttle::Source;
 
 /// The shortest new password. Units: characters.
 pub const PASSWORD_CHARS_MIN: usize = 12;
@@ -24,6 +26,8 @@ const DIFFERENT_CHARS_MIN: usize = 5;
 const HASHED_AT_ONCE: usize = 2;
 /// How many may wait for that.
 const WAITING_MAX: usize = 256;
+/// How many of those places only users of a known device take: strangers do not shut them out.
+const KEPT_FOR_KNOWN: usize = 64;
 const SALT_BYTES: usize = 16;
 
 /// Verified where there is no hash: of the same cost as every other, and no password fits.
@@ -62,6 +66,26 @@ const COMMON: &[&str] = &[
 
 static SEATS: Semaphore = Semaphore::const_new(HASHED_AT_ONCE);
 static PLACES: Semaphore = Semaphore::const_new(HASHED_AT_ONCE + WAITING_MAX);
+static PLACES_OF_STRANGERS: Semaphore =
+    Semaphore::const_new(HASHED_AT_ONCE + WAITING_MAX - KEPT_FOR_KNOWN);
+
+/// The party that waits for a password to be hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applicant {
+    /// The user of a device that signed in to the account before.
+    Known,
+    /// Anybody else.
+    Stranger,
+}
+
+impl From<Source> for Applicant {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Device(_) => Self::Known,
+            Source::Address(_) | Source::App(_) => Self::Stranger,
+        }
+    }
+}
 
 /// Why a password was neither hashed nor verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +129,7 @@ pub enum PasswordFault {
 /// Cost: 19 MiB and some ten milliseconds of one core.
 pub async fn hash(text: &str) -> Result<String, PasswordError> {
     let text = Zeroizing::new(text.to_owned());
-    seated(move || {
+    seated(Applicant::Stranger, move || {
         let mut salt = [0; SALT_BYTES];
         getrandom::fill(&mut salt).map_err(|_| PasswordError::Failed)?;
         let hashed = Argon2::default().hash_password_with_salt(text.as_bytes(), &salt);
@@ -125,10 +149,15 @@ impl PasswordCheck {
     /// same time.
     /// Errors: too many wait.
     /// Cost: as `hash`.
-    pub async fn verify(&self, hash: Option<String>, text: &str) -> Result<bool, PasswordError> {
+    pub async fn verify(
+        &self,
+        applicant: impl Into<Applicant>,
+        hash: Option<String>,
+        text: &str,
+    ) -> Result<bool, PasswordError> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         let text = Zeroizing::new(text.to_owned());
-        seated(move || {
+        seated(applicant.into(), move || {
             let known = hash.as_deref().unwrap_or(NOBODYS_HASH);
             let fits = Argon2::default().verify_password(text.as_bytes(), known).is_ok();
             fits && hash.is_some()
@@ -145,9 +174,10 @@ impl PasswordCheck {
 
 /// Carries out slow work off the async threads, when it is its turn.
 async fn seated<T: Send + 'static>(
+    applicant: Applicant,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, PasswordError> {
-    let _place = PLACES.try_acquire().map_err(|_| PasswordError::Busy)?;
+    let _places = take_places(applicant, (&PLACES, &PLACES_OF_STRANGERS))?;
     // INVARIANT: neither semaphore is ever closed. The seat is given back when the work is done,
     // not when the caller hangs up.
     let seat = SEATS.acquire().await.map_err(|_| PasswordError::Busy)?;
@@ -156,6 +186,17 @@ async fn seated<T: Send + 'static>(
         work()
     });
     worked.await.map_err(|_| PasswordError::Failed)
+}
+
+/// Takes the places that an applicant needs: of all, and of strangers.
+/// Errors: too many wait.
+fn take_places<'a>(
+    applicant: Applicant,
+    (of_all, of_strangers): (&'a Semaphore, &'a Semaphore),
+) -> Result<(Option<SemaphorePermit<'a>>, SemaphorePermit<'a>), PasswordError> {
+    let take = |places: &'a Semaphore| places.try_acquire().map_err(|_| PasswordError::Busy);
+    let of_strangers = Some(of_strangers).filter(|_| applicant == Applicant::Stranger);
+    Ok((of_strangers.map(take).transpose()?, take(of_all)?))
 }
 
 /// Judges a new password of the account `email`.
@@ -204,8 +245,28 @@ mod tests {
             (None, "", false),
         ];
         for (hash, text, fits) in rows {
-            assert_eq!(check.verify(hash.clone(), text).await, Ok(fits), "{hash:?} {text}");
+            assert_eq!(
+                check.verify(Applicant::Stranger, hash.clone(), text).await,
+                Ok(fits),
+                "{hash:?} {text}"
+            );
         }
+    }
+
+    /// Apps and addresses of one sender took all places: owners on their own devices were refused.
+    #[test]
+    fn strangers_leave_places_for_known_devices() {
+        let (of_all, of_strangers) = (Semaphore::new(3), Semaphore::new(2));
+        let take = |applicant| take_places(applicant, (&of_all, &of_strangers));
+        let held = [take(Applicant::Stranger).unwrap(), take(Applicant::Stranger).unwrap()];
+        assert_eq!(take(Applicant::Stranger).err(), Some(PasswordError::Busy));
+        let known = take(Applicant::from(Source::Device([1; 16]))).unwrap();
+        assert_eq!(take(Applicant::Known).err(), Some(PasswordError::Busy), "all are taken");
+        drop(held);
+        let address = Source::Address([192, 0, 2, 1].into());
+        let both = [take(address.into()).is_ok(), take(Applicant::Known).is_ok()];
+        assert_eq!(both, [true, true]);
+        drop(known);
     }
 
     #[tokio::test]

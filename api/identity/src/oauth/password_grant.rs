@@ -87,7 +87,8 @@ async fn find_user(
     let account = AttemptTarget::Password(email);
     // The address is that of the app's server, which asks for everybody.
     let attempt = state.throttle.admit(Some(account), Some(Source::App(app.id))).await?;
-    let Some(user) = credentials::find_user(state, email, password).await? else {
+    let Some(user) = credentials::find_user(state, Source::App(app.id), (email, password)).await?
+    else {
         attempt.failed();
         let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
         note_failure(state, owner.as_ref(), SignInProof::Password);
@@ -120,7 +121,7 @@ pub(super) fn find_membership(
 }
 
 /// Makes the token of a password grant.
-/// Errors: the password or a second factor was changed meanwhile, the member or the app is gone, the switch cannot tell.
+/// Errors: the password, a second factor or the role was changed meanwhile, the member or the app is gone, the switch cannot tell.
 pub async fn make_token(
     state: &ActorState,
     proven: &ProvenPassword,
@@ -148,9 +149,9 @@ pub async fn make_token(
         Err(WriteError::Rejected(Rejection::PasswordChanged)) => Err(ApiError::invalid_grant(
             "the password or a second factor was changed meanwhile: ask again",
         )),
-        Err(WriteError::Rejected(_)) => {
-            Err(ApiError::invalid_grant("the member or the app is gone"))
-        }
+        Err(WriteError::Rejected(_)) => Err(ApiError::invalid_grant(
+            "the app is gone, or the member may not let it in any more",
+        )),
         Err(error) => Err(error.into()),
     }
 }

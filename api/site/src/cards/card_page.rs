@@ -16,6 +16,7 @@ use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, ListPage, Page, TransactionFilter, TransactionRow};
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::card_secrets::is_closed;
 use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::glossary::Audience;
@@ -163,11 +164,12 @@ fn purchases(
     view.snapshot.list_transactions(view.company.slot, &filter, &page)
 }
 
-/// Whether the visitor may see the number of a card: a virtual one that is not closed, shown to its
-/// holder and to administrators.
+/// Whether the visitor may see the number of a card: a virtual one that is not closed, nor its company,
+/// shown to its holder and to administrators.
 pub(super) fn may_see_number(acting: &ActingMember, card: &CardRow) -> bool {
     let is_holder = card.profile.assigned_to == Some(acting.member.slot);
-    card.profile.is_virtual && is_open(card) && (is_holder || acting.may(Right::ManageCards))
+    let is_shown = card.profile.is_virtual && is_open(card) && !is_closed(&acting.company);
+    is_shown && (is_holder || acting.may(Right::ManageCards))
 }
 
 /// The card's other limits, each with its label.

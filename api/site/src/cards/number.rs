@@ -15,6 +15,7 @@ use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::card_secrets::is_closed;
 use serde::Deserialize;
 
 use super::card_page::may_see_number;
@@ -84,6 +85,8 @@ fn refusal(acting: &ActingMember, card: &CardRow) -> Option<Response> {
     }
     let (status, text) = if !is_open(card) {
         (StatusCode::CONFLICT, "The card is closed.")
+    } else if is_closed(&acting.company) {
+        (StatusCode::CONFLICT, "The company is closed.")
     } else if card.profile.is_virtual {
         (StatusCode::FORBIDDEN, "Its holder and administrators see the number of a card.")
     } else {

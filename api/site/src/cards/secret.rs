@@ -26,14 +26,14 @@ pub(crate) struct CardSecret {
 
 impl CardSecret {
     /// Opens the number of a card.
-    /// Errors: it was sealed with another key.
+    /// Errors: the company is closed, or the number was sealed with another key.
     pub(crate) fn open(
         state: &AppState,
         card: &CardRow,
         company: &Company,
     ) -> Result<Self, ApiError> {
         let (profile, record) = (&card.profile, &card.record);
-        let pan = open_number(state, card)?;
+        let pan = open_number(state, card, company)?;
         let number = pan.reveal();
         let address = profile.billing_address.as_ref();
         Ok(Self {

@@ -99,7 +99,7 @@ async fn send(state: &ActorState, company: &Company, member: &Member) -> Result<
         user: user.id,
         expires_at: later(state.now(), lifetime_s),
         address: String::new(),
-        content: NewTicketContent::PasswordLink { is_invite },
+        content: NewTicketContent::PasswordLink { is_invite, sent_by: Some(company.id) },
     };
     state.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     let link = state.urls().password_link(&key.text);

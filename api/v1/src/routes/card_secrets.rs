@@ -8,6 +8,7 @@ use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::auth::{Call, Caller};
@@ -55,7 +56,10 @@ fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
     get, path = "/v1/cards/{card_id}/number", operation_id = "get_card_number",
     responses(
         (status = 200, body = CardNumberBody),
-        (status = 409, description = "The card is a physical one.", body = ErrorBody),
+        (
+            status = 409, description = "The card is a physical one, or the company is closed.",
+            body = ErrorBody,
+        ),
     ),
 )]
 pub async fn get_number(
@@ -66,7 +70,7 @@ pub async fn get_number(
     if !card.profile.is_virtual {
         return Err(ApiError::card_not_virtual());
     }
-    let pan = open_number(&state, &card)?;
+    let pan = open_number(&state, &card, &caller.company)?;
     tracing::info!(card = %id, token = %caller.token.0, "a card number was shown");
     Ok(NoStore(Json(CardNumberBody {
         number: pan.reveal(),
@@ -90,7 +94,8 @@ pub async fn set_pin(
     let mut fields = body.fields()?;
     let pin = parse_pin(&mut fields);
     fields.finish()?;
-    let verifier = state.secrets.pin_verifier(&open_number(&state, &card)?, pin.as_bytes());
+    let pan = open_number(&state, &card, &caller.company)?;
+    let verifier = state.secrets.pin_verifier(&pan, pin.as_bytes());
     state
         .carry_out(AdminCommand::Card(CardCommand::SetPin(caller.company.id, id, verifier)))
         .await?;
@@ -103,10 +108,19 @@ async fn find_card(state: &AppState, caller: &Caller, id: CardId) -> Result<Card
 }
 
 /// The number of a card in clear.
-/// Errors: it was not sealed here.
-pub fn open_number(state: &AppState, card: &CardRow) -> Result<Pan, ApiError> {
+/// Errors: its company is closed, or it was not sealed here.
+pub fn open_number(state: &AppState, card: &CardRow, company: &Company) -> Result<Pan, ApiError> {
+    if is_closed(company) {
+        return Err(ApiError::company_closed());
+    }
     let pan = state.secrets.open_pan(&card.sealed_pan, card.profile.id);
     pan.ok_or_else(|| ApiError::internal(&"a card number cannot be opened with these keys"))
+}
+
+/// Whether a company is closed, so that its cards show no secrets.
+#[must_use]
+pub fn is_closed(company: &Company) -> bool {
+    company.state == CompanyState::Closed
 }
 
 /// A PIN is text: a number would lose the zeros before it.

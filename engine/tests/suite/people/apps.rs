@@ -8,7 +8,7 @@ use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand
 use cardswitch_engine::directory::app::{
     App, AppApproval, AppChanges, AppCommand, AppProfile, NewApp,
 };
-use cardswitch_engine::directory::member::MemberCommand;
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
@@ -25,6 +25,7 @@ fn a_deleted_app_opens_nothing_any_more() {
     let members = room.div_ceil(of_member) as u64;
     for number in 10..10 + members {
         let member = new_member(number, 0, &format!("m{number}@example.com"));
+        let member = NewMember { role: MemberRole::Accountant, ..member };
         office.does(AdminCommand::Member(MemberCommand::Create(member)));
     }
     for number in 0..=room as u64 {

@@ -8,10 +8,12 @@ use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
+use cardswitch_engine::directory::ticket::{NewTicketContent, Ticket, TicketContent, TicketState};
 use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::CompanyState;
-use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, UserSlot};
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::limits;
 
 use super::use_link;
 use crate::desk::purchase;
@@ -149,6 +151,71 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     assert_eq!(office.update(20, change(true, third)), Ok(()));
     assert_eq!(told(&office), ["members"], "who has a password needs no link");
     office.assert_replays();
+}
+
+/// Each activation sent one more link: the 101st ended the oldest, which another company had sent.
+#[test]
+fn a_company_ends_no_link_of_another() {
+    let mut office = Office::with_people();
+    let newcomer = "new@example.com";
+    let invited = |office: &mut Office, number: u64, company, email: &str| {
+        let new = new_member(number, company, email);
+        let new = NewMember { invite: invite(office, number), ..new };
+        office.does(AdminCommand::Member(MemberCommand::Create(new)));
+    };
+    invited(&mut office, 20, 1, newcomer);
+    invited(&mut office, 21, 0, newcomer);
+    for number in 100..=100 + limits::TICKETS_OF_USER_MAX as u64 {
+        assert_eq!(office.update(21, leaving()), Ok(()));
+        let invite = invite(&office, number);
+        let again = MemberChanges { is_active: Some(true), invite, ..MemberChanges::default() };
+        assert_eq!(office.update(21, again), Ok(()));
+        let ended = vec![(TicketState::Ended, 1), (TicketState::Open, 1)];
+        assert_eq!(office.last_ends().0, ended, "its own earlier link");
+    }
+    let sent_again =
+        NewTicketContent::PasswordLink { is_invite: true, sent_by: Some(company_id(0)) };
+    assert_eq!(office.issue(300, 20, sent_again), Ok(()));
+    assert_eq!(office.last_ends().0, [(TicketState::Ended, 1), (TicketState::Open, 1)]);
+    office.does(use_link(20));
+    office.assert_replays();
+}
+
+/// One company's invitations took the room of all tickets: nobody of any company could sign in.
+#[test]
+fn open_links_of_a_company_are_bounded() {
+    let mut office = Office::with_people();
+    let now = Timestamp(office.now());
+    let link = |number: u64| Ticket {
+        digest: digest(3, number),
+        id: ticket_id(number),
+        user: UserSlot(0),
+        created_at: now,
+        expires_at: now.plus(HOUR),
+        address: String::new(),
+        state: TicketState::Open,
+        content: TicketContent::PasswordLink { is_invite: true, sent_by: Some(CompanySlot(0)) },
+    };
+    let links = (1..limits::PASSWORD_LINKS_OF_COMPANY_MAX as u64).map(link).map(Effect::row);
+    let (links, state) = (links.collect::<Vec<_>>(), &mut office.driver.state);
+    state.apply_record(state.last_seq().next(), now, &links);
+    let invited = |office: &mut Office, number: u64, company| {
+        let new = new_member(number, company, &format!("m{number}@example.com"));
+        let new = NewMember { invite: invite(office, number), ..new };
+        office.asks(AdminCommand::Member(MemberCommand::Create(new)))
+    };
+    assert_eq!(invited(&mut office, 20_000, 0), Ok(()), "the last one");
+    let full = Err(Rejection::TooManyPasswordLinks);
+    assert_eq!(invited(&mut office, 20_001, 0), full);
+    let sent_again =
+        NewTicketContent::PasswordLink { is_invite: true, sent_by: Some(company_id(0)) };
+    assert_eq!(office.issue(20_002, BOB, sent_again), full);
+    assert_eq!(invited(&mut office, 20_003, 1), Ok(()), "another company");
+    assert_eq!(office.issue(20_004, BOB, super::link()), Ok(()), "asked for by the user");
+    office.does(use_link(20_000));
+    assert_eq!(invited(&mut office, 20_005, 0), Ok(()), "one was used");
+    office.wait_until(office.now() + HOUR);
+    assert_eq!(invited(&mut office, 20_006, 0), Ok(()), "the others have expired");
 }
 
 fn invite(office: &Office, number: u64) -> Option<NewInvite> {

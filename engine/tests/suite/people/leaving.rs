@@ -10,6 +10,7 @@ use cardswitch_engine::directory::access_token::{
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::ticket::{NewTicketContent, TicketState};
 use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, UserCommand};
+use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
@@ -97,6 +98,28 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
     office.assert_replays();
 }
 
+/// A developer who had left went on to sign in, and a new membership gave the right back.
+#[test]
+fn the_right_to_register_apps_ends_with_the_membership_it_is_for() {
+    let mut office = Office::with_people();
+    let developer_of = Some(vec![company_id(0), company_id(1)]);
+    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    let mut companies_after = |company, number| {
+        let away = MemberCommand::Update(company_id(company), member_id(number), leaving());
+        office.does(AdminCommand::Member(away));
+        let user = office.last_effects().into_iter().find_map(|effect| match effect {
+            Effect::Row(DirectoryRow::User(user)) => Some(*user),
+            _ => None,
+        });
+        user.unwrap().developer_of
+    };
+    assert_eq!(companies_after(0, BOB), [CompanySlot(1)]);
+    assert_eq!(companies_after(1, FOREIGNER), []);
+    assert_eq!(office.issue(1, BOB, session()), Err(Rejection::MemberInactive));
+    office.assert_replays();
+}
+
 /// A new member is given the address of a member who is gone.
 #[test]
 fn an_address_that_is_freed_lets_nobody_in() {
@@ -120,7 +143,9 @@ fn an_address_that_is_freed_lets_nobody_in() {
     };
     // He is a member of another company still, and then away, but not deleted there.
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
-    assert_eq!((office.last_ends(), user_in(&office)), ((vec![], vec![]), None));
+    assert_eq!(office.last_ends(), (vec![], vec![]));
+    let user = user_in(&office).unwrap();
+    assert_eq!((user.password_hash.is_some(), user.developer_of), (true, vec![]));
     let away =
         AdminCommand::Member(MemberCommand::Update(company_id(1), member_id(FOREIGNER), leaving()));
     office.does(away);
@@ -153,14 +178,14 @@ fn a_role_that_falls_takes_back_what_it_may_not_allow() {
     ];
     let (top, books, least) =
         (MemberRole::Administrator, MemberRole::Accountant, MemberRole::Member);
-    // The number of the five of each that stay.
-    let rows = [(top, books, 2), (top, least, 0), (books, least, 0), (books, top, 5)];
-    for (from, to, kept) in rows {
+    // How many of each there can be, and how many stay.
+    let rows = [(top, books, 5, 2), (top, least, 5, 0), (books, least, 2, 0), (books, top, 2, 2)];
+    for (from, to, given, kept) in rows {
         let mut office = Office::with_people();
         let role = |role| MemberChanges { role: Some(role), ..MemberChanges::default() };
         assert_eq!(office.update(ADA, role(top)), Ok(()), "somebody has to be");
         assert_eq!(office.update(BOB, role(from)), Ok(()));
-        for (number, scope) in (1..).zip(alone) {
+        for (number, scope) in (1..).zip(alone).take(given) {
             let mut content = code_of(APP, 0, BOB);
             if let NewTicketContent::AuthorizationCode(code) = &mut content {
                 code.scope = scope;
@@ -175,7 +200,8 @@ fn a_role_that_falls_takes_back_what_it_may_not_allow() {
         assert_eq!(office.update(BOB, role(to)), Ok(()));
         let (tickets, tokens) = office.last_ends();
         let ended: usize = tickets.iter().map(|row| row.1).sum();
-        assert_eq!((ended, tokens), (5 - kept, vec![true; 5 - kept]), "{from:?} to {to:?}");
+        let gone = given - kept;
+        assert_eq!((ended, tokens), (gone, vec![true; gone]), "{from:?} to {to:?}");
         office.assert_replays();
     }
 }

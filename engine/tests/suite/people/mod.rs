@@ -17,6 +17,7 @@ use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{AppChanges, AppCommand, NewApp};
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole};
 use cardswitch_engine::directory::ticket::{
     CodeExchange, NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand, TicketState,
 };
@@ -25,7 +26,7 @@ use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
-use crate::members::{ADA, BOB, Office};
+use crate::members::{ADA, BOB, FOREIGNER, Office, with_role};
 use crate::model::HOUR;
 use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id, user_id};
 
@@ -33,9 +34,14 @@ const APP: u64 = 1;
 const BOOKS: AccessScope = AccessScope { accountant: true, admin: false, scim: false, iam: false };
 
 impl Office {
-    /// With Ada's (1) and Bob's (2) users, and an app (1) of the first company.
+    /// With Ada's (1) and Bob's (2) users, and an app (1) of the first company. Bob is an accountant of
+    /// both companies.
     pub(crate) fn with_people() -> Self {
         let mut office = Self::open();
+        let accountant = || with_role(MemberRole::Accountant);
+        assert_eq!(office.update(BOB, accountant()), Ok(()));
+        let elsewhere = MemberCommand::Update(company_id(1), member_id(FOREIGNER), accountant());
+        office.does(AdminCommand::Member(elsewhere));
         office.does(AdminCommand::User(UserCommand::Create(new_user(ADA, "ada@example.com"))));
         office.does(AdminCommand::User(UserCommand::Create(new_user(BOB, "Bob@Example.com"))));
         office.does(AdminCommand::App(AppCommand::Create(new_app(APP, 0))));
@@ -139,7 +145,7 @@ fn session() -> NewTicketContent {
 }
 
 fn link() -> NewTicketContent {
-    NewTicketContent::PasswordLink { is_invite: false }
+    NewTicketContent::PasswordLink { is_invite: false, sent_by: None }
 }
 
 fn code_of(app: u64, company: u64, member: u64) -> NewTicketContent {
@@ -165,7 +171,7 @@ pub(crate) fn grant_of(
     owners: (Option<u64>, Option<u64>),
 ) -> NewTokenGrant {
     NewTokenGrant {
-        token: new_token(number, company),
+        token: NewAccessToken { scope: BOOKS, ..new_token(number, company) },
         app: owners.0.map(app_id),
         member: owners.1.map(member_id),
         origin: TokenOrigin::Password,

@@ -5,14 +5,17 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::AppCommand;
-use cardswitch_engine::directory::ticket::{TicketCommand, TicketState};
+use cardswitch_engine::directory::member::MemberRole;
+use cardswitch_engine::directory::ticket::{
+    NewAuthorizationCode, NewTicketContent, TicketCommand, TicketState,
+};
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, new_app, new_token};
-use crate::members::{ADA, BOB, FOREIGNER, Office, leaving};
+use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, with_role};
 use crate::samples::{company_id, digest, token_id};
 
 #[test]
@@ -146,6 +149,34 @@ fn one_more_token_than_there_may_be_revokes_the_oldest() {
     assert_eq!(office.last_ends().1, vec![true; room as usize]);
     assert_eq!(office.entries("access_tokens"), 0);
     office.assert_replays();
+}
+
+/// The page was open while its administrator was demoted: the token came after the role had fallen.
+#[test]
+fn a_role_lets_in_no_more_than_it_may_allow() {
+    let none = AccessScope::default();
+    let all = AccessScope { admin: true, ..none };
+    let refused = Err(Rejection::ScopeNotAllowed);
+    let rows = [
+        (MemberRole::Administrator, all, Ok(())),
+        (MemberRole::Accountant, BOOKS, Ok(())),
+        (MemberRole::Accountant, all, refused),
+        (MemberRole::Reviewer, none, refused),
+        (MemberRole::Member, none, refused),
+    ];
+    for (role, scope, expected) in rows {
+        let mut office = Office::with_people();
+        assert_eq!(office.update(BOB, with_role(role)), Ok(()));
+        let new = grant_of(1, 0, (Some(APP), Some(BOB)));
+        let new = NewTokenGrant { token: NewAccessToken { scope, ..new.token }, ..new };
+        let granted = AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new)));
+        let NewTicketContent::AuthorizationCode(code) = code_of(APP, 0, BOB) else { panic!() };
+        let code = Box::new(NewAuthorizationCode { scope, ..*code });
+        let issued = office.issue(1, BOB, NewTicketContent::AuthorizationCode(code));
+        let outcomes = (office.asks(granted), issued);
+        assert_eq!(outcomes, (expected, expected), "{role:?} {scope:?}");
+        office.assert_replays();
+    }
 }
 
 /// A member who may sign in somewhere must not take away the tokens of others.

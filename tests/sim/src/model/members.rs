@@ -43,7 +43,7 @@ impl Model {
         let Some(invite) = new.invite.as_ref().filter(|_| new.is_active) else { return Ok(()) };
         // A link that cannot be issued leaves neither a member nor a user behind.
         let users = self.users.len();
-        let invited = self.invite(at, &new.email, invite);
+        let invited = self.invite(at, (company, &new.email), invite);
         if invited.is_err() {
             self.users.truncate(users);
             self.members.pop();
@@ -99,7 +99,9 @@ impl Model {
         let begins = state == MemberState::Active && state != self.members[member].state;
         if let Some(invite) = changes.invite.as_ref().filter(|_| begins) {
             // The invitation is the only thing that can be refused of a member who comes back.
-            self.invite(at, &self.members[member].email.clone(), invite)?;
+            let (company, email) =
+                (self.members[member].company, self.members[member].email.clone());
+            self.invite(at, (company, &email), invite)?;
         }
         self.put(at, member, (state, role))?;
         if let Some(id) = &changes.external_id {

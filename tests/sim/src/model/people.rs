@@ -10,7 +10,7 @@ use cardswitch_engine::directory::ticket::{
     CodeExchange, NewTicket, NewTicketContent, TicketCommand, TicketKind, TicketState,
 };
 use cardswitch_engine::directory::user::{NewInvite, NewUser, Totp, UserChanges, UserCommand};
-use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
 
 use super::{DAY, Model};
@@ -32,6 +32,8 @@ pub struct Ticket {
     expires_at: i64,
     pub state: TicketState,
     code: Option<Code>,
+    /// The company that sent the link.
+    sent_by: Option<usize>,
 }
 
 /// App, company and member, and the token it gave.
@@ -254,7 +256,7 @@ impl Model {
     pub(crate) fn invite(
         &mut self,
         at: i64,
-        email: &str,
+        (company, email): (usize, &str),
         invite: &NewInvite,
     ) -> Result<(), Rejection> {
         if self.find_person(email).is_none() {
@@ -279,13 +281,14 @@ impl Model {
             expires_at: invite.expires_at.0,
             state: TicketState::Open,
             code: None,
+            sent_by: Some(company),
         };
         self.put_ticket(at, ticket)
     }
 
     fn issue_ticket(&mut self, at: i64, new: &NewTicket) -> Result<(), Rejection> {
         let user = self.user(new.user)?;
-        let (kind, code) = match &new.content {
+        let (kind, code, sent_by) = match &new.content {
             NewTicketContent::Session { .. } => {
                 let email = &self.users[user].email;
                 let members = self.members.iter();
@@ -296,23 +299,26 @@ impl Model {
                 if is_shut_out {
                     return Err(Rejection::MemberInactive);
                 }
-                (TicketKind::Session, None)
+                (TicketKind::Session, None, None)
             }
-            NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
+            NewTicketContent::PasswordLink { sent_by, .. } => {
+                let company = sent_by.map(|id| self.company(id)).transpose()?;
+                (TicketKind::PasswordLink, None, company)
+            }
             NewTicketContent::AuthorizationCode(code) => {
                 let app = self.app(code.app)?;
                 let company = self.company(code.company)?;
-                let member = self.active_member(company, code.member)?;
+                let member = self.granting_member(company, code.member, code.scope)?;
                 if self.members[member].email.to_lowercase() != self.users[user].email {
                     return Err(Rejection::MemberNotFound);
                 }
                 let code = Code { app, company, member, scope: code.scope, token: None };
-                (TicketKind::AuthorizationCode, Some(code))
+                (TicketKind::AuthorizationCode, Some(code), None)
             }
         };
         let (digest, id, expires_at) = (new.digest, new.id, new.expires_at.0);
         let state = TicketState::Open;
-        self.put_ticket(at, Ticket { digest, id, user, kind, expires_at, state, code })
+        self.put_ticket(at, Ticket { digest, id, user, kind, expires_at, state, code, sent_by })
     }
 
     fn put_ticket(&mut self, at: i64, ticket: Ticket) -> Result<(), Rejection> {
@@ -322,6 +328,10 @@ impl Model {
         if ticket.expires_at <= at {
             return Err(Rejection::TicketSpent);
         }
+        // One link of a company to a user.
+        self.end_tickets(at, |known| {
+            known.user == ticket.user && known.sent_by.is_some() && known.sent_by == ticket.sent_by
+        });
         self.tickets.retain(|known| known.is_known(at));
         self.tickets.push(ticket);
         Ok(())
@@ -371,7 +381,8 @@ impl Model {
         let made = self.make_token(&new.token, (None, None))?;
         let owners = new.app.map(|id| self.app(id)).transpose().and_then(|app| {
             let company = self.tokens[made].company;
-            let member = new.member.map(|id| self.active_member(company, id)).transpose()?;
+            let member = new.member.map(|id| self.granting_member(company, id, new.token.scope));
+            let member = member.transpose()?;
             Ok((app, member))
         });
         match owners {
@@ -436,15 +447,23 @@ impl Model {
 
     /// Ends the tickets and tokens that a new role may not allow.
     pub(crate) fn narrow(&mut self, at: i64, member: usize, role: MemberRole) {
-        let is_beyond = |scope: AccessScope| match role {
-            MemberRole::Administrator => false,
-            MemberRole::Accountant => scope.admin || scope.scim || scope.iam,
-            MemberRole::Reviewer | MemberRole::Member => true,
-        };
         self.end_tickets(at, |ticket| {
-            ticket.code.is_some_and(|code| code.member == member && is_beyond(code.scope))
+            ticket.code.is_some_and(|code| code.member == member && is_beyond(role, code.scope))
         });
-        self.revoke_tokens(|token| token.member == Some(member) && is_beyond(token.scope));
+        self.revoke_tokens(|token| token.member == Some(member) && is_beyond(role, token.scope));
+    }
+
+    fn granting_member(
+        &self,
+        company: usize,
+        id: MemberId,
+        scope: AccessScope,
+    ) -> Result<usize, Rejection> {
+        let member = self.active_member(company, id)?;
+        match is_beyond(self.members[member].role, scope) {
+            true => Err(Rejection::ScopeNotAllowed),
+            false => Ok(member),
+        }
     }
 
     /// Members that are not deleted.
@@ -490,5 +509,14 @@ impl Model {
         };
         let is_taken = self.members.iter().enumerate().any(has_it);
         if is_taken { Err(Rejection::ExternalIdTaken) } else { Ok(()) }
+    }
+}
+
+/// Whether a scope is more than a role may give.
+fn is_beyond(role: MemberRole, scope: AccessScope) -> bool {
+    match role {
+        MemberRole::Administrator => false,
+        MemberRole::Accountant => scope.admin || scope.scim || scope.iam,
+        MemberRole::Reviewer | MemberRole::Member => true,
     }
 }

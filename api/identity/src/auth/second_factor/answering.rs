@@ -83,7 +83,7 @@ async fn verify(
         return Ok(VerificationResult::Ended);
     };
     let state = &state.as_actor(Actor::User { id: user.id, member: None });
-    match is_right(state, &user, *factor, given).await {
+    match is_right(state, &user, (*factor, given), source).await {
         Ok(true) => {
             // Half of a proof is none: an attacker who has the code may still be guessing the other
             // answer.
@@ -109,14 +109,14 @@ async fn verify(
 async fn is_right(
     state: &ActorState,
     user: &User,
-    factor: Factor,
-    given: &str,
+    (factor, given): (Factor, &str),
+    source: Source,
 ) -> Result<bool, ApiError> {
     match factor {
         Factor::Totp => uses_step(state, user, given).await,
         Factor::SecurityQuestion => {
             let hash = user.security_question.as_ref().map(|asked| asked.answer_hash.clone());
-            Ok(state.passwords.verify(hash, &normal_answer(given)).await?)
+            Ok(state.passwords.verify(source, hash, &normal_answer(given)).await?)
         }
     }
 }

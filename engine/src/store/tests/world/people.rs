@@ -103,7 +103,10 @@ impl World {
         let code = self.code();
         let content = match (kind, code) {
             (0, Some(code)) => TicketContent::AuthorizationCode(Box::new(code)),
-            (1, _) => TicketContent::PasswordLink { is_invite: number.is_multiple_of(2) },
+            (1, _) => TicketContent::PasswordLink {
+                is_invite: number.is_multiple_of(2),
+                sent_by: number.is_multiple_of(3).then_some(CompanySlot(0)),
+            },
             _ => TicketContent::Session { user_agent: format!("browser {number}") },
         };
         let life = [60, 3_600, 43_200][usize::try_from(self.below(3)).unwrap()];

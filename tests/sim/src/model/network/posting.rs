@@ -5,9 +5,14 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
 use crate::model::{LaterMessage, Model, move_first, take_last, total};
+
+fn own_key(command: &Present) -> Option<OriginalKey> {
+    command.facts.as_ref()?.trace.original_key
+}
 
 impl Model {
     pub(crate) fn present(&mut self, at: i64, command: &Present) -> NetworkReply {
@@ -62,12 +67,9 @@ impl Model {
         }
         let known = &self.purchases[found];
         let is_forced = known.presented.is_empty() && known.held.is_empty();
-        self.settle(found, command.number, amount);
         // The message that makes a purchase is named as that.
-        let own = command.facts.as_ref().filter(|_| !is_new);
-        let key = own.and_then(|facts| facts.trace.original_key);
-        let later = LaterMessage { key, is_posting: true, left: amount };
-        self.purchases[found].later.push(later);
+        let key = own_key(command).filter(|_| !is_new);
+        self.settle(found, (command.number, key), amount);
         let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
         if is_forced && !self.purchases[found].flags.contains(used_up) {
             let mut purchase = self.purchases[found].clone();
@@ -87,7 +89,12 @@ impl Model {
         self.posted(found, amount)
     }
 
-    fn settle(&mut self, found: usize, number: PresentmentNumber, amount: i64) {
+    fn settle(
+        &mut self,
+        found: usize,
+        (number, key): (PresentmentNumber, Option<OriginalKey>),
+        amount: i64,
+    ) {
         let card = self.purchases[found].card;
         let held = self.purchases[found].held();
         let beyond = self.part(card, (amount - held).max(0));
@@ -103,6 +110,7 @@ impl Model {
         purchase.cleared.extend(beyond);
         purchase.posted += amount;
         purchase.presented.push(number.number);
+        purchase.later.push(LaterMessage { key, is_posting: true, left: amount });
         purchase.is_final |= number.number >= number.count;
         if purchase.is_final {
             purchase.held.clear();
