@@ -21,10 +21,10 @@ const PAGE_LEN: usize = 4096;
 
 /// A backend with several owners, so that one file can be looked at before it is opened.
 #[derive(Clone, Debug)]
-pub struct SharedBackend(Arc<Shared<dyn StorageBackend>>);
+pub struct SharedBackend(Arc<BackendShare<dyn StorageBackend>>);
 
 #[derive(Debug)]
-struct Shared<B: ?Sized> {
+struct BackendShare<B: ?Sized> {
     is_sealed: AtomicBool,
     backend: B,
 }
@@ -32,7 +32,7 @@ struct Shared<B: ?Sized> {
 impl SharedBackend {
     /// Shares `backend`.
     pub fn new(backend: impl StorageBackend) -> Self {
-        Self(Arc::new(Shared { is_sealed: AtomicBool::new(false), backend }))
+        Self(Arc::new(BackendShare { is_sealed: AtomicBool::new(false), backend }))
     }
 
     /// Refuses every write from here on: what is durable stays as it is.
