@@ -24,8 +24,8 @@ use cardswitch_engine::journal::window::WriterId;
 use cardswitch_engine::store::{Store, WaitPurpose, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
-use cardswitch_notify::mail::noted::NotedMail;
-use cardswitch_notify::mail::open_directory;
+use cardswitch_notify::mail::cluster_mail::NotedMail;
+use cardswitch_notify::mail::{MailError, open_directory};
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 use cardswitch_notify::webhooks::notes::{LeaderNotes, NoteBounds, NotedDeliveries, NotesError};
 use cardswitch_secrets::Secrets;
@@ -335,7 +335,10 @@ async fn lead(
     let receipts = Arc::clone(&desk.receipts);
     let opened = SwitchParts { engine, secrets, operators, receipts, elsewhere, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
-        Err(StartError::Deliveries(reason @ DeliveriesError::Elsewhere(_))) => {
+        Err(
+            reason @ (StartError::Deliveries(DeliveriesError::Elsewhere(_))
+            | StartError::Outbox(MailError::Write(_))),
+        ) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");
             return begin_again(&mut stop).await;
         }

@@ -125,7 +125,7 @@ mod tests {
     use super::super::in_flight::WayBack;
     use super::*;
 
-    const IN_FLIGHT_MAX: usize = 8;
+    const ANSWERS_MAX: usize = 8;
 
     struct World {
         faults: AnswerFaults,
@@ -144,7 +144,7 @@ mod tests {
             let rules = FaultRules { answers: vec![rule], ..FaultRules::default() };
             let plan = Arc::new(FaultPlan::of(rules).unwrap());
             Self {
-                faults: AnswerFaults::new(plan, IN_FLIGHT_MAX),
+                faults: AnswerFaults::new(plan, ANSWERS_MAX),
                 in_flight: InFlightRequests::default(),
             }
         }
@@ -171,16 +171,16 @@ mod tests {
     fn held_answers_leave_room_for_the_reversal_that_releases_them() {
         for fault in [AnswerFault::AfterReversal, AnswerFault::Late] {
             let mut world = World::with(fault);
-            let held = (0..IN_FLIGHT_MAX / 2).map(|purchase| {
+            let held = (0..ANSWERS_MAX / 2).map(|purchase| {
                 let (tag, left) = world.answered(Mti::AUTHORIZATION_REQUEST, purchase);
                 assert!(left.is_empty(), "{fault:?}");
                 tag
             });
             let held: Vec<u64> = held.collect();
-            for (purchase, oldest) in (IN_FLIGHT_MAX / 2..).zip(held) {
+            for (purchase, oldest) in (ANSWERS_MAX / 2..).zip(held) {
                 let (_, left) = world.answered(Mti::AUTHORIZATION_REQUEST, purchase);
                 assert_eq!(left, [oldest], "{fault:?}");
-                assert!(world.in_flight.len() < IN_FLIGHT_MAX, "{fault:?}");
+                assert!(world.in_flight.len() < ANSWERS_MAX, "{fault:?}");
             }
         }
     }

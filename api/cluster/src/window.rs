@@ -23,6 +23,8 @@ use crate::proto::{
     RangeResponse, Request, RequestOp, Response, StatusRequest, StatusResponse, TxnRequest,
 };
 
+/// Names read at once.
+const NAMES_READ: i64 = 1_000;
 /// Batches read at once.
 const READ_BATCHES: u64 = 64;
 /// Revisions of etcd between two compactions of its history: each goes through every key.
@@ -426,24 +428,33 @@ impl EtcdClient {
 
     /// All keys that begin with `prefix`, and their values.
     pub(crate) fn list(&mut self, prefix: String) -> Result<Vec<(String, Bytes)>, EtcdError> {
-        self.range(prefix, RangeRequest::default())
+        let range_end = end_of(&prefix);
+        let whole = RangeRequest { key: prefix.into(), range_end, ..RangeRequest::default() };
+        let read = self.call(&whole)?;
+        let name = |key: Bytes| String::from_utf8_lossy(&key).into_owned();
+        Ok(read.kvs.into_iter().map(|kv| (name(kv.key), kv.value)).collect())
     }
 
     /// All keys that begin with `prefix`.
     pub(crate) fn names(&mut self, prefix: String) -> Result<Vec<String>, EtcdError> {
-        let found = self.range(prefix, RangeRequest { keys_only: true, ..RangeRequest::default() });
-        Ok(found?.into_iter().map(|(name, _)| name).collect())
-    }
-
-    fn range(
-        &mut self,
-        prefix: String,
-        wanted: RangeRequest,
-    ) -> Result<Vec<(String, Bytes)>, EtcdError> {
         let range_end = end_of(&prefix);
-        let read = self.call(&RangeRequest { key: prefix.into(), range_end, ..wanted })?;
-        let name = |key: Bytes| String::from_utf8_lossy(&key).into_owned();
-        Ok(read.kvs.into_iter().map(|kv| (name(kv.key), kv.value)).collect())
+        let mut names: Vec<String> = Vec::new();
+        let mut from = prefix.into_bytes();
+        // etcd reads the values, too, and would be silent for long over all of them.
+        loop {
+            let (key, range_end) = (Bytes::from(from), range_end.clone());
+            let page = RangeRequest {
+                key,
+                range_end,
+                limit: NAMES_READ,
+                keys_only: true,
+                ..Default::default()
+            };
+            let found = self.call(&page)?.kvs;
+            let Some(last) = found.last().map(|kv| kv.key.clone()) else { return Ok(names) };
+            names.extend(found.iter().map(|kv| String::from_utf8_lossy(&kv.key).into_owned()));
+            from = [&last[..], &[0]].concat();
+        }
     }
 
     /// The number of batches in a window. etcd counts them only before an extent is written, while they are few.

@@ -4,7 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `queue` | the files of letters that wait, and their order |
-//! | `store`, `noted` | where files are kept: in a directory; of a cluster, in its notes |
+//! | `store`, `cluster_mail` | where files are kept: in a directory; of a cluster, in its notes |
 //! | `sending` | the next letter, and the consequences of its outcome |
 //! | `declines` | follows the declines: which letters cardholders get about them |
 //! | `notice_history` | the number of those letters |
@@ -13,10 +13,10 @@
 //!
 //! Times are durations since any instant that the driver chooses, on a clock that never goes back.
 
+pub mod cluster_mail;
 mod cursor;
 pub mod declines;
 pub mod limits;
-pub mod noted;
 pub mod notice_history;
 pub mod queue;
 pub mod sending;

@@ -7,7 +7,7 @@ use cardswitch_engine::journal::testing::FaultyDisk;
 use uuid::Uuid;
 
 use super::*;
-use crate::mail::noted::NotedMail;
+use crate::mail::cluster_mail::NotedMail;
 use crate::mail::queue::{MailQueue, NextLetter, Tries, Urgency};
 use crate::mail::store::{MailDirectory, MailStore};
 

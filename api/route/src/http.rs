@@ -38,6 +38,8 @@ use crate::cells::Cells;
 const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
 /// The longest body of a 503 that is read here. Units: bytes.
 const REFUSAL_BYTES_MAX: u64 = 4 * 1_024;
+/// The time for that body, which is there with its head.
+const REFUSAL_WAIT: Duration = Duration::from_secs(5);
 /// The code in the body of a node that finds no leader.
 const NO_LEADER: &[u8] = br#""no_leader""#;
 
@@ -149,7 +151,9 @@ impl HttpDoor {
         if parts.status != StatusCode::SERVICE_UNAVAILABLE || !is_short {
             return Ok(Response::from_parts(parts, Body::new(body)));
         }
-        let body = body.collect().await.map_err(|_| NoAnswer::OutcomeUnknown)?.to_bytes();
+        let whole = tokio::time::timeout(REFUSAL_WAIT, body.collect()).await;
+        let whole = whole.map_err(|_| NoAnswer::OutcomeUnknown)?;
+        let body = whole.map_err(|_| NoAnswer::OutcomeUnknown)?.to_bytes();
         if body.windows(NO_LEADER.len()).any(|part| part == NO_LEADER) {
             self.cells.doors(cell).http.addresses.leave(place);
         }

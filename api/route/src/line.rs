@@ -152,12 +152,13 @@ async fn read_answers(
         loop {
             match inbox.take(&dialect.framing) {
                 FrameItem::Message(tpdu, range) => {
+                    // Whether or not the peer takes it, the node has answered.
+                    has_answered.store(true, Ordering::Relaxed);
                     // The reader may end while it waits for room: until then the message has no answer.
                     let room = answers.reserve().await;
                     let room = room.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                     let body = inbox.bytes(range);
                     door.meters.note_answered();
-                    has_answered.store(true, Ordering::Relaxed);
                     read_message(dialect, body, |answer, _| {
                         answer.inspect(|answer| unanswered.lock().take(answer));
                     });

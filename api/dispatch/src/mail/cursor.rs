@@ -26,7 +26,7 @@ pub(super) struct TransactionPlace {
     pub(super) at: Option<Timestamp>,
 }
 
-const NAME: &str = "cursor";
+pub(super) const NAME: &str = "cursor";
 
 /// The file of the last transaction that was read.
 #[derive(Debug)]

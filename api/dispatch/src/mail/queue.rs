@@ -299,6 +299,11 @@ fn name_of(id: Uuid, kind: MailFileKind) -> String {
     format!("{id}.{}", extension(kind))
 }
 
+/// Whether a file is one of mail: a letter, news, or the place of the last decline.
+pub(super) fn is_of_mail(name: &str) -> bool {
+    name == super::cursor::NAME || parse_name(name).is_some()
+}
+
 fn parse_name(name: &str) -> Option<(Uuid, MailFileKind)> {
     let (id, found) = name.split_once('.')?;
     let kind = KINDS.into_iter().find(|kind| extension(*kind) == found);

@@ -10,7 +10,7 @@ use super::limits::FILE_BYTES_MAX;
 
 /// Whole files, which outlive the process.
 pub trait MailStore: std::fmt::Debug + Send + Sync {
-    /// The names of all files, in no order.
+    /// The names of all files, in no order; others may be among them, which mail did not make.
     fn names(&self) -> io::Result<Vec<String>>;
 
     /// A file's content; none where there is no such file.

@@ -22,18 +22,15 @@ use super::outbox::MailError;
 
 /// Sends letters about declines until the switch stops.
 pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
-    let mut follower = match open(&desk) {
-        Ok(follower) => follower,
-        Err(error) => return tracing::error!(%error, "nobody is told of declines"),
-    };
+    let mut follower = None;
     loop {
-        tokio::select! {
-            _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
-            () = tokio::time::sleep(DECLINES_INTERVAL) => {}
-        }
         let desk = desk.clone();
         let caught_up = tokio::task::spawn_blocking(move || {
-            if let Err(error) = catch_up(&mut follower, &desk) {
+            let mut caught_up = || match &mut follower {
+                Some(follower) => catch_up(follower, &desk),
+                None => open(&desk).map(|opened| follower = Some(opened)),
+            };
+            if let Err(error) = caught_up() {
                 tracing::error!(%error, "declines are told of later");
             }
             follower
@@ -42,6 +39,10 @@ pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
             Ok(back) => follower = back,
             // The runtime stops, or it has printed why.
             Err(_) => return,
+        }
+        tokio::select! {
+            _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
+            () = tokio::time::sleep(DECLINES_INTERVAL) => {}
         }
     }
 }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use cardswitch_dispatch::mail::{noted, store};
+pub use cardswitch_dispatch::mail::{cluster_mail, store};
 pub use letter::Letter;
 pub use news::News;
 pub use outbox::{MailError, MailPlace, Outbox};
