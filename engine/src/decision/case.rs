@@ -44,7 +44,9 @@ impl Case {
             added_to: Minor::ZERO,
             has_used_card_up: false,
             mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
-            is_cash: record.kind == TransactionKind::Cash,
+            // An advice about cash makes a purchase.
+            is_cash: record.kind == TransactionKind::Cash
+                || record.failed_rules.contains(Rule::CashWithdrawal),
             at: record.authorized_at,
             zone,
             failed: record.failed_rules,

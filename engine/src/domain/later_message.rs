@@ -49,10 +49,27 @@ impl LaterMessages {
         }
     }
 
+    /// Notes that the newest message was given back.
+    pub fn give_back_newest(&mut self) {
+        if let Some(newest) = self.0.last_mut() {
+            newest.left = Minor::ZERO;
+        }
+    }
+
     /// Notes that the hold was set: what earlier messages added is no part of it any more.
     pub fn set_hold(&mut self) {
         let changes = self.0.iter_mut().filter(|message| message.is_change_of_hold());
         changes.for_each(|message| message.left = Minor::ZERO);
+    }
+
+    /// Notes that so much of the hold was given back by the name of the purchase: its newest parts.
+    pub fn give_back(&mut self, mut amount: Minor) {
+        let changes = self.0.iter_mut().filter(|message| message.is_change_of_hold());
+        for message in changes.rev() {
+            let part = message.left.min(amount);
+            message.left -= part;
+            amount -= part;
+        }
     }
 
     /// Whether the presentment of this number was seen.
@@ -119,8 +136,15 @@ mod tests {
             (later.named(OriginalKey(35)).is_some(), later.named(OriginalKey(36)).is_some()),
             (false, true)
         );
+        later.give_back(Minor(7));
+        let left =
+            |later: &mut LaterMessages, key| later.named(OriginalKey(key)).map(|own| own.left);
+        assert_eq!(
+            [99, 98, 97].map(|key| left(&mut later, key)),
+            [0, 3, 5].map(|left| Some(Minor(left)))
+        );
         later.set_hold();
-        assert_eq!(later.named(OriginalKey(99)).map(|named| named.left), Some(Minor::ZERO));
+        assert_eq!(left(&mut later, 97), Some(Minor::ZERO));
         assert_eq!(later.as_slice()[0].left, Minor(5));
     }
 }

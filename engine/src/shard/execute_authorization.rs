@@ -245,6 +245,7 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         change.state.find_original(change.moment.ids, Some(slot), &command.original)
         && open.progress.state == TransactionState::Pending
         && command.outcome == AdviceOutcome::Approved
+        && !change.is_reversed_before(facts.trace.original_key)
     {
         return complete_hold(change, (seq, open), (amount, facts.trace.original_key));
     }

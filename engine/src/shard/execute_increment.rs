@@ -65,7 +65,7 @@ fn add_to_purchase(
         mcc,
         is_cash: false,
         credentials: &command.credentials,
-        is_reversed_before: is_reversed_before(change, command),
+        is_reversed_before: change.is_reversed_before(own_key(command)),
         velocity: count_attempt(change, card),
         before: velocity_facts(change.state, change.moment, card),
     };
@@ -99,12 +99,6 @@ fn add_to_purchase(
     let reply = answer(change.moment, (seq, open), amount, failed, &money);
     money.close(change);
     NetworkReply::Authorization(reply)
-}
-
-/// Whether the very message was reversed before it came.
-fn is_reversed_before(change: &ShardChange<'_>, command: &Increment) -> bool {
-    let key = own_key(command);
-    key.is_some_and(|key| change.state.early_reversals.names_message(key, change.moment.at))
 }
 
 /// The key by which later messages name this one.

@@ -74,8 +74,14 @@ fn present_original(
     let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
     let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
     money.write_line(change, -amount, merchant_name, open.member);
+    let is_reversed = amount.is_positive() && change.is_reversed_before(key);
+    if is_reversed {
+        let named = (open.merchant_name.as_str(), open.member);
+        give_back_posted(change, amount, named, (&mut money, &mut progress));
+        progress.later.give_back_newest();
+    }
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
-    let reply = posted(id, amount, &money);
+    let reply = posted(id, if is_reversed { Minor::ZERO } else { amount }, &money);
     money.close(change);
     NetworkReply::Posting(reply)
 }
@@ -145,18 +151,13 @@ fn force_post(
     settle(change, (number, None), amount, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
-    if amount.is_positive() && is_reversed_before(change, facts) {
+    if amount.is_positive() && change.is_reversed_before(facts.trace.original_key) {
         let named = (facts.merchant.name.as_str(), record.member);
         give_back_posted(change, amount, named, (&mut money, &mut progress));
     }
     let reply = posted(record.id, progress.posted, &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)
-}
-
-fn is_reversed_before(change: &ShardChange<'_>, facts: &PurchaseFacts) -> bool {
-    let key = facts.trace.original_key;
-    key.is_some_and(|key| change.state.early_reversals.names_message(key, change.moment.at))
 }
 
 /// Gives money back to a card, as a transaction of its own. One that was reversed before it came is
@@ -179,7 +180,8 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     let original = change.state.find_original(change.moment.ids, Some(slot), &command.original);
     let original = original.filter(|(_, open)| open.kind != TransactionKind::Refund);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    let is_taken_back = amount.is_positive() && is_reversed_before(change, facts);
+    let key = facts.trace.original_key;
+    let is_taken_back = amount.is_positive() && change.is_reversed_before(key);
     if let Some((purchase_seq, open)) = original.filter(|_| !is_taken_back) {
         refund_purchase(change, (purchase_seq, open), amount, &mut money, &mut progress);
     }

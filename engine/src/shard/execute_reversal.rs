@@ -1,4 +1,5 @@
-//! Reversals: held amounts are released; an amount that settled at once is compensated by a line.
+//! Reversals: held amounts are released; what a presentment, a refund or a purchase of one message
+//! posted is compensated by a line.
 
 use super::card_money::CardMoney;
 use super::execute_network::log_entry;
@@ -73,10 +74,9 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
 /// The message of a transaction that a reversal names; the first where it names none. None for a
 /// message that the transaction has not had: it may come yet.
 fn reversed_message(open: &OpenTransaction, original: &OriginalRef) -> Option<ReversedMessage> {
-    match (original.original_key, open.original_key) {
-        (Some(named), Some(first)) if named != first => {
-            open.progress.later.has(named).then_some(ReversedMessage::Later(named))
-        }
+    match original.original_key {
+        Some(named) if open.progress.later.has(named) => Some(ReversedMessage::Later(named)),
+        Some(named) if open.original_key.is_some_and(|first| first != named) => None,
         _ => Some(ReversedMessage::First),
     }
 }
@@ -106,6 +106,7 @@ fn reverse(
     if held.is_positive() {
         let given_back = amount_given_back(open, amount, held)?;
         give_back_held(change, given_back, (money, progress));
+        progress.later.give_back(given_back);
         return Ok(given_back);
     }
     if progress.state == TransactionState::Canceled {

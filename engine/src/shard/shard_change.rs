@@ -12,12 +12,18 @@ use crate::domain::ids::{
     AccountId, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq, MemberSlot,
     RecordSeq, Timestamp, TransactionSeq,
 };
+use crate::domain::network_key::OriginalKey;
 use crate::domain::pan_key::PanGenerations;
 
 /// A change whose rules see all of the shard.
 pub(super) type ShardChange<'a> = StateChange<'a, ShardState>;
 
 impl ShardChange<'_> {
+    /// Whether the very message of this key was reversed before it came.
+    pub(super) fn is_reversed_before(&self, key: Option<OriginalKey>) -> bool {
+        key.is_some_and(|key| self.state.early_reversals.names_message(key, self.moment.at))
+    }
+
     /// The same change for the rules of resources.
     pub(super) fn for_resources(&mut self) -> StateChange<'_> {
         StateChange { state: self.state, moment: self.moment, effects: self.effects }

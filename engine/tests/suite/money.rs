@@ -342,6 +342,51 @@ fn a_reversal_of_an_increment_gives_back_the_increment() {
     }
 }
 
+/// What a partial reversal of the purchase had given back was given back again by the name of the
+/// increment that had added it.
+#[test]
+fn what_a_reversal_of_the_purchase_gave_back_is_not_given_back_again() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    story.increment(5_000, 6, None);
+    let of_purchase = ReversalAmount::RemainingOriginal(Minor(11_000));
+    assert_eq!(story.reverse(named_by(5), of_purchase).given_back, Minor(4_000));
+    assert_eq!(story.reverse(named_by(6), ReversalAmount::Full).given_back, Minor(1_000));
+    assert_eq!(story.spent(), Minor(10_000));
+}
+
+/// A purchase that came without a trace number has no name of its own: the reversal of its increment
+/// took all of it.
+#[test]
+fn an_increment_of_a_purchase_without_a_name_is_reversed_alone() {
+    let mut story = Story::begin();
+    let mut unnamed = facts(pan(1), 10_000, 5);
+    unnamed.trace.original_key = None;
+    story.authorize(unnamed, AuthorizationKind::Purchase);
+    story.increment(5_000, 6, None);
+    assert_eq!(story.reverse(named_by(6), ReversalAmount::Full).given_back, Minor(5_000));
+    assert_eq!(story.reverse(named_by(7), ReversalAmount::Full).given_back, Minor(10_000));
+}
+
+/// A presentment or completion of a known purchase counted although it was reversed before it came.
+#[test]
+fn a_later_message_that_was_reversed_before_it_came_counts_for_nothing() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    for mark in [80, 90] {
+        let reply = story.reverse(named_by(mark), ReversalAmount::Full);
+        assert_eq!(reply.outcome, ReversalOutcome::NotFound);
+    }
+    let completion = story.advise(4_000, AdviceOutcome::Approved);
+    assert_eq!(completion.sub_reason, SubReason::ReversedBefore);
+    assert_eq!(story.spent(), Minor(10_000));
+    let lines = story.line_count();
+    assert_eq!(story.present(8_000, by_retrieval(5)).posted, Minor::ZERO);
+    assert_eq!((story.spent(), story.line_count()), (Minor::ZERO, lines + 2));
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).ledger, Minor(1_000_000));
+    assert_eq!(story.reverse(named_by(90), ReversalAmount::Full).given_back, Minor::ZERO);
+}
+
 /// A reversal of a message that never came, or came in vain, took its amount from the purchase that
 /// shares its retrieval reference, or posted money of it.
 #[test]

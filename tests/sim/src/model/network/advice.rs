@@ -27,7 +27,9 @@ impl Model {
         let pending = self
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].state == TransactionState::Pending);
-        if let Some(pending) = pending.filter(|_| command.outcome == AdviceOutcome::Approved) {
+        let is_taken = command.outcome == AdviceOutcome::Approved
+            && !self.is_message_reversed_before(&facts.trace);
+        if let Some(pending) = pending.filter(|_| is_taken) {
             return self.complete_hold(pending, amount, facts.trace.original_key);
         }
         let tried = Attempt {

@@ -80,10 +80,10 @@ impl Model {
         let of_purchase = || self.purchases[found].merchant.clone();
         let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
         self.write_line(found, -amount, &merchant);
-        let facts = command.facts.as_ref().filter(|_| is_new);
-        if facts.is_some_and(|facts| self.is_message_reversed_before(&facts.trace))
-            && self.give_back(found, ReversalAmount::Full).is_ok()
-        {
+        let facts = command.facts.as_ref();
+        if facts.is_some_and(|facts| self.is_message_reversed_before(&facts.trace)) && amount > 0 {
+            self.give_back_posted(found, amount);
+            self.purchases[found].later.last_mut().unwrap().left = 0;
             return self.posted(found, 0);
         }
         self.posted(found, amount)

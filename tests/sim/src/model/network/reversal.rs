@@ -62,6 +62,12 @@ impl Model {
         let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
             let amount = asked_back(purchase, asked, held)?;
+            // The newest parts go, whichever messages added them.
+            let mut rest = amount;
+            for change in purchase.later.iter_mut().rev().filter(|later| !later.is_posting) {
+                let part = change.left.min(rest);
+                (change.left, rest) = (change.left - part, rest - part);
+            }
             return Ok(self.give_back_held(found, amount));
         }
         if purchase.state == TransactionState::Canceled {
@@ -108,7 +114,7 @@ impl Model {
         amount
     }
 
-    fn give_back_posted(&mut self, found: usize, amount: i64) -> i64 {
+    pub(super) fn give_back_posted(&mut self, found: usize, amount: i64) -> i64 {
         let purchase = &mut self.purchases[found];
         if amount > 0 {
             let room = amount.min(total(&purchase.cleared));
@@ -157,10 +163,15 @@ impl Model {
 impl Purchase {
     /// The message of it that a reversal is about: a later one, or the first. None of a message that it has not had.
     fn about(&self, named: Option<OriginalKey>) -> Option<Option<usize>> {
-        if named.is_none() || self.original_key.is_none() || named == self.original_key {
-            return Some(None);
+        let later = self.later.iter().rposition(|later| named.is_some() && later.key == named);
+        if later.is_none()
+            && named.is_some()
+            && self.original_key.is_some()
+            && named != self.original_key
+        {
+            return None;
         }
-        self.later.iter().rposition(|later| later.key == named).map(Some)
+        Some(later)
     }
 
     /// The keys of the messages that changed it.
