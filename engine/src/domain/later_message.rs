@@ -37,13 +37,10 @@ pub struct LaterMessage {
 pub struct LaterMessages(Vec<LaterMessage>);
 
 impl LaterMessages {
-    /// Adds a message that took so much. A change of the hold that nothing can name is not kept.
+    /// Adds a message that took so much.
     pub fn add(&mut self, kind: LaterMessageKind, key: Option<OriginalKey>, amount: Minor) {
-        let is_presentment = matches!(kind, LaterMessageKind::Presentment(_));
-        if is_presentment || key.is_some() {
-            self.0.push(LaterMessage { kind, key, left: amount });
-        }
-        if !is_presentment && self.changes_of_hold().count() > CHANGES_OF_HOLD_MAX {
+        self.0.push(LaterMessage { kind, key, left: amount });
+        if self.changes_of_hold().count() > CHANGES_OF_HOLD_MAX {
             let oldest = self.0.iter().position(LaterMessage::is_change_of_hold);
             oldest.map(|oldest| self.0.remove(oldest));
         }
