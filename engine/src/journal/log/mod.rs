@@ -13,7 +13,7 @@
 //! rest in small steps between groups: it zeroes the rest of a half-full segment that an open
 //! found, and drops old ones.
 //!
-//! An open looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
+//! An open (`opening`) looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
 //! first thing it writes is the barrier of a new epoch.
 //!
 //! INVARIANT: acknowledged bytes are never written again; after an error nothing is written at all.
@@ -23,32 +23,32 @@ mod head;
 mod index;
 mod inspect;
 mod maker;
+mod opening;
 mod reader;
 mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
 use std::sync::Arc;
 
 pub use self::copy::LogCopy;
 use self::head::JournalHead;
 use self::index::LogIndex;
-use self::inspect::{Claims, LogInspection, Proof, inspect};
 use self::maker::{MakerSteps, PreparedSegment, SegmentMaker, SegmentOrder, zero};
+pub use self::opening::{open_read_only, open_read_only_on};
 pub use self::reader::LogReader;
 use self::segment::{
     BLOCK_BYTES, BLOCK_LEN, FIRST_BATCH_OFFSET, LogSegment, SegmentHead, round_up_to_block,
     segment_name,
 };
 use super::ack_mark::AckMark;
-use super::chain::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SealedBatch, seal_barrier};
+use super::chain::{BATCH_HEADER_BYTES, BatchHeader, BatchKind, SealedBatch};
 use super::limits::{
-    BATCH_BYTES_MAX, CHECK_READ_BYTES, SEGMENT_BYTES_FOR_RECOVERY, SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN, ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
+    BATCH_BYTES_MAX, SEGMENT_BYTES_FOR_RECOVERY, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    ZERO_AHEAD_BYTES, ZERO_STEP_BYTES,
 };
 use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity, JournalNote};
-use crate::disk::{Disk, DiskAccess, RealDisk, Reservation};
+use crate::disk::Disk;
 use crate::steps::Steps;
 
 const READING: &str = "cannot read the journal";
@@ -142,88 +142,6 @@ pub struct ReadOnlyJournal {
 }
 
 impl LogJournal {
-    /// Opens the journal in the directory `path` for writing, making it if it was never there.
-    /// Errors: everything that `JournalError` names about opening; nothing is written then.
-    /// Cost: reads what follows the checkpoint.
-    pub fn open(
-        path: &Path,
-        expected: &Expectation,
-        retention: LogRetention,
-    ) -> Result<Self, JournalError> {
-        let disk = RealDisk::open(path).map_err(JournalError::io("cannot open the journal"))?;
-        Self::open_on(Arc::new(disk), expected, retention)
-    }
-
-    /// Opens the journal on the given disk.
-    /// Errors: as `open`.
-    pub fn open_on(
-        disk: Arc<dyn Disk>,
-        expected: &Expectation,
-        retention: LogRetention,
-    ) -> Result<Self, JournalError> {
-        Self::open_proven(disk, expected, retention, false)?.lead()
-    }
-
-    /// Opens the journal of a node that leaves its cluster. What is left of broken batches beyond note
-    /// and checkpoint, which other nodes may have, is void from then on.
-    /// Errors: as `open`.
-    pub fn open_to_leave(
-        disk: Arc<dyn Disk>,
-        expected: &Expectation,
-        retention: LogRetention,
-    ) -> Result<Self, JournalError> {
-        Self::open_proven(disk, expected, retention, true)?.lead()
-    }
-
-    /// Opens the journal on the given disk to append the batches of another one, barriers included:
-    /// this open writes no barrier. Broken batches beyond note and checkpoint are cut, for the
-    /// other one has them.
-    /// Errors: as `open`.
-    pub fn open_to_follow(
-        disk: Arc<dyn Disk>,
-        expected: &Expectation,
-        retention: LogRetention,
-    ) -> Result<Self, JournalError> {
-        Self::open_proven(disk, expected, retention, true)
-    }
-
-    fn open_proven(
-        disk: Arc<dyn Disk>,
-        expected: &Expectation,
-        retention: LogRetention,
-        is_follower: bool,
-    ) -> Result<Self, JournalError> {
-        let Expectation { identity, checkpoint } = expected;
-        let identity = Some(identity);
-        let claims = Claims { identity, checkpoint: *checkpoint, proof: Proof::Tail, is_follower };
-        let found = match inspect(&*disk, DiskAccess::Exclusive, &claims)? {
-            Some(found) => found,
-            None => LogInspection::new(JournalHead::create(&*disk, expected.identity)?),
-        };
-        let LogInspection { head, segments, unused, tip, notes } = found;
-        let mark = AckMark::create(&*disk, expected.identity.directory_id)
-            .map_err(JournalError::io("cannot make the acknowledgement note"))?;
-        let acknowledged = mark.read().map_err(JournalError::io(READING))?;
-        let mut opened = Self {
-            mark,
-            zeroed_until: segments.back().map_or(0, |newest| newest.end()),
-            index: Arc::new(LogIndex::of(segments, tip.number)),
-            maker: Arc::new(SegmentMaker::new(&disk, &head)),
-            disk,
-            head,
-            retention,
-            tip,
-            recovered: tip,
-            notes,
-            next: NextSegment::NotOrdered,
-            spare: None,
-            has_failed: false,
-        };
-        opened.clear_away(&unused)?;
-        opened.keep_tail(acknowledged)?;
-        Ok(opened)
-    }
-
     /// Opens a side for reading, to be used from any thread.
     pub fn reader(&self) -> LogReader {
         LogReader::of(&self.index, None)
@@ -258,64 +176,6 @@ impl LogJournal {
     /// Returns the partition whose batches it holds.
     pub fn partition(&self) -> u16 {
         self.head.identity.partition
-    }
-
-    /// Removes the files that hold nothing any more, or nothing yet.
-    fn clear_away(&mut self, unused: &[u64]) -> Result<(), JournalError> {
-        if !unused.is_empty() {
-            self.head.write_again()?;
-        }
-        for ordinal in unused {
-            self.disk.remove(&segment_name(*ordinal)).map_err(JournalError::io(WRITING))?;
-        }
-        if unused.is_empty() {
-            return Ok(());
-        }
-        self.disk.sync_names().map_err(JournalError::io(WRITING))
-    }
-
-    /// Makes durable what a killed process had written and never acknowledged, by writing it again: after a
-    /// sync that failed, the system reads it, but holds it for written.
-    fn keep_tail(&self, acknowledged: Option<BatchNumber>) -> Result<(), JournalError> {
-        let Some(newest) = self.index.newest() else { return Ok(()) };
-        let mut offset = match acknowledged.filter(|noted| *noted >= newest.first()) {
-            Some(noted) if noted >= self.tip.number => newest.end(),
-            Some(noted) => newest.offset_of(BatchNumber(noted.0 + 1))?,
-            None => 0,
-        };
-        let mut bytes = Vec::new();
-        while offset < newest.end() {
-            let len = (newest.end() - offset).min(CHECK_READ_BYTES as u64);
-            bytes.resize(usize::try_from(len).unwrap_or(CHECK_READ_BYTES), 0);
-            newest.file.read(offset, &mut bytes).map_err(JournalError::io(READING))?;
-            newest.file.write_durably(offset, &[&bytes]).map_err(JournalError::io(WRITING))?;
-            offset += len;
-        }
-        Ok(())
-    }
-
-    fn lead(mut self) -> Result<Self, JournalError> {
-        self.begin_epoch()?;
-        self.check_reservation()?;
-        Ok(self)
-    }
-
-    /// Writes the barrier before anything else.
-    fn begin_epoch(&mut self) -> Result<(), JournalError> {
-        let barrier = seal_barrier(self.partition(), &self.tip);
-        self.write_group(&[barrier])?;
-        self.mark.sync().map_err(JournalError::io(NOTING))
-    }
-
-    /// Notes if the file system does not reserve room; it is asked for room that the file has
-    /// already.
-    fn check_reservation(&mut self) -> Result<(), JournalError> {
-        let newest = self.newest();
-        let reserved = newest.file.reserve(newest.len).map_err(JournalError::io(NO_ROOM))?;
-        if reserved == Reservation::Promised {
-            self.notes.push(JournalNote::NotPreallocated);
-        }
-        Ok(())
     }
 
     /// Writes batches that continue the tip, each run of them that one segment takes at once.
@@ -522,53 +382,6 @@ impl Drop for LogJournal {
         self.maker.close();
         drop(self.mark.sync());
     }
-}
-
-impl LogInspection {
-    /// A journal that has just been made.
-    fn new(head: JournalHead) -> Self {
-        Self {
-            head,
-            segments: Default::default(),
-            unused: Vec::new(),
-            tip: ChainPosition::GENESIS,
-            notes: Vec::new(),
-        }
-    }
-}
-
-/// Opens the journal in the directory `path` without changing a byte, even if its writer was killed.
-/// Errors: as for writing; `NotAJournal` if there is none.
-/// Cost: reads and proves all of it.
-pub fn open_read_only(
-    path: &Path,
-    identity: Option<&JournalIdentity>,
-    checkpoint: Option<ChainPosition>,
-) -> Result<ReadOnlyJournal, JournalError> {
-    let disk = RealDisk::read_only(path).map_err(|source| match source.kind() {
-        std::io::ErrorKind::NotADirectory => {
-            JournalError::NotAJournal { what: "it is no directory".to_owned() }
-        }
-        _ => JournalError::Io { doing: READING, source },
-    })?;
-    open_read_only_on(&disk, identity, checkpoint)
-}
-
-/// Opens the journal on the given disk without changing a byte of it.
-/// Errors: as `open_read_only`.
-pub fn open_read_only_on(
-    disk: &dyn Disk,
-    identity: Option<&JournalIdentity>,
-    checkpoint: Option<ChainPosition>,
-) -> Result<ReadOnlyJournal, JournalError> {
-    let claims = Claims { identity, checkpoint, proof: Proof::Whole, is_follower: false };
-    let found = inspect(disk, DiskAccess::Shared, &claims)?
-        .ok_or_else(|| JournalError::NotAJournal { what: "it is empty".to_owned() })?;
-    let (first, lock) = (found.first(), found.head.lock_keeper());
-    let LogInspection { head, segments, tip, .. } = found;
-    let index = Arc::new(LogIndex::of(segments, tip.number));
-    let reader = LogReader::of(&index, Some(lock));
-    Ok(ReadOnlyJournal { reader, identity: head.identity, first, tip })
 }
 
 /// The room that a batch takes in a segment. Units: bytes.
