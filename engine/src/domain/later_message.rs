@@ -10,7 +10,7 @@ use super::network_key::OriginalKey;
 /// gone finds nothing.
 pub const CHANGES_OF_HOLD_MAX: usize = 64;
 
-/// What a later message did.
+/// The effect of a later message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LaterMessageKind {
     /// It added to the hold.
@@ -24,11 +24,11 @@ pub enum LaterMessageKind {
 /// A message that changed a purchase since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaterMessage {
-    /// What it did.
+    /// Its effect.
     pub kind: LaterMessageKind,
     /// The key by which a reversal names it, if one can.
     pub key: Option<OriginalKey>,
-    /// What it took, less what was given back by its name.
+    /// The amount that it took, less the amounts given back by its name.
     pub left: Minor,
 }
 
@@ -75,15 +75,15 @@ impl LaterMessages {
         self.0.iter().any(|message| message.kind == LaterMessageKind::Presentment(number))
     }
 
-    /// The newest message of this key.
-    pub fn named(&mut self, key: OriginalKey) -> Option<&mut LaterMessage> {
-        self.0.iter_mut().rev().find(|message| message.key == Some(key))
+    /// The place of the newest message of this key.
+    #[must_use]
+    pub fn place_of(&self, key: OriginalKey) -> Option<usize> {
+        self.0.iter().rposition(|message| message.key == Some(key))
     }
 
-    /// Whether there is a message of this key.
-    #[must_use]
-    pub fn has(&self, key: OriginalKey) -> bool {
-        self.0.iter().any(|message| message.key == Some(key))
+    /// The message at a place that `place_of` has named.
+    pub fn at_mut(&mut self, place: usize) -> &mut LaterMessage {
+        &mut self.0[place]
     }
 
     /// Whether there are none.
@@ -129,19 +129,15 @@ mod tests {
         }
         assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX + 1);
         assert!(later.has_presentment(1) && !later.has_presentment(2));
-        assert_eq!(
-            (later.named(OriginalKey(35)).is_some(), later.named(OriginalKey(36)).is_some()),
-            (false, true)
-        );
+        let places = [35, 36].map(|key| later.place_of(OriginalKey(key)).is_some());
+        assert_eq!(places, [false, true]);
         later.give_back(Minor(7));
-        let left =
-            |later: &mut LaterMessages, key| later.named(OriginalKey(key)).map(|own| own.left);
-        assert_eq!(
-            [99, 98, 97].map(|key| left(&mut later, key)),
-            [0, 3, 5].map(|left| Some(Minor(left)))
-        );
+        let left = |later: &LaterMessages, key| {
+            later.place_of(OriginalKey(key)).map(|place| later.as_slice()[place].left.0)
+        };
+        assert_eq!([99, 98, 97].map(|key| left(&later, key)), [Some(0), Some(3), Some(5)]);
         later.set_hold();
-        assert_eq!(left(&mut later, 97), Some(Minor::ZERO));
+        assert_eq!(left(&later, 97), Some(0));
         assert_eq!(later.as_slice()[0].left, Minor(5));
     }
 }

@@ -11,7 +11,6 @@ use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
 use crate::domain::ids::{MemberSlot, Timestamp};
 use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{CurrencyCode, Minor};
-use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 
@@ -23,8 +22,8 @@ const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
 enum ReversedMessage {
     /// The one that made the transaction.
     First,
-    /// A later one.
-    Later(OriginalKey),
+    /// A later one, by its place among those.
+    Later(usize),
 }
 
 pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -> NetworkReply {
@@ -47,7 +46,7 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
     let mut progress = open.progress.clone();
     let taken = (&mut money, &mut progress);
     let outcome = match message {
-        ReversedMessage::Later(key) => reverse_later(change, open, (command.amount, key), taken),
+        ReversedMessage::Later(at) => reverse_later(change, open, (command.amount, at), taken),
         ReversedMessage::First if open.is_refund() => {
             reverse_refund(change, open, command.amount, taken)
         }
@@ -74,10 +73,11 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
 /// The message of a transaction that a reversal names; the first where it names none. None for a
 /// message that the transaction has not had: it may come yet.
 fn reversed_message(open: &OpenTransaction, original: &OriginalRef) -> Option<ReversedMessage> {
-    match original.original_key {
-        Some(named) if open.progress.later.has(named) => Some(ReversedMessage::Later(named)),
-        Some(named) if open.original_key.is_some_and(|first| first != named) => None,
-        _ => Some(ReversedMessage::First),
+    let Some(named) = original.original_key else { return Some(ReversedMessage::First) };
+    match open.progress.later.place_of(named) {
+        Some(at) => Some(ReversedMessage::Later(at)),
+        None if open.original_key.is_some_and(|first| first != named) => None,
+        None => Some(ReversedMessage::First),
     }
 }
 
@@ -120,21 +120,19 @@ fn reverse(
         return Err(ReversalOutcome::NothingHeld);
     }
     let given_back = amount_given_back(open, amount, reversible)?;
-    give_back_of(change, open, given_back, (money, progress))
+    reverse_posted(change, open, given_back, (money, progress))
 }
 
 /// Gives back what a later message took, as far as it is still held or posted.
 fn reverse_later(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
-    (amount, key): (ReversalAmount, OriginalKey),
+    (amount, at): (ReversalAmount, usize),
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Result<Minor, ReversalOutcome> {
     let (held, posted) = (progress.held.total(), progress.posted - progress.refunded);
     let is_over = progress.state == TransactionState::Canceled;
-    let Some(message) = progress.later.named(key) else {
-        unreachable!("the message was found by its key");
-    };
+    let message = progress.later.at_mut(at);
     let asked = amount_given_back(open, amount, message.left)?;
     let is_posting = matches!(message.kind, LaterMessageKind::Presentment(_));
     if message.left.is_positive() && !is_posting && held.is_zero() && !is_over {
@@ -142,7 +140,7 @@ fn reverse_later(
     }
     message.left -= asked;
     if is_posting {
-        return give_back_of(change, open, asked.min(posted.or_zero()), (money, progress));
+        return reverse_posted(change, open, asked.min(posted.or_zero()), (money, progress));
     }
     let given_back = asked.min(held);
     give_back_held(change, given_back, (money, progress));
@@ -158,9 +156,9 @@ fn give_back_held(
     cancel_if_nothing_remains(progress);
 }
 
-/// Gives back what a transaction posted.
-/// Errors: `AmountOutOfRange` where a balance would be.
-fn give_back_of(
+/// Gives back what a transaction posted, if its account can take it.
+/// Errors: `AmountOutOfRange`.
+fn reverse_posted(
     change: &mut ShardChange<'_>,
     open: &OpenTransaction,
     amount: Minor,
