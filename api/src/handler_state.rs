@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::{ConfigError, Settings};
-use crate::server::{Elsewhere, StartError};
+use crate::server::{HandoverParts, StartError};
 use crate::telemetry::Telemetry;
 
 /// The parts of the state besides settings.
@@ -44,7 +44,7 @@ pub(crate) async fn leading_state(
     data: &Path,
     settings: &Settings,
     http: SocketAddr,
-    (engine, parts, elsewhere): (&Arc<Engine>, StateParts, Option<Elsewhere>),
+    (engine, parts, handover): (&Arc<Engine>, StateParts, Option<HandoverParts>),
 ) -> Result<(AppState, JoinHandle<()>), StartError> {
     let switch = Switch::new(Arc::clone(engine));
     // Reads that do not wait for the tables, access tokens first of all, must find what a
@@ -56,7 +56,7 @@ pub(crate) async fn leading_state(
         let records = engine.projection_lag().records;
         tracing::info!(records, "the tables catch up with what the last run left");
     }
-    let (remote, mail) = elsewhere.map(|kept| (kept.deliveries, kept.mail)).unzip();
+    let (remote, mail) = handover.map(|kept| (kept.deliveries, kept.mail)).unzip();
     let (webhooks, deliveries) = Webhooks::start(Equipment {
         switch: switch.clone(),
         secrets: Arc::clone(&parts.secrets),

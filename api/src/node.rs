@@ -48,7 +48,7 @@ use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
 use crate::opening::{KeyedDirectory, UnusedKey, open_standby, settle_keys};
 use crate::server::{
-    DoorAddress, Elsewhere, OperatorListener, Server, StartError, SwitchParts, address_line,
+    DoorAddress, HandoverParts, OperatorListener, Server, StartError, SwitchParts, address_line,
     shares_of,
 };
 use crate::standby_doors::{LeaderSign, StandbyDoors};
@@ -324,7 +324,7 @@ async fn lead(
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));
     let cluster = line_of(&node);
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
-    let (beats, elsewhere) = match take_over(place.data, node, newest).await {
+    let (beats, handover) = match take_over(place.data, node, newest).await {
         Err(TakeOverError::Lost(reason)) => {
             tracing::warn!(%reason, "this node leads no more: it begins again");
             return begin_again(&mut stop).await;
@@ -333,7 +333,7 @@ async fn lead(
     };
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
-    let opened = SwitchParts { engine, secrets, operators, receipts, elsewhere, cluster, nodes };
+    let opened = SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(
             reason @ (StartError::Deliveries(DeliveriesError::Elsewhere(_))
@@ -380,7 +380,7 @@ async fn take_over(
     data: &Path,
     node: Node,
     newest: impl Fn() -> u64 + Send + 'static,
-) -> Result<(Beats, Elsewhere), TakeOverError> {
+) -> Result<(Beats, HandoverParts), TakeOverError> {
     let data = data.to_path_buf();
     let taken = tokio::task::spawn_blocking(move || {
         let beats = Beats::start(node.clone(), newest)?;
@@ -389,7 +389,7 @@ async fn take_over(
         let directory = open_directory(&data).map_err(TakeOverError::Mail)?;
         let mail = NotedMail::take_over(Arc::clone(&notes), &directory)?;
         let deliveries = Box::new(NotedDeliveries(notes));
-        Ok((beats, Elsewhere { deliveries, mail: Arc::new(mail) }))
+        Ok((beats, HandoverParts { deliveries, mail: Arc::new(mail) }))
     });
     taken.await.unwrap_or_else(|error| Err(TakeOverError::Mail(io::Error::other(error))))
 }

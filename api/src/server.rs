@@ -28,7 +28,7 @@ pub use self::door_threads::DoorAddress;
 use self::door_threads::DoorThreads;
 pub(crate) use self::door_threads::address_line;
 pub use self::operator_listener::OperatorListener;
-pub use self::parts::{Elsewhere, SwitchParts};
+pub use self::parts::{HandoverParts, SwitchParts};
 use self::parts::{StartParts, begin, receipts_of};
 use self::recovery::recover;
 use self::resumption::{keep_pan_keys, resume_zones, settle_receipts};
@@ -94,7 +94,7 @@ impl Server {
         let tls = open_tls(("http", TlsProtocol::Http), settings.tls.as_ref())?;
         // Addresses first: recovery of a large directory is in vain when the port is taken.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let StartParts { operators, opened, receipts, elsewhere, cluster, nodes, patience } =
+        let StartParts { operators, opened, receipts, handover, cluster, nodes, patience } =
             begin(opened, &settings).await?;
         let telemetry = Arc::clone(&operators.telemetry);
         let ((stop, stopped), mut doors) = (watch::channel(false), JoinSet::new());
@@ -122,7 +122,7 @@ impl Server {
             telemetry: Arc::clone(&telemetry),
             stopped: stopped.clone(),
         };
-        let made = leading_state(data, &settings, http_address, (&engine, parts, elsewhere)).await;
+        let made = leading_state(data, &settings, http_address, (&engine, parts, handover)).await;
         let (state, deliveries) = made?;
         resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
         let pan_keys = keep_pan_keys(data, &state, nodes).await.map_err(StartError::PanKeys)?;

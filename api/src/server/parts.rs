@@ -26,8 +26,8 @@ pub struct SwitchParts {
     pub operators: OperatorListener,
     /// Its receipts.
     pub receipts: Arc<ReceiptFiles>,
-    /// What its cluster keeps for the next leader.
-    pub elsewhere: Elsewhere,
+    /// The parts that its cluster keeps for the next leader.
+    pub handover: HandoverParts,
     /// The state of its cluster.
     pub cluster: ClusterLine,
     /// The other nodes, as they are given keys of card numbers.
@@ -36,9 +36,9 @@ pub struct SwitchParts {
 
 cardswitch_engine::opaque!(SwitchParts);
 
-/// What is kept on other machines, too, for the node that leads next.
+/// The parts that outlive this machine: the node that leads next takes them over.
 #[derive(Debug)]
-pub struct Elsewhere {
+pub struct HandoverParts {
     /// The progress of deliveries.
     pub deliveries: Box<dyn RemoteDeliveries>,
     /// Mail.
@@ -51,7 +51,7 @@ pub(super) struct StartParts {
     pub(super) operators: OperatorListener,
     pub(super) opened: Option<(Engine, Secrets)>,
     pub(super) receipts: Option<Arc<ReceiptFiles>>,
-    pub(super) elsewhere: Option<Elsewhere>,
+    pub(super) handover: Option<HandoverParts>,
     pub(super) cluster: Option<ClusterLine>,
     pub(super) nodes: Option<PanKeyNodes>,
     /// How long requests wait until it answers.
@@ -63,12 +63,12 @@ pub(super) async fn begin(
     settings: &Settings,
 ) -> Result<StartParts, StartError> {
     Ok(match opened {
-        Some(SwitchParts { engine, secrets, operators, receipts, elsewhere, cluster, nodes }) => {
+        Some(SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes }) => {
             StartParts {
                 operators,
                 opened: Some((engine, secrets)),
                 receipts: Some(receipts),
-                elsewhere: Some(elsewhere),
+                handover: Some(handover),
                 cluster: Some(cluster),
                 nodes: Some(nodes),
                 // A node that takes over is open in a moment.
@@ -79,7 +79,7 @@ pub(super) async fn begin(
             operators: OperatorListener::start(settings).await?,
             opened: None,
             receipts: None,
-            elsewhere: None,
+            handover: None,
             cluster: None,
             nodes: None,
             patience: Duration::ZERO,
