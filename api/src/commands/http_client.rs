@@ -90,7 +90,7 @@ pub(super) async fn get_json<T: DeserializeOwned>(
     }
 }
 
-/// What the switch says of a request that it refuses.
+/// A refusal, in the words of the switch.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: StatusCode,

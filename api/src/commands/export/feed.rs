@@ -25,9 +25,9 @@ const PAGE_EVENTS: usize = 1_000;
 const WAIT_S: u64 = 20;
 /// How long a request may take with its answer. A machine that died silently never ends one.
 const ANSWER_WITHIN: Duration = Duration::from_secs(WAIT_S + 40);
-/// What is said of a switch that takes longer.
+/// The error of a switch that takes longer.
 const NO_ANSWER: &str = "no answer in time";
-/// What is said of a switch that lacks a record which an export has seen.
+/// The error of a switch that lacks an exported record.
 const RESTORED: &str = "the switch lacks what is exported already: it was restored to an earlier state. \
     `--afresh` removes the company's rows and begins again";
 /// The header with the newest record that an answer can show.
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(limits.collect::<Vec<_>>(), ["1000", "500", "250", "1000"]);
     }
 
-    /// Once, an export told of a parameter that nobody had set.
+    /// Once, the error named a parameter that nobody had set.
     #[tokio::test]
     async fn a_restored_switch_is_called_so() {
         let switch = FakeSwitch::start(|target| {
