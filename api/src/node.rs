@@ -391,7 +391,7 @@ async fn take_over(
         let deliveries = Box::new(NotedDeliveries(notes));
         Ok((beats, HandoverParts { deliveries, mail: Arc::new(mail) }))
     });
-    taken.await.unwrap_or_else(|error| Err(TakeOverError::Mail(io::Error::other(error))))
+    taken.await.unwrap_or_else(|error| Err(TakeOverError::Lost(error.to_string())))
 }
 
 /// Why a node does not open its doors as the leader.

@@ -123,11 +123,12 @@ async fn carry(
         let what = if is_refused { "was refused" } else { "broke" };
         tracing::warn!(cell = %way.door.cell, %error, "the ISO 8583 connection to the cell {what}");
     }
-    if !has_answered.into_inner() {
+    let lost: Vec<_> = unanswered.into_inner().drain().collect();
+    let owes_answers = first.is_some() || !lost.is_empty();
+    if owes_answers && !has_answered.into_inner() {
         // A node that finds no leader takes connections all the same.
         way.door.addresses.leave(place);
     }
-    let lost: Vec<_> = unanswered.into_inner().drain().collect();
     let answer = |request: Box<RoutedRequest>| match is_refused {
         true => way.refuse(Some(&request)),
         false => {
