@@ -9,7 +9,8 @@
 //! Their bytes are the caller's, who seals them. A file never changes: a restart forgets how often a
 //! letter was tried, and the id tells when it was handed in.
 //!
-//! INVARIANT: a file is durable before a caller learns that it waits. An id has a held file or a letter; if a crash left both, the letter counts.
+//! INVARIANT: a file is durable before a caller learns that it waits. An id has a held file or a letter;
+//! if a crash left both, the letter counts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -163,7 +164,7 @@ impl MailQueue {
 
     /// Keeps news until it is known whether it is true. `urgency` is that of its letter.
     /// Errors: too many wait, or the file cannot be written.
-    /// Cost: blocks for two syncs.
+    /// Cost: blocks for one write of the store.
     pub fn hold(&self, id: Uuid, urgency: Urgency, news: &[u8]) -> Result<(), QueueError> {
         self.take_room(urgency)?;
         self.write(id, MailFileKind::Held, news).inspect_err(|_| self.count_out())
@@ -182,7 +183,7 @@ impl MailQueue {
 
     /// Keeps a letter, due at `now`, until a server takes it; it replaces news held under its id.
     /// Errors: too many wait, or the file cannot be written.
-    /// Cost: blocks for two syncs.
+    /// Cost: blocks for one write of the store.
     pub fn add_letter(
         &self,
         id: Uuid,

@@ -1,8 +1,10 @@
 //! Passwords: hashed with Argon2id, verified, and new ones judged.
 //!
 //! Hashing is made to be slow, so it happens off the async threads, few at a time, and a bounded
-//! number waits, with a part of it kept for known devices. INVARIANT: the time of an answer does not tell whether an account exists: without
-//! a hash, a hash of nobody's password is verified in its place.
+//! number waits. A part of the places is kept for known devices.
+//!
+//! INVARIANT: the time of an answer does not tell whether an account exists: without a hash, a hash of
+//! nobody's password is verified in its place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

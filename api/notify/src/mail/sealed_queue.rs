@@ -1,5 +1,5 @@
-//! The queue of letters, in `mail/` among the data or the notes of a cluster. Its files are sealed, for links in letters open
-//! things, and bound to their names.
+//! The queue of letters, in `mail/` among the data or the notes of a cluster. Its files are sealed,
+//! for links in letters open things, and bound to their names.
 
 use std::io;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl SealedQueue {
 
     /// Keeps news until it is known whether it is true.
     /// Errors: too many wait, or the file cannot be written.
-    /// Cost: blocks for two syncs.
+    /// Cost: blocks for one write of the store.
     pub(super) fn hold(&self, id: Uuid, news: &News) -> Result<(), MailError> {
         let sealed = self.seal(MailFile::Held, news, id)?;
         Ok(self.queue.hold(id, news.urgency(), &sealed)?)
@@ -85,7 +85,7 @@ impl SealedQueue {
 
     /// Keeps a letter until a server takes it; it replaces news held under its id.
     /// Errors: too many wait, or the file cannot be written.
-    /// Cost: blocks for two syncs.
+    /// Cost: blocks for one write of the store.
     pub(super) fn add_letter(
         &self,
         id: Uuid,
