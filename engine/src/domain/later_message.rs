@@ -60,9 +60,17 @@ impl LaterMessages {
     }
 
     /// Notes that so much of the hold was given back by the name of the purchase: its newest parts.
-    pub fn give_back(&mut self, mut amount: Minor) {
-        let changes = self.0.iter_mut().filter(|message| message.is_change_of_hold());
-        for message in changes.rev() {
+    pub fn give_back_held(&mut self, amount: Minor) {
+        self.give_back(amount, LaterMessage::is_change_of_hold);
+    }
+
+    /// Notes that so much that was posted was given back by the name of the purchase: its newest parts.
+    pub fn give_back_posted(&mut self, amount: Minor) {
+        self.give_back(amount, |message| !message.is_change_of_hold());
+    }
+
+    fn give_back(&mut self, mut amount: Minor, is_meant: impl Fn(&LaterMessage) -> bool) {
+        for message in self.0.iter_mut().rev().filter(|message| is_meant(message)) {
             let part = message.left.min(amount);
             message.left -= part;
             amount -= part;
@@ -131,7 +139,7 @@ mod tests {
         assert!(later.has_presentment(1) && !later.has_presentment(2));
         let places = [35, 36].map(|key| later.place_of(OriginalKey(key)).is_some());
         assert_eq!(places, [false, true]);
-        later.give_back(Minor(7));
+        later.give_back_held(Minor(7));
         let left = |later: &LaterMessages, key| {
             later.place_of(OriginalKey(key)).map(|place| later.as_slice()[place].left.0)
         };

@@ -147,13 +147,14 @@ fn force_post(
     let purchase = Purchase { foreign, ..posted_purchase(facts, amount) };
     let record = record_of(change.state, change.moment, &purchase, seq, slot);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    // The key of this message is the transaction's own.
-    settle(change, (number, None), amount, &mut money, &mut progress);
+    let key = facts.trace.original_key;
+    settle(change, (number, key), amount, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
-    if amount.is_positive() && change.is_reversed_before(facts.trace.original_key) {
+    if amount.is_positive() && change.is_reversed_before(key) {
         let named = (facts.merchant.name.as_str(), record.member);
         give_back_posted(change, amount, named, (&mut money, &mut progress));
+        progress.later.give_back_newest();
     }
     let reply = posted(record.id, progress.posted, &money);
     money.make(change, record, progress);

@@ -4,13 +4,16 @@
 use super::card_money::CardMoney;
 use super::execute_network::log_entry;
 use super::shard_change::ShardChange;
+use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{OriginalRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
-use crate::domain::ids::{MemberSlot, Timestamp};
+use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
 use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::OriginalKey;
+use crate::domain::public_id::IdMint;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 
@@ -19,11 +22,43 @@ const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
 
 /// The message that a reversal takes back.
 #[derive(Clone, Copy)]
-enum ReversedMessage {
+pub(super) enum ReversedMessage {
     /// The one that made the transaction.
     First,
     /// A later one, by its place among those.
     Later(usize),
+}
+
+impl ShardState {
+    /// Finds the message that a reversal names, and its transaction. None for a message that the
+    /// transaction has not had: it may come yet.
+    pub(super) fn find_reversed(
+        &self,
+        ids: &IdMint,
+        card: Option<CardSlot>,
+        named: &OriginalRef,
+    ) -> Option<(TransactionSeq, &OpenTransaction, ReversedMessage)> {
+        let (seq, open) = self.find_original(ids, card, named)?;
+        let Some(key) = named.original_key else {
+            return Some((seq, open, ReversedMessage::First));
+        };
+        if let Some(message) = message_of(open, key) {
+            return Some((seq, open, message));
+        }
+        // A refund, say, may carry its purchase's authorization id.
+        let by_key = OriginalRef { original_key: Some(key), ..OriginalRef::default() };
+        let own = self.find_original(ids, card, &by_key);
+        let own = own.and_then(|(seq, open)| Some((seq, open, message_of(open, key)?)));
+        let is_unnamed = open.original_key.is_none();
+        own.or_else(|| is_unnamed.then_some((seq, open, ReversedMessage::First)))
+    }
+}
+
+/// The message of a transaction that has this key. The presentment that made a force post has the
+/// transaction's own, and is one of the later messages.
+pub(super) fn message_of(open: &OpenTransaction, key: OriginalKey) -> Option<ReversedMessage> {
+    let later = open.progress.later.place_of(key).map(ReversedMessage::Later);
+    later.or_else(|| (open.original_key == Some(key)).then_some(ReversedMessage::First))
 }
 
 pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -> NetworkReply {
@@ -34,11 +69,9 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
             log_refused(change, command, None, SubReason::UnknownCard);
             None
         }
-        known => change.state.find_original(change.moment.ids, known.flatten(), &command.original),
+        known => change.state.find_reversed(change.moment.ids, known.flatten(), &command.original),
     };
-    let reversed = found.and_then(|(seq, open)| {
-        Some((seq, open, open.card?, reversed_message(open, &command.original)?))
-    });
+    let reversed = found.and_then(|(seq, open, message)| Some((seq, open, open.card?, message)));
     let Some((seq, open, card, message)) = reversed else {
         return NetworkReply::Reversal(remember_early(change, command));
     };
@@ -70,17 +103,6 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
     NetworkReply::Reversal(reply)
 }
 
-/// The message of a transaction that a reversal names; the first where it names none. None for a
-/// message that the transaction has not had: it may come yet.
-fn reversed_message(open: &OpenTransaction, original: &OriginalRef) -> Option<ReversedMessage> {
-    let Some(named) = original.original_key else { return Some(ReversedMessage::First) };
-    match open.progress.later.place_of(named) {
-        Some(at) => Some(ReversedMessage::Later(at)),
-        None if open.original_key.is_some_and(|first| first != named) => None,
-        None => Some(ReversedMessage::First),
-    }
-}
-
 /// Notes a reversal that reverses nothing.
 fn log_refused(
     change: &mut ShardChange<'_>,
@@ -106,7 +128,7 @@ fn reverse(
     if held.is_positive() {
         let given_back = amount_given_back(open, amount, held)?;
         give_back_held(change, given_back, (money, progress));
-        progress.later.give_back(given_back);
+        progress.later.give_back_held(given_back);
         return Ok(given_back);
     }
     if progress.state == TransactionState::Canceled {
@@ -120,6 +142,7 @@ fn reverse(
         return Err(ReversalOutcome::NothingHeld);
     }
     let given_back = amount_given_back(open, amount, reversible)?;
+    progress.later.give_back_posted(given_back);
     reverse_posted(change, open, given_back, (money, progress))
 }
 

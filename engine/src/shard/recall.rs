@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
 use super::duplicates::{AnswerPlace, MessageKeys, NewestNumbers, message_key};
+use super::execute_reversal::message_of;
 use super::state::ShardState;
 use super::timers::{Timer, TimerKind};
 use super::transactions::{CacheLimits, OpenTransaction, PurchaseKey};
@@ -194,11 +195,12 @@ impl ShardState {
         let original = self.original_of(request);
         let is_settled =
             original.is_none_or(|(card, original)| self.is_settled(ids, card, &original));
+        let is_reversal = matches!(request.command, NetworkCommand::Reverse(_));
+        let reversed = original.filter(|_| is_reversal);
+        let is_settled = is_settled
+            && reversed.is_none_or(|(card, named)| self.is_message_settled(ids, card, &named));
         // Also where the tables are asked: they may not have the refund yet, and would not name it.
-        let refunded = original.and_then(|(card, original)| {
-            let is_reversed = matches!(request.command, NetworkCommand::Reverse(_));
-            self.refunded_purchase(ids, card, &original).filter(|_| is_reversed)
-        });
+        let refunded = reversed.and_then(|(card, named)| self.refunded_purchase(ids, card, &named));
         if is_answer_known && is_settled && refunded.is_none_or(|seq| !self.is_away(seq)) {
             return None;
         }
@@ -280,23 +282,42 @@ impl ShardState {
         if let Some(seq) = decisive {
             return !self.is_away(seq);
         }
-        let is_named =
-            |key| self.transactions.find_by_key(key).is_some_and(|found| !found.1.is_refund());
         match (named.original_key, named.retrieval_key) {
             (None, None) => true,
-            (Some(key), _) => is_named(PurchaseKey::Original(key)),
-            (None, Some(key)) => is_named(PurchaseKey::Retrieval(key)),
+            (Some(key), _) => self.names_purchase(PurchaseKey::Original(key)),
+            (None, Some(key)) => self.names_purchase(PurchaseKey::Retrieval(key)),
         }
     }
 
-    /// The purchase that a named refund gave money back for, where the refund is in memory.
+    /// Whether memory alone tells which message a reversal names, where it tells the purchase.
+    fn is_message_settled(
+        &self,
+        ids: &IdMint,
+        card: Option<CardSlot>,
+        named: &OriginalRef,
+    ) -> bool {
+        let Some(key) = named.original_key.filter(|_| !self.transactions.is_whole()) else {
+            return true;
+        };
+        let found = self.find_original(ids, card, named);
+        found.is_none_or(|(_, open)| message_of(open, key).is_some())
+            || self.names_purchase(PurchaseKey::Original(key))
+    }
+
+    /// Whether memory alone tells that a key names a purchase.
+    fn names_purchase(&self, key: PurchaseKey) -> bool {
+        self.transactions.find_by_key(key).is_some_and(|found| !found.1.is_refund())
+    }
+
+    /// The purchase that the refund gave money back for which a reversal names, where the refund is
+    /// in memory.
     fn refunded_purchase(
         &self,
         ids: &IdMint,
         card: Option<CardSlot>,
         named: &OriginalRef,
     ) -> Option<TransactionSeq> {
-        self.find_original(ids, card, named)?.1.refund_of
+        self.find_reversed(ids, card, named)?.1.refund_of
     }
 
     /// Whether only the tables know of a transaction.

@@ -82,9 +82,17 @@ impl Story {
     }
 
     fn present(&mut self, amount: i64, original: OriginalRef) -> PostingReply {
-        let facts = Some(facts(pan(1), amount, 90));
-        let amounts = facts.as_ref().map(|facts| facts.amounts);
-        let number = PresentmentNumber::ONLY;
+        self.present_part(facts(pan(1), amount, 90), original, PresentmentNumber::ONLY)
+    }
+
+    fn present_part(
+        &mut self,
+        facts: PurchaseFacts,
+        original: OriginalRef,
+        number: PresentmentNumber,
+    ) -> PostingReply {
+        let amounts = Some(facts.amounts);
+        let facts = Some(facts);
         self.posting(NetworkCommand::Present(Present { facts, amounts, original, number }))
     }
 
@@ -353,6 +361,37 @@ fn what_a_reversal_of_the_purchase_gave_back_is_not_given_back_again() {
     assert_eq!(story.reverse(named_by(5), of_purchase).given_back, Minor(4_000));
     assert_eq!(story.reverse(named_by(6), ReversalAmount::Full).given_back, Minor(1_000));
     assert_eq!(story.spent(), Minor(10_000));
+}
+
+/// A reversal with the references of a purchase, and DE90 of its refund, found no such message of the
+/// purchase: the refund stayed.
+#[test]
+fn a_refund_with_the_references_of_its_purchase_is_reversed_by_its_own_name() {
+    for is_named in [true, false] {
+        let mut story = Story::begin();
+        let mut purchase = facts(pan(1), 900, 5);
+        purchase.trace.original_key = purchase.trace.original_key.filter(|_| is_named);
+        story.authorize(purchase, AuthorizationKind::SingleMessage);
+        story.refund(200, 6, by_retrieval(5));
+        let reversal = story.reverse(named_by(6), ReversalAmount::Full);
+        assert_eq!((reversal.given_back, story.spent()), (Minor(200), Minor(900)));
+    }
+}
+
+/// The reversal of a force post by its own name took a later presentment, too.
+#[test]
+fn a_force_post_is_reversed_without_its_later_presentments() {
+    let mut story = Story::begin();
+    let (unknown, first_of_two) =
+        (OriginalRef::default(), PresentmentNumber { number: 1, count: 2 });
+    let transaction = story.present_part(facts(pan(1), 700, 5), unknown, first_of_two).transaction;
+    let made = OriginalRef { transaction, ..OriginalRef::default() };
+    story.present_part(facts(pan(1), 300, 90), made, PresentmentNumber { number: 2, count: 2 });
+    let by_own_name = OriginalRef { original_key: named_by(5).original_key, ..made };
+    assert_eq!(story.reverse(by_own_name, ReversalAmount::Full).given_back, Minor(700));
+    assert_eq!((story.spent(), story.line_count()), (Minor(300), 4));
+    assert_eq!(story.reverse(by_own_name, ReversalAmount::Full).given_back, Minor::ZERO);
+    assert_eq!(story.reverse(made, ReversalAmount::Full).given_back, Minor(300));
 }
 
 /// A purchase that came without a trace number has no name of its own: the reversal of its increment

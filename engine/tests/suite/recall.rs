@@ -153,6 +153,45 @@ fn what_has_left_memory_is_reversed_presented_and_repeated_as_if_it_had_not() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
+/// Purchases and refunds with their purchases' authorization ids have left memory, or only one of them has.
+#[test]
+fn a_refund_with_the_references_of_its_purchase_is_reversed_by_its_own_name() {
+    let parent = tempfile::tempdir().unwrap();
+    let desk = create(&parent.path().join("data"), Clock::System);
+    desk.set_up_budget(1_000_000);
+    let replies: Vec<_> =
+        (1..=PURCHASES).map(|mark| authorization(desk.ask(repeatable(mark)))).collect();
+    let presented = |mark: u64| {
+        let transaction = replies[mark as usize - 1].transaction;
+        presentment(OriginalRef { transaction, ..OriginalRef::default() })
+    };
+    let purchase = |mark: u64| OriginalRef {
+        authorization_id: replies[mark as usize - 1].authorization_id,
+        ..OriginalRef::default()
+    };
+    ask_all(&desk, (1..=PURCHASES).map(presented));
+    let refund = |mark: u64| {
+        let facts = facts(pan(CARD), 60, 1_000 + mark);
+        network(NetworkCommand::Refund(Refund { facts, original: purchase(mark) }))
+    };
+    ask_all(&desk, (1..=PURCHASES).map(refund));
+    let by_own_name = |mark: u64| {
+        let original_key = facts(pan(CARD), 0, 1_000 + mark).trace.original_key;
+        reversal(OriginalRef { original_key, ..purchase(mark) })
+    };
+    // Beside messages that bring only the purchase to memory.
+    for mark in 1..=PURCHASES {
+        let Reply::Network(NetworkReply::Posting(again)) = desk.ask(presented(mark)) else {
+            panic!("a presentment is answered as one");
+        };
+        assert_eq!(again.posted, Minor::ZERO);
+        let Reply::Network(NetworkReply::Reversal(reply)) = desk.ask(by_own_name(mark)) else {
+            panic!("a reversal is answered as one");
+        };
+        assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::Reversed, Minor(60)));
+    }
+}
+
 /// A purchase that is settled long after its card went to another member: its transaction comes
 /// back from the tables, after a restart, with the member who made it.
 #[test]

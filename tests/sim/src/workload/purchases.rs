@@ -12,7 +12,7 @@ use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::{EARLY, Workload};
-use crate::model::{Model, Purchase};
+use crate::model::Model;
 use crate::rng::Rng;
 
 impl Workload {
@@ -41,8 +41,8 @@ impl Workload {
         let shares_a_mark = original.transaction.is_some()
             || original.authorization_id.is_some()
             || original.retrieval_key.is_some();
+        let later = found.map(|at| model.keys_after(at)).unwrap_or_default();
         let found = found.map(|at| &model.purchases[at]);
-        let later = found.map(Purchase::later_keys).unwrap_or_default();
         if shares_a_mark && more.chance(if later.is_empty() { 12 } else { 50 }) {
             original.original_key = Some(match later.is_empty() || more.chance(10) {
                 true => OriginalKey(u64::MAX - more.below(1_000)),

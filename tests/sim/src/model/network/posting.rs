@@ -24,7 +24,6 @@ impl Model {
         let found = self
             .find_original(card, &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
-        let is_new = found.is_none();
         let (found, amount) = match (found, &command.facts, card) {
             (Some(found), ..) => {
                 let purchase = &self.purchases[found];
@@ -67,9 +66,7 @@ impl Model {
         }
         let known = &self.purchases[found];
         let is_forced = known.presented.is_empty() && known.held.is_empty();
-        // The message that makes a purchase is named as that.
-        let key = own_key(command).filter(|_| !is_new);
-        self.settle(found, (command.number, key), amount);
+        self.settle(found, (command.number, own_key(command)), amount);
         let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
         if is_forced && !self.purchases[found].flags.contains(used_up) {
             let mut purchase = self.purchases[found].clone();

@@ -1,6 +1,6 @@
 //! Reversals in the model: of holds, of postings made at once, and of refunds.
 
-use cardswitch_engine::command::network::{ReversalAmount, Reverse};
+use cardswitch_engine::command::network::{OriginalRef, ReversalAmount, Reverse};
 use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::OriginalKey;
@@ -17,7 +17,7 @@ impl Model {
             None => self.find_original(None, &command.original),
         };
         let named = command.original.original_key;
-        let about = found.and_then(|found| Some((found, self.purchases[found].about(named)?)));
+        let about = found.and_then(|found| self.named_message(found, card.flatten(), named));
         let Some((found, later)) = about else {
             let retrieval_key = command.original.retrieval_key.filter(|_| named.is_none());
             self.early.push(UnmatchedReversal {
@@ -50,6 +50,34 @@ impl Model {
         }
     }
 
+    /// The purchase and its later message that a reversal is about; no later message if it is the first. None of a
+    /// message that never came.
+    fn named_message(
+        &self,
+        found: usize,
+        card: Option<usize>,
+        named: Option<OriginalKey>,
+    ) -> Option<(usize, Option<usize>)> {
+        let purchase = &self.purchases[found];
+        let later = purchase.later.iter().rposition(|later| later.key == named);
+        if named.is_none() || later.is_some() || named == purchase.original_key {
+            return Some((found, later.filter(|_| named.is_some())));
+        }
+        // A transaction of its own, with the marks of another one.
+        let by_key = OriginalRef { original_key: named, ..OriginalRef::default() };
+        match self.find_original(card, &by_key) {
+            Some(own) => self.named_message(own, card, named),
+            None => purchase.original_key.is_none().then_some((found, None)),
+        }
+    }
+
+    /// The keys of the messages after a purchase: of those that changed it, and of its refunds.
+    pub(crate) fn keys_after(&self, purchase: usize) -> Vec<OriginalKey> {
+        let changes = self.purchases[purchase].later.iter().filter_map(|later| later.key);
+        let refunds = self.purchases.iter().filter(|refund| refund.refund_of == Some(purchase));
+        changes.chain(refunds.filter_map(|refund| refund.original_key)).collect()
+    }
+
     pub(super) fn give_back(
         &mut self,
         found: usize,
@@ -62,12 +90,7 @@ impl Model {
         let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
             let amount = asked_back(purchase, asked, held)?;
-            // The newest parts go, whichever messages added them.
-            let mut rest = amount;
-            for change in purchase.later.iter_mut().rev().filter(|later| !later.is_posting) {
-                let part = change.left.min(rest);
-                (change.left, rest) = (change.left - part, rest - part);
-            }
+            purchase.take_newest(amount, false);
             return Ok(self.give_back_held(found, amount));
         }
         if purchase.state == TransactionState::Canceled {
@@ -77,6 +100,7 @@ impl Model {
             return Err(ReversalOutcome::NothingHeld);
         }
         let amount = asked_back(purchase, asked, posted)?;
+        purchase.take_newest(amount, true);
         Ok(self.give_back_posted(found, amount))
     }
 
@@ -161,22 +185,12 @@ impl Model {
 }
 
 impl Purchase {
-    /// The message of it that a reversal is about: a later one, or the first. None of a message that it has not had.
-    fn about(&self, named: Option<OriginalKey>) -> Option<Option<usize>> {
-        let later = self.later.iter().rposition(|later| named.is_some() && later.key == named);
-        if later.is_none()
-            && named.is_some()
-            && self.original_key.is_some()
-            && named != self.original_key
-        {
-            return None;
+    /// The newest parts of what is held or posted go, whichever messages added them.
+    fn take_newest(&mut self, mut amount: i64, is_posting: bool) {
+        for later in self.later.iter_mut().rev().filter(|later| later.is_posting == is_posting) {
+            let part = later.left.min(amount);
+            (later.left, amount) = (later.left - part, amount - part);
         }
-        Some(later)
-    }
-
-    /// The keys of the messages that changed it.
-    pub(crate) fn later_keys(&self) -> Vec<OriginalKey> {
-        self.later.iter().filter_map(|later| later.key).collect()
     }
 }
 
