@@ -21,6 +21,8 @@ use super::{Failure, StopSignal};
 
 /// How long to wait before what broke is tried again, at the next address.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
+/// How long a database host may be silent, where the address does not say.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Pages that are read ahead, and written together where they have come.
 const PAGES_AHEAD: usize = 8;
 
@@ -58,6 +60,7 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
             "--to is no address of a database such as postgres://user@host/database: {error}"
         ))
     })?;
+    let to = with_timeouts(to);
     let mut run = ExportRun::new(args.afresh);
     let exported = tokio::select! {
         () = stop.received() => Ok(()),
@@ -65,6 +68,20 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
     };
     println!("{} events written, {} transactions", run.events, run.transactions);
     exported
+}
+
+/// The database, whose host is given up once it is silent: one that lost its power says nothing.
+fn with_timeouts(mut to: Config) -> Config {
+    if to.get_connect_timeout().is_none() {
+        to.connect_timeout(SILENCE_MAX);
+    }
+    if to.get_tcp_user_timeout().is_none() {
+        to.tcp_user_timeout(SILENCE_MAX);
+    }
+    // An idle connection is looked after, too.
+    let idle = to.get_keepalives_idle().min(SILENCE_MAX);
+    to.keepalives_idle(idle);
+    to
 }
 
 /// A run of the command, over all its connections.
@@ -193,5 +210,18 @@ mod tests {
             assert_eq!(ends, expected, "write {number}");
         }
         assert_eq!((run.events, run.transactions), (2, 3));
+    }
+
+    #[test]
+    fn a_silent_database_host_is_given_up_when_its_address_says_or_soon() {
+        let timeouts = |url: &str| {
+            let to = with_timeouts(url.parse().unwrap());
+            let seconds = |time: Option<&Duration>| time.map(Duration::as_secs);
+            let idle = to.get_keepalives_idle().as_secs();
+            (seconds(to.get_connect_timeout()), seconds(to.get_tcp_user_timeout()), idle)
+        };
+        assert_eq!(timeouts("postgres://u@h/d"), (Some(30), Some(30), 30));
+        let url = "postgres://u@h/d?connect_timeout=5&tcp_user_timeout=90&keepalives_idle=10";
+        assert_eq!(timeouts(url), (Some(5), Some(90), 10));
     }
 }
