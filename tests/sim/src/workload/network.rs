@@ -134,9 +134,10 @@ impl Workload {
         }
     }
 
-    /// The amount is billed; the merchant asks in euros.
+    /// The amount is billed, or nothing; the merchant asks in euros.
     fn draw_foreign(&mut self, billed: Minor) -> MessageAmounts {
         let asked = Minor(billed.0.clamp(0, 1 << 40) * self.rng.between(70, 99) / 100);
+        let billed = if self.rng.chance(4) { Minor::ZERO } else { billed };
         let currency = self.rng.pick(&[DOLLAR, DOLLAR, DOLLAR, DOLLAR, EURO]);
         let billing = CurrencyAmount { amount: billed, currency };
         let billing = (!self.rng.chance(5)).then_some(billing);
