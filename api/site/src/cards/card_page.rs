@@ -2,7 +2,7 @@
 //! GET /cards/{id}.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -15,9 +15,8 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, ListPage, Page, TransactionFilter, TransactionRow};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::card_secrets::is_closed;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::glossary::Audience;
 use serde::Deserialize;
@@ -87,31 +86,29 @@ pub(super) struct CardNotes {
 
 /// GET /cards/{id}.
 pub(super) async fn show_card(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     Query(query): Query<CardQuery>,
 ) -> Result<Response, ApiError> {
     let made = query.link.as_deref().and_then(parse_id);
-    card_page(&state, &acting, CardId(id), CardNotes { made, ..CardNotes::default() }).await
+    card_page(&acting, CardId(id), CardNotes { made, ..CardNotes::default() }).await
 }
 
 /// The page of a card.
 /// Errors: there is no such card, or it is not the visitor's to see.
 pub(super) async fn card_page(
-    state: &AppState,
     acting: &ActingMember,
     id: CardId,
     notes: CardNotes,
 ) -> Result<Response, ApiError> {
-    let card = get_card(state, acting, id).await?;
-    let csrf = acting.session.csrf(state);
+    let card = get_card(acting, id).await?;
+    let csrf = acting.csrf();
     let read = |view: &View<'_>| {
         let content = content(&card, acting, view)?;
         let made = content.links.iter().position(|link| Some(link.id) == notes.made);
         Ok(CardContent { csrf, alert: notes.alert, made, ..content })
     };
-    let content = read_view(state, acting, read).await?;
+    let content = acting.read(read).await?;
     let title = card.profile.texts.description.clone();
     Ok(frame::page_with_scripts(&title, &[&*COPY], content))
 }

@@ -1,12 +1,9 @@
 //! A new member. GET and POST /members/new.
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::invite_member;
-use cardswitch_v1::routes::view::read_view;
 
 use super::form::{MemberForm, faults_of};
 use crate::choices::Choice;
@@ -14,7 +11,7 @@ use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager};
 
 #[derive(Template)]
@@ -29,22 +26,18 @@ struct NewMemberContent<'a> {
 }
 
 /// GET /members/new.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    MemberManager(acting): MemberManager,
-) -> Result<Response, ApiError> {
-    new_page(&state, &acting, &MemberForm::default(), &Faults::default()).await
+pub(super) async fn show(MemberManager(acting): MemberManager) -> Result<Response, ApiError> {
+    new_page(&acting, &MemberForm::default(), &Faults::default()).await
 }
 
 async fn new_page(
-    state: &AppState,
     acting: &ActingMember,
     form: &MemberForm,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
-    let dimensions = read_view(state, acting, |view| form.choices(view, None)).await?;
+    let dimensions = acting.read(|view| form.choices(view, None)).await?;
     let content = NewMemberContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         company: &acting.company.name,
         form,
         faults,
@@ -57,14 +50,13 @@ async fn new_page(
 
 /// POST /members/new.
 pub(super) async fn invite(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     SiteForm(form): SiteForm<MemberForm>,
 ) -> Result<Response, ApiError> {
     let mut body = form.body();
-    find_meant(&state, &acting, &mut body).await?;
+    find_meant(&acting, &mut body).await?;
     match invite_member(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
-        Ok(id) => Ok(go_on(&state, &format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
-        Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
+        Ok(id) => Ok(acting.go_on(&format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
+        Err(error) => new_page(&acting, &form, &faults_of(error)?).await,
     }
 }

@@ -2,7 +2,6 @@
 //! it.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -11,9 +10,8 @@ use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::RequisitionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Page;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::reference::MemberReference;
 
@@ -26,7 +24,7 @@ use crate::faults::Faults;
 use crate::form_snapshot::FormSnapshot;
 use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
@@ -99,31 +97,25 @@ pub(super) struct RequisitionForms {
 }
 
 /// GET /requisitions/{id}.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    acting: ActingMember,
-    PathId(id): PathId,
-) -> Result<Response, ApiError> {
-    let requisition = get_requisition(&state, &acting, RequisitionId(id)).await?;
-    requisition_page(&state, &acting, &requisition, RequisitionForms::default()).await
+pub(super) async fn show(acting: ActingMember, PathId(id): PathId) -> Result<Response, ApiError> {
+    let requisition = get_requisition(&acting, RequisitionId(id)).await?;
+    requisition_page(&acting, &requisition, RequisitionForms::default()).await
 }
 
 /// The requisition of this id, if the visitor may see it.
 /// Errors: there is none, or it is another's; the tables cannot be read.
 pub(super) async fn get_requisition(
-    state: &AppState,
     acting: &ActingMember,
     id: RequisitionId,
 ) -> Result<Requisition, ApiError> {
     let find = |view: &View<'_>| view.snapshot.own::<Requisition>(view.company.slot, id);
-    let found = read_view(state, acting, find).await?;
+    let found = acting.read(find).await?;
     found.filter(|known| may_see(acting, known.member)).ok_or_else(ApiError::not_found)
 }
 
 /// The page of a requisition.
 /// Errors: the tables cannot be read.
 pub(super) async fn requisition_page(
-    state: &AppState,
     acting: &ActingMember,
     requisition: &Requisition,
     said: RequisitionForms,
@@ -132,21 +124,22 @@ pub(super) async fn requisition_page(
     let form = said.form.unwrap_or_else(|| RequisitionForm::of(requisition, company));
     let is_pending = requisition.status == RequisitionStatus::Pending;
     let may_review = is_pending && may_review(acting, requisition);
-    let (facts, dimensions, cards) = read_view(state, acting, |view| {
-        let cards =
-            if may_review { cards_of(view, requisition, &said.review_card)? } else { vec![] };
-        let dimensions = form.choices(view, Some(requisition))?;
-        Ok((facts_of(view, acting, requisition)?, dimensions, cards))
-    })
-    .await?;
+    let (facts, dimensions, cards) = acting
+        .read(|view| {
+            let cards =
+                if may_review { cards_of(view, requisition, &said.review_card)? } else { vec![] };
+            let dimensions = form.choices(view, Some(requisition))?;
+            Ok((facts_of(view, acting, requisition)?, dimensions, cards))
+        })
+        .await?;
     let note = said.review_note.or_else(|| requisition.note.clone()).unwrap_or_default();
     let content = RequisitionContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         id: requisition.id.0.to_string(),
         seen: seen(requisition, company),
         currency: render_currency(company.currency),
         is_pending,
-        is_late: requisition.end_time.is_some_and(|at| at < state.now()),
+        is_late: requisition.end_time.is_some_and(|at| at < acting.state.now()),
         is_own: acting.member.slot == requisition.member,
         may_change: is_pending && may_change(acting, requisition),
         may_review,
@@ -218,12 +211,11 @@ fn cards_of(
 
 /// POST /requisitions/{id}.
 pub(super) async fn change(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<RequisitionForm>,
 ) -> Result<Response, ApiError> {
-    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
@@ -231,15 +223,15 @@ pub(super) async fn change(
     if let Err(faults) = seen.check(form.typed.of("seen")) {
         let changed = seen.changed_since(form.typed.of("seen"));
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
-        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+        return again(&acting, &known, (said, StatusCode::CONFLICT)).await;
     }
     let mut body = form.body(acting.company.zone, Some(&known));
-    find_meant(&state, &acting, &mut body).await?;
+    find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
     match change_requisition(&acting.state, ((&acting).into(), None), known.id, body.fields()?)
         .await
     {
-        Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
+        Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let status = error.status();
             let said = RequisitionForms {
@@ -247,31 +239,29 @@ pub(super) async fn change(
                 form: Some(form),
                 ..RequisitionForms::default()
             };
-            again(&state, &acting, &known, (said, status)).await
+            again(&acting, &known, (said, status)).await
         }
     }
 }
 
 /// The page again, after a change that was refused.
 pub(super) async fn again(
-    state: &AppState,
     acting: &ActingMember,
     known: &Requisition,
     (said, status): (RequisitionForms, StatusCode),
 ) -> Result<Response, ApiError> {
-    let mut page = requisition_page(state, acting, known, said).await?;
+    let mut page = requisition_page(acting, known, said).await?;
     *page.status_mut() = status;
     Ok(page)
 }
 
 /// Takes it back. POST /requisitions/{id}/cancel.
 pub(super) async fn cancel(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
-    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
@@ -281,10 +271,10 @@ pub(super) async fn cancel(
     };
     if !form.is_confirmed {
         let said = refused("Tick the box to confirm.");
-        return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
+        return again(&acting, &known, (said, StatusCode::BAD_REQUEST)).await;
     }
     match take_back(&acting.state, &acting.company, known.id).await {
-        Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
+        Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
         Err(error) => {
             let status = error.status();
             let said = RequisitionForms {
@@ -292,8 +282,8 @@ pub(super) async fn cancel(
                 ..RequisitionForms::default()
             };
             // The page shows the state that it has reached meanwhile.
-            let known = get_requisition(&state, &acting, known.id).await?;
-            again(&state, &acting, &known, (said, status)).await
+            let known = get_requisition(&acting, known.id).await?;
+            again(&acting, &known, (said, status)).await
         }
     }
 }

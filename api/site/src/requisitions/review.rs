@@ -1,15 +1,12 @@
 //! The verdict on a requisition. POST /requisitions/{id}/review.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::review_requisition;
-use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fault::Flaw;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -22,7 +19,7 @@ use crate::error_page::error_page;
 use crate::faults::Faults;
 use crate::form_snapshot::who_was_quicker;
 use crate::forms::{FormBody, SiteForm};
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, RequisitionReviewer};
 
 /// The verdict of the form.
@@ -67,12 +64,11 @@ impl ReviewForm {
 
 /// POST /requisitions/{id}/review.
 pub(super) async fn review(
-    State(state): State<AppState>,
     RequisitionReviewer(acting): RequisitionReviewer,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReviewForm>,
 ) -> Result<Response, ApiError> {
-    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_review(&acting, &known) {
         let text = "Another reviewer or an administrator reviews your own requests.";
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
@@ -81,15 +77,15 @@ pub(super) async fn review(
     let changed = seen(&known, &acting.company).changed_since(&form.seen);
     if !changed.is_empty() {
         let said = undecided(&known, changed, form);
-        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+        return again(&acting, &known, (said, StatusCode::CONFLICT)).await;
     }
-    match decide(&state, &acting, &known, &form).await {
+    match decide(&acting, &known, &form).await {
         Ok(()) => {
             let notice = match form.verdict {
                 RequisitionVerdict::Approve => Notice::REQUISITION_APPROVED,
                 RequisitionVerdict::Deny => Notice::REQUISITION_DENIED,
             };
-            Ok(go_on(&state, &format!("/requisitions/{id}"), notice))
+            Ok(acting.go_on(&format!("/requisitions/{id}"), notice))
         }
         Err(error) => {
             let status = error.status();
@@ -102,8 +98,8 @@ pub(super) async fn review(
                 review_card: form.card,
                 ..RequisitionForms::default()
             };
-            let known = get_requisition(&state, &acting, known.id).await?;
-            again(&state, &acting, &known, (said, status)).await
+            let known = get_requisition(&acting, known.id).await?;
+            again(&acting, &known, (said, status)).await
         }
     }
 }
@@ -133,19 +129,17 @@ fn undecided(
 
 /// Has the verdict given on the values that were seen.
 async fn decide(
-    state: &AppState,
     acting: &ActingMember,
     known: &Requisition,
     form: &ReviewForm,
 ) -> Result<(), ApiError> {
-    check_card(state, acting, known, form.card.trim()).await?;
+    check_card(acting, known, form.card.trim()).await?;
     let whom = (acting.into(), Some(acting.member.id));
     review_requisition(&acting.state, whom, known, FormBody::of(form.body()).fields()?).await
 }
 
 /// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.
 async fn check_card(
-    state: &AppState,
     acting: &ActingMember,
     known: &Requisition,
     card: &str,
@@ -154,7 +148,7 @@ async fn check_card(
     if acting.session.is_administrator() {
         return Ok(());
     }
-    let found = read_view(state, acting, |view| view.find_card(CardId(id))).await?;
+    let found = acting.read(|view| view.find_card(CardId(id))).await?;
     // The reader refuses a card that does not exist.
     match found {
         Some(card) if card.profile.assigned_to != Some(known.member) => {

@@ -2,7 +2,6 @@
 //! /transactions/{id}.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -14,10 +13,9 @@ use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::TransactionRow;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::decision::INCREMENTS_MAX;
 use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 use super::decision::{DecisionWords, IncrementWords, Teller};
@@ -115,34 +113,31 @@ struct ReceiptWords {
 
 /// GET /transactions/{id}.
 pub(super) async fn show_transaction(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let row = find(&state, &acting, id).await?;
-    transaction_page(&state, &acting, &row, TransactionForms::default()).await
+    let row = find(&acting, id).await?;
+    transaction_page(&acting, &row, TransactionForms::default()).await
 }
 
 /// The page again, after something that could not be taken.
 pub(super) async fn refused_page(
-    state: &AppState,
     acting: &ActingMember,
     row: &TransactionRow,
     (status, said): (StatusCode, TransactionForms),
 ) -> Result<Response, ApiError> {
-    let mut page = transaction_page(state, acting, row, said).await?;
+    let mut page = transaction_page(acting, row, said).await?;
     *page.status_mut() = status;
     Ok(page)
 }
 
 async fn transaction_page(
-    state: &AppState,
     acting: &ActingMember,
     row: &TransactionRow,
     said: TransactionForms,
 ) -> Result<Response, ApiError> {
-    let csrf = acting.session.csrf(state);
-    let content = read_view(state, acting, |view| {
+    let csrf = acting.csrf();
+    let content = acting.read(|view| {
         TransactionContent::read(&TransactionFacts { view, acting, row }, (csrf, said))
     });
     let content = content.await?;

@@ -1,13 +1,11 @@
 //! The dimensions and the note of a transaction. POST /transactions/{id}.
 
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transaction_tags::tag;
-use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_v1::routes::view::Reader;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -16,7 +14,7 @@ use super::page::{TransactionForms, refused_page, seen};
 use crate::dimension_choices::{chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
 use crate::forms::{FormBody, SiteForm, TypedFields};
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
 
 /// The fields of the form; a field that was not sent stays as it is.
@@ -50,30 +48,29 @@ impl TagFields {
 
 /// Sorts a transaction and notes something about it. POST /transactions/{id}.
 pub(super) async fn tag_transaction(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(sent): SiteForm<TagFields>,
 ) -> Result<Response, ApiError> {
-    let row = find_own(&state, &acting, id).await?;
-    let known = read_view(&state, &acting, |view| chosen_of(view, &row.dimensions())).await?;
+    let row = find_own(&acting, id).await?;
+    let known = acting.read(|view| chosen_of(view, &row.dimensions())).await?;
     if let Err(faults) = seen(&row, &known).check(sent.typed.of("seen")) {
         let status = faults.status();
         let said = TransactionForms { faults, ..TransactionForms::default() };
-        return refused_page(&state, &acting, &row, (status, said)).await;
+        return refused_page(&acting, &row, (status, said)).await;
     }
     let may_sort = acting.may(Right::TagTransactions);
     let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
     let mut body = sent.body(extent);
-    find_meant(&state, &acting, &mut body).await?;
+    find_meant(&acting, &mut body).await?;
     let (body, reader) = (FormBody::of(body), Reader::from(&acting));
     let Err(error) = tag(&acting.state, reader, TransactionId(id), body.fields()?).await else {
-        return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
+        return Ok(acting.go_on(&format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;
     let status = faults.status();
     let said = TransactionForms { fields: Some(sent), faults, ..TransactionForms::default() };
-    refused_page(&state, &acting, &row, (status, said)).await
+    refused_page(&acting, &row, (status, said)).await
 }
 
 #[cfg(test)]
