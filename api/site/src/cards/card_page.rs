@@ -9,7 +9,7 @@ use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::date_at;
-use cardswitch_engine::domain::card::{CardState, DimensionKind};
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
@@ -27,7 +27,7 @@ use super::get_card;
 use super::list::holder;
 use super::purchases::Purchase;
 use crate::assets::COPY;
-use crate::dimensions::kind_words;
+use crate::dimension_choices::tags_of;
 use crate::frame;
 use crate::rights::{ActingMember, Right};
 use crate::transactions::decision::Teller;
@@ -137,7 +137,7 @@ fn content(
         may_see_number: may_see_number(acting, card),
         held: money(card.held, company.currency),
         limits: limits(card, view),
-        dimensions: dimensions(card, view)?,
+        dimensions: tags_of(view, &profile.dimensions)?,
         created: moment(profile.created_at, company.zone),
         purchases: listed.rows.iter().map(|row| Purchase::new(row, &teller)).collect(),
         purchase_count: listed.count,
@@ -201,15 +201,6 @@ fn window(terms: &AllowanceTerms, view: &View<'_>) -> Vec<(&'static str, String)
     };
     let from = shown("From", terms.starts_at, Timestamp::MIN);
     from.into_iter().chain(shown("Until", terms.ends_at, Timestamp::MAX)).collect()
-}
-
-fn dimensions(card: &CardRow, view: &View<'_>) -> Result<Vec<(&'static str, String)>, StoreError> {
-    let mut named = Vec::new();
-    let references = view.dimension_references(&card.profile.dimensions)?;
-    for (kind, reference) in DimensionKind::ALL.into_iter().zip(references) {
-        named.extend(reference.map(|reference| (kind_words(kind).label, reference.name)));
-    }
-    Ok(named)
 }
 
 fn links(card: &CardRow, view: &View<'_>) -> Result<Vec<LinkRow>, StoreError> {

@@ -77,9 +77,7 @@ impl DimensionOfKind {
 
     fn seen(&self) -> FormSnapshot {
         let fields = self.fields();
-        FIELDS
-            .into_iter()
-            .fold(FormSnapshot::default(), |seen, name| seen.field(name, fields.of(name)))
+        FormSnapshot::default().fields(FIELDS.map(|name| (name, fields.of(name))))
     }
 }
 

@@ -5,11 +5,11 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_v1::routes::members::invite_member;
 
-use super::form::{MemberForm, faults_of};
+use super::form::{KINDS, body_of, faults_of, roles};
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::faults::{Faults, with_status};
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager};
@@ -19,7 +19,7 @@ use crate::rights::{ActingMember, MemberManager};
 struct NewMemberContent<'a> {
     csrf: String,
     company: &'a str,
-    form: &'a MemberForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     roles: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
@@ -27,21 +27,21 @@ struct NewMemberContent<'a> {
 
 /// GET /members/new.
 pub(super) async fn show(MemberManager(acting): MemberManager) -> Result<Response, ApiError> {
-    new_page(&acting, &MemberForm::default(), &Faults::default()).await
+    new_page(&acting, &TypedFields::default(), &Faults::default()).await
 }
 
 async fn new_page(
     acting: &ActingMember,
-    form: &MemberForm,
+    form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
-    let dimensions = acting.read(|view| form.choices(view, None)).await?;
+    let dimensions = acting.read(|view| form.dimension_choices(view, &KINDS, None)).await?;
     let content = NewMemberContent {
         csrf: acting.csrf(),
         company: &acting.company.name,
         form,
         faults,
-        roles: form.roles(None),
+        roles: roles(form, None),
         dimensions,
     };
     let page = frame::page("Invite a member", content);
@@ -51,9 +51,9 @@ async fn new_page(
 /// POST /members/new.
 pub(super) async fn invite(
     MemberManager(acting): MemberManager,
-    SiteForm(form): SiteForm<MemberForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let mut body = form.body();
+    let mut body = body_of(&form);
     find_meant(&acting, &mut body).await?;
     match invite_member(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(acting.go_on(&format!("/members/{}", id.0), Notice::MEMBER_INVITED)),

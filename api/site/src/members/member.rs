@@ -12,14 +12,14 @@ use cardswitch_engine::store::query::{CardRow, Page};
 use cardswitch_v1::routes::members::change_member;
 use cardswitch_v1::routes::view::View;
 
-use super::form::{MemberForm, faults_of, seen};
+use super::form::{KINDS, body_of, faults_of, roles, seen, shown_of};
 use super::{get_member, member_badge, role_words};
 use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::{Faults, with_status};
 use crate::form_snapshot::FormSnapshot;
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager, MemberReader, Right};
@@ -39,7 +39,7 @@ struct MemberContent<'a> {
     is_active: bool,
     is_deleted: bool,
     may_manage: bool,
-    form: &'a MemberForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     roles: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
@@ -83,14 +83,18 @@ pub(super) async fn show(
 pub(super) async fn member_page(
     acting: &ActingMember,
     member: &Member,
-    (form, faults): (Option<MemberForm>, Faults),
+    (form, faults): (Option<TypedFields>, Faults),
 ) -> Result<Response, ApiError> {
-    let form = form.unwrap_or_else(|| MemberForm::of(member));
+    let form = form.unwrap_or_else(|| shown_of(member));
     let sees_cards = acting.may(Right::SeeCompany);
     let (facts, dimensions, cards) = acting
         .read(|view| {
             let cards = if sees_cards { Some(cards_of(view, member)?) } else { None };
-            Ok((facts_of(view, member)?, form.choices(view, Some(member))?, cards))
+            Ok((
+                facts_of(view, member)?,
+                form.dimension_choices(view, &KINDS, Some(&member.dimensions))?,
+                cards,
+            ))
         })
         .await?;
     let title = facts.name.clone();
@@ -103,7 +107,7 @@ pub(super) async fn member_page(
         is_active: member.takes_part(),
         is_deleted: member.state == MemberState::Deleted,
         may_manage: acting.may(Right::ManageMembers) && member.state != MemberState::Deleted,
-        roles: form.roles(Some(member.role)),
+        roles: roles(&form, Some(member.role)),
         form: &form,
         faults: &faults,
         dimensions,
@@ -144,13 +148,13 @@ fn held_card(card: &CardRow) -> HeldCard {
 pub(super) async fn change(
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<MemberForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
     let member = get_member(&acting, MemberId(id)).await?;
-    if let Err(faults) = seen(&member).check(form.typed.of("seen")) {
+    if let Err(faults) = seen(&member).check(form.of("seen")) {
         return member_page(&acting, &member, (None, faults)).await;
     }
-    let mut body = form.body();
+    let mut body = body_of(&form);
     find_meant(&acting, &mut body).await?;
     match change_member(&acting.state, (&acting).into(), member.id, FormBody::of(body).fields()?)
         .await

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Page;
@@ -14,13 +15,13 @@ use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use serde_json::json;
 
-use super::form::{RequisitionForm, faults_of};
+use super::form::{body_of, faults_of};
 use super::list::barrier;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::error_page::error_page;
 use crate::faults::{Faults, with_status};
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
 use crate::rights::ActingMember;
@@ -32,7 +33,7 @@ struct NewRequisitionContent<'a> {
     csrf: String,
     company: &'a str,
     currency: String,
-    form: &'a RequisitionForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     members: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
@@ -43,17 +44,18 @@ pub(super) async fn show(acting: ActingMember) -> Result<Response, ApiError> {
     if let Err(error) = check_network(&acting.state, &acting.company) {
         return Ok(error_page(StatusCode::CONFLICT, "No requisitions here", &barrier(error)));
     }
-    new_page(&acting, &RequisitionForm::default(), &Faults::default()).await
+    new_page(&acting, &TypedFields::default(), &Faults::default()).await
 }
 
 async fn new_page(
     acting: &ActingMember,
-    form: &RequisitionForm,
+    form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let (members, dimensions) = acting
         .read(|view| {
-            Ok((members_for(view, acting, form.typed.of("member"))?, form.choices(view, None)?))
+            let dimensions = form.dimension_choices(view, &DimensionKind::ALL, None)?;
+            Ok((members_for(view, acting, form.of("member"))?, dimensions))
         })
         .await?;
     let content = NewRequisitionContent {
@@ -96,12 +98,12 @@ fn members_for(
 /// POST /requisitions/new.
 pub(super) async fn ask(
     acting: ActingMember,
-    SiteForm(form): SiteForm<RequisitionForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let mut body = form.body(acting.company.zone, None);
+    let mut body = body_of(&form, acting.company.zone, None);
     find_meant(&acting, &mut body).await?;
     let own = acting.member.id.0.to_string();
-    let other = form.typed.of("member");
+    let other = form.of("member");
     let is_for_other = acting.session.is_administrator() && !other.is_empty();
     let member = if is_for_other { other } else { &own };
     body.insert("member".to_owned(), json!({ "id": member }));

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::months::Month;
 use super::page::{Days, account_of, month_page};
-use crate::faults::Faults;
+use crate::faults::{Faults, with_status};
 use crate::pager::Part;
 use crate::rights::{Right, StatementReader};
 
@@ -64,9 +64,8 @@ pub(super) async fn get_file(
     let faults = faults_of(error)?;
     let days = Days { start_date: asked.start_date, end_date: asked.end_date };
     let shown = (None, Part::default());
-    let mut page = month_page(&acting, shown, (Some(days), &faults)).await?;
-    *page.status_mut() = StatusCode::BAD_REQUEST;
-    Ok(page)
+    let page = month_page(&acting, shown, (Some(days), &faults)).await?;
+    Ok(with_status(page, StatusCode::BAD_REQUEST))
 }
 
 /// The faults of the days, in the words of the form.

@@ -20,14 +20,14 @@ use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 use super::decision::{DecisionWords, IncrementWords, Teller};
 use super::story::{Step, story};
-use super::tags::TagFields;
 use super::words::{flag_words, size_words};
 use super::{find, may_note};
 use crate::cards::face::is_open;
 use crate::dimension_choices::{DimensionChoice, chosen_of};
 use crate::dimensions::kind_words as dimension_words;
-use crate::faults::Faults;
+use crate::faults::{Faults, with_status};
 use crate::form_snapshot::FormSnapshot;
+use crate::forms::TypedFields;
 use crate::frame;
 use crate::requisitions::may_see;
 use crate::rights::{ActingMember, Right};
@@ -40,7 +40,7 @@ use crate::words::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionForms {
     /// The tags as typed; the stored ones where nothing was typed.
-    pub(super) fields: Option<TagFields>,
+    pub(super) fields: Option<TypedFields>,
     /// The faults of the tags.
     pub(super) faults: Faults,
     /// The message about a receipt.
@@ -126,9 +126,7 @@ pub(super) async fn refused_page(
     row: &TransactionRow,
     (status, said): (StatusCode, TransactionForms),
 ) -> Result<Response, ApiError> {
-    let mut page = transaction_page(acting, row, said).await?;
-    *page.status_mut() = status;
-    Ok(page)
+    Ok(with_status(transaction_page(acting, row, said).await?, status))
 }
 
 async fn transaction_page(
@@ -278,7 +276,7 @@ impl Tags {
         let may_sort = acting.may(Right::TagTransactions);
         let known = chosen_of(view, &row.dimensions())?;
         let seen = seen(row, &known);
-        let typed = said.fields.unwrap_or_default().typed;
+        let typed = said.fields.unwrap_or_default();
         let kinds = if may_sort { &DimensionKind::ALL[..] } else { &[] };
         let choices = typed.dimension_choices(view, kinds, Some(&row.dimensions()))?;
         let names = view.dimension_references(&row.dimensions())?;
@@ -298,8 +296,7 @@ impl Tags {
 /// The values that a transaction's form shows: its note, and its dimensions without deleted ones.
 pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> FormSnapshot {
     let named = DIMENSION_FIELDS.into_iter().zip(dimensions);
-    let seen = FormSnapshot::default().field("note", row.note());
-    named.fold(seen, |seen, (name, id)| seen.field(name, id))
+    FormSnapshot::default().field("note", row.note()).fields(named)
 }
 
 /// The id of the receipt that the page shows; blank where there is none.
