@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::member::MemberRole;
 use cardswitch_engine::directory::ticket::{Ticket, TicketContent};
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::TicketId;
@@ -19,8 +18,10 @@ use uuid::Uuid;
 
 use super::browser::browser_of;
 use super::error_page::failure_page;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::page;
+use super::members::role_words;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{RequiredSession, Session, end_ticket};
@@ -85,9 +86,8 @@ pub(super) async fn save_profile(
     };
     let errors = [name_error(&form.first_name), name_error(&form.last_name)];
     if errors != ["", ""] {
-        let mut response = shown(&state, &session, &form, errors)?;
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        return Ok(response);
+        let page = shown(&state, &session, &form, errors)?;
+        return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     let changes = UserChanges {
         first_name: Some(LineText::spaced(&form.first_name)),
@@ -144,19 +144,10 @@ fn companies_of(session: &Session) -> Vec<ShownCompany<'_>> {
     let companies = session.memberships.iter().map(|(company, member)| ShownCompany {
         id: company.id.0,
         name: &company.name,
-        role: role_name(member.role),
+        role: role_words(member.role),
         is_current: Some(company.id) == current,
     });
     companies.collect()
-}
-
-const fn role_name(role: MemberRole) -> &'static str {
-    match role {
-        MemberRole::Administrator => "Administrator",
-        MemberRole::Accountant => "Accountant",
-        MemberRole::Reviewer => "Reviewer",
-        MemberRole::Member => "Member",
-    }
 }
 
 fn shown_session(session: &Session, ticket: &Ticket) -> ShownSession {

@@ -2,7 +2,6 @@
 //! `delete` below it.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -18,7 +17,6 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
 use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
-use cardswitch_identity::state::AppState;
 use serde::de::IgnoredAny;
 
 use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
@@ -27,7 +25,7 @@ use super::error_page::error_page;
 use super::faults::{Faults, with_status};
 use super::form_snapshot::FormSnapshot;
 use super::forms::{ConfirmForm, SiteForm};
-use super::notice::{Notice, go_on};
+use super::notice::Notice;
 use super::rights::{ActingMember, AppManager};
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
@@ -66,15 +64,14 @@ impl ApprovedProfile {
 
 /// GET /apps/{id}.
 pub(super) async fn show_app(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let app = get_app(&state, &acting, AppId(id)).await?;
-    Ok(app_page(&state, &acting, &app, &AppForm::of_app(&app)))
+    let app = get_app(&acting, AppId(id)).await?;
+    Ok(app_page(&acting, &app, &AppForm::of_app(&app)))
 }
 
-fn app_page(state: &AppState, acting: &ActingMember, app: &App, form: &AppForm) -> Response {
+fn app_page(acting: &ActingMember, app: &App, form: &AppForm) -> Response {
     let role = acting.member.role;
     let is_grantable = |words: &&ScopeWords| {
         let scope = parse(words.name);
@@ -82,7 +79,7 @@ fn app_page(state: &AppState, acting: &ActingMember, app: &App, form: &AppForm) 
             .is_ok_and(|scope| check_approved(scope, app.approved).is_ok() && may_give(role, scope))
     };
     let content = AppContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         id: app.id.0.to_string(),
         name: &app.name,
         company: &acting.company.name,
@@ -100,27 +97,26 @@ fn app_page(state: &AppState, acting: &ActingMember, app: &App, form: &AppForm) 
 
 /// An app of the company that is acted for.
 /// Errors: there is none with this id; the tables cannot be read.
-async fn get_app(state: &AppState, acting: &ActingMember, id: AppId) -> Result<App, ApiError> {
-    let found = state.switch.read(|snapshot| snapshot.app_by_id(id)).await?;
+async fn get_app(acting: &ActingMember, id: AppId) -> Result<App, ApiError> {
+    let found = acting.state.switch.read(|snapshot| snapshot.app_by_id(id)).await?;
     let own = found.filter(|app| app.company == acting.company.slot && !app.is_deleted);
     own.ok_or_else(ApiError::not_found)
 }
 
 /// Changes the profile of an app and the scopes it requests. POST /apps/{id}.
 pub(super) async fn update_app(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
-    let app = get_app(&state, &acting, AppId(id)).await?;
+    let app = get_app(&acting, AppId(id)).await?;
     if let Err(faults) = seen(&app).check(fields.typed.of("seen")) {
         let form = AppForm::of_app(&app).with_faults(faults);
-        return Ok(app_page(&state, &acting, &app, &form));
+        return Ok(app_page(&acting, &app, &form));
     }
     let terms = match fields.terms(app.approved) {
         Ok(terms) => terms,
-        Err(form) => return Ok(app_page(&state, &acting, &app, &form)),
+        Err(form) => return Ok(app_page(&acting, &app, &form)),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
     let changes = AppChanges {
@@ -134,9 +130,9 @@ pub(super) async fn update_app(
         .state
         .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
         .await?;
-    let waits = get_app(&state, &acting, app.id).await?.revision.is_some();
+    let waits = get_app(&acting, app.id).await?.revision.is_some();
     let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
-    Ok(go_on(&state, &format!("/apps/{id}"), notice))
+    Ok(acting.go_on(&format!("/apps/{id}"), notice))
 }
 
 /// Whether the visitor may replace the secret: that of an approved app opens the approved scopes.
@@ -146,12 +142,11 @@ fn may_replace_secret(acting: &ActingMember, app: &App) -> bool {
 
 /// Gives an app a new secret and shows it, once. POST /apps/{id}/secret.
 pub(super) async fn replace_secret(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let app = get_app(&state, &acting, AppId(id)).await?;
+    let app = get_app(&acting, AppId(id)).await?;
     if !may_replace_secret(&acting, &app) {
         let text = "The operator has approved the app: only administrators rotate \
                     its secret.";
@@ -175,12 +170,11 @@ pub(super) async fn replace_secret(
 /// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
 /// Source: spec "Authentication", rule 3.
 pub(super) async fn make_own_token(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
     SiteForm(ticks): SiteForm<ScopeTicks>,
 ) -> Result<Response, ApiError> {
-    let app = get_app(&state, &acting, AppId(id)).await?;
+    let app = get_app(&acting, AppId(id)).await?;
     let Ok(scope) = ticks.scope() else { return Ok(not_approved()) };
     if !may_give(acting.member.role, scope) {
         return Ok(may_not_give());
@@ -191,8 +185,8 @@ pub(super) async fn make_own_token(
     if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
-    let secret = DrawnSecret::draw_token(&state.switch)?;
-    let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
+    let secret = DrawnSecret::draw_token(&acting.state.switch)?;
+    let grant = own_token(&acting, &app, scope, secret.digest)?;
     acting
         .state
         .carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
@@ -207,14 +201,13 @@ pub(super) async fn make_own_token(
 }
 
 fn own_token(
-    state: &AppState,
     acting: &ActingMember,
     app: &App,
     scope: AccessScope,
     digest: [u8; 32],
 ) -> Result<NewTokenGrant, ApiError> {
     let token = NewAccessToken {
-        id: AccessTokenId(fresh_id(state)?),
+        id: AccessTokenId(fresh_id(&acting.state)?),
         digest,
         company: acting.company.id,
         scope,
@@ -252,20 +245,19 @@ fn not_approved() -> Response {
 
 /// Takes an app away, with its tokens and codes. POST /apps/{id}/delete.
 pub(super) async fn delete_app(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
-    let app = get_app(&state, &acting, AppId(id)).await?;
+    let app = get_app(&acting, AppId(id)).await?;
     if !form.is_confirmed {
         let faults = Faults::alert_only("Tick the box to confirm.");
         let again = AppForm::of_app(&app).with_faults(faults);
-        return Ok(app_page(&state, &acting, &app, &again));
+        return Ok(app_page(&acting, &app, &again));
     }
     acting
         .state
         .carry_out(AdminCommand::App(AppCommand::Delete(acting.company.id, app.id)))
         .await?;
-    Ok(go_on(&state, "/apps", Notice::APP_DELETED))
+    Ok(acting.go_on("/apps", Notice::APP_DELETED))
 }

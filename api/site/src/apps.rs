@@ -1,7 +1,7 @@
 //! The apps of a company: their list, and how one is registered. GET /apps, GET and POST /apps/new.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -11,7 +11,6 @@ use cardswitch_engine::domain::ids::AppId;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope::names;
 use cardswitch_identity::scope_words::{SCOPES, has};
-use cardswitch_identity::state::AppState;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::assets::COPY;
@@ -58,12 +57,12 @@ impl AppRow {
 
 /// GET /apps.
 pub(super) async fn list_apps(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let listed = state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
+    let listed =
+        acting.state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
     let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
     let apps = listed.rows.into_iter().map(|app| AppRow::new(app, &acting.session)).collect();
     let content = AppsContent { company: &company.name, apps, pager };
@@ -79,15 +78,12 @@ struct NewAppContent<'a> {
 }
 
 /// GET /apps/new.
-pub(super) async fn ask_for_app(
-    State(state): State<AppState>,
-    AppManager(acting): AppManager,
-) -> Response {
-    new_app_page(&state, &acting, &AppForm::blank())
+pub(super) async fn ask_for_app(AppManager(acting): AppManager) -> Response {
+    new_app_page(&acting, &AppForm::blank())
 }
 
-fn new_app_page(state: &AppState, acting: &ActingMember, form: &AppForm) -> Response {
-    let csrf = acting.session.csrf(state);
+fn new_app_page(acting: &ActingMember, form: &AppForm) -> Response {
+    let csrf = acting.csrf();
     let content = NewAppContent { csrf, company: &acting.company.name, form };
     let page = frame::page("Register an app", content);
     with_status(page, form.faults.status())
@@ -95,16 +91,15 @@ fn new_app_page(state: &AppState, acting: &ActingMember, form: &AppForm) -> Resp
 
 /// Registers an app and shows its secret, once. POST /apps/new.
 pub(super) async fn register_app(
-    State(state): State<AppState>,
     AppManager(acting): AppManager,
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
     let terms = match fields.terms(AccessScope::default()) {
         Ok(terms) => terms,
-        Err(form) => return Ok(new_app_page(&state, &acting, &form)),
+        Err(form) => return Ok(new_app_page(&acting, &form)),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
-    let id = AppId(fresh_id(&state)?);
+    let id = AppId(fresh_id(&acting.state)?);
     let DrawnSecret { text: secret, digest: secret_digest } = DrawnSecret::draw()?;
     let company = acting.company.id;
     let heading = format!("{name} is registered");

@@ -11,8 +11,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use serde_json::{Map, Value, json};
@@ -223,26 +222,24 @@ pub(super) fn put_dimensions(body: &mut Map<String, Value>, sent: DimensionValue
 /// Errors: the tables cannot be read.
 /// Cost: nothing where there are ids alone, else reads every one of the kind.
 pub(super) async fn find_meant(
-    state: &AppState,
     acting: &ActingMember,
     body: &mut Map<String, Value>,
 ) -> Result<(), ApiError> {
     for (name, kind) in DIMENSION_FIELDS.into_iter().zip(DimensionKind::ALL) {
-        find_meant_in(state, acting, body, (name, kind)).await?;
+        find_meant_in(acting, body, (name, kind)).await?;
     }
     Ok(())
 }
 
 /// Does the same as `find_meant`, for one field of a body.
 pub(super) async fn find_meant_in(
-    state: &AppState,
     acting: &ActingMember,
     body: &mut Map<String, Value>,
     (name, kind): (&str, DimensionKind),
 ) -> Result<(), ApiError> {
     let typed = body.get(name).and_then(|reference| reference.get("id")).and_then(Value::as_str);
     let Some(typed) = typed.filter(|typed| parse_id(typed).is_none()) else { return Ok(()) };
-    if let Some(id) = read_view(state, acting, |view| meant(view, kind, typed)).await? {
+    if let Some(id) = acting.read(|view| meant(view, kind, typed)).await? {
         body.insert(name.to_owned(), json!({ "id": id.0 }));
     }
     Ok(())

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 
+use super::faults::with_status;
 use super::session::find_session;
 use super::visit::{Visit, receive_with};
 use super::{frame, headers};
@@ -27,8 +28,7 @@ struct ErrorContent<'a> {
 #[must_use]
 pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
     let content = ErrorContent { status: status.as_u16(), title, text };
-    let mut response = frame::page(title, content);
-    *response.status_mut() = status;
+    let mut response = with_status(frame::page(title, content), status);
     headers::secure(response.headers_mut());
     response
 }

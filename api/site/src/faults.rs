@@ -9,6 +9,7 @@ use axum::response::Response;
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::{Fault, Flaw};
+use cardswitch_wire::glossary::capitalized;
 
 /// The faults of a form, and the message above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,12 @@ impl Faults {
         &self.alert
     }
 
+    /// The first fault of these fields, else the message; blank where there is none.
+    pub(super) fn first(&self, params: &[&str]) -> &str {
+        let faults = params.iter().map(|param| self.of(param));
+        faults.chain([self.alert()]).find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
     /// The fault of a field; blank where there is none.
     pub(super) fn of(&self, param: &str) -> &str {
         let found = self.by_param.iter().find(|(name, _)| name == param);
@@ -126,11 +133,8 @@ fn sentence(message: &str) -> String {
             letter => Some(letter),
         })
         .collect();
-    let mut letters = plain.chars();
-    let first: String =
-        letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
     let stop = if plain.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{}{stop}", letters.as_str())
+    capitalized(&plain) + stop
 }
 
 #[cfg(test)]

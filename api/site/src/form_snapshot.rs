@@ -30,6 +30,15 @@ impl FormSnapshot {
         self
     }
 
+    /// The same with more values.
+    #[must_use]
+    pub(super) fn fields(
+        self,
+        fields: impl IntoIterator<Item = (&'static str, impl fmt::Display)>,
+    ) -> Self {
+        fields.into_iter().fold(self, |seen, (name, value)| seen.field(name, value))
+    }
+
     /// Errors: the page's message where somebody else was quicker.
     pub(super) fn check(&self, sent: &str) -> Result<(), Faults> {
         match &*self.changed_since(sent) {

@@ -99,6 +99,11 @@ fn is_yes(text: &str) -> bool {
     matches!(text, "true" | "on" | "1")
 }
 
+/// Lines as they are kept; browsers send them as mail has them.
+pub(super) fn unix_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
 /// The fields of a form, as a body of `/v1`.
 #[derive(Debug)]
 pub(super) struct FormBody(String);

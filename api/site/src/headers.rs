@@ -51,18 +51,6 @@ pub(super) const fn policy_with_scripts() -> HeaderValue {
     HeaderValue::from_static(SCRIPTED_POLICY)
 }
 
-/// The policy of a page whose form may end at `origin`, too: browsers hold a form's redirects to
-/// it. None where the origin is no origin.
-#[must_use]
-pub fn policy_with_form_action(origin: &str) -> Option<HeaderValue> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":/.-[]".contains(&byte);
-    if origin.is_empty() || !origin.bytes().all(is_plain) {
-        return None;
-    }
-    let allowed = format!("form-action 'self' {origin};");
-    HeaderValue::try_from(PAGE_POLICY.replace("form-action 'self';", &allowed)).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,16 +73,6 @@ mod tests {
         assert_eq!(SCRIPTED_POLICY.replace(more, ""), PAGE_POLICY);
         for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
             assert!(PAGE_POLICY.split("; ").any(|known| known == part), "{part}");
-        }
-    }
-
-    #[test]
-    fn a_form_may_end_at_one_more_origin_and_says_nothing_else() {
-        let policy = policy_with_form_action("https://app.example.com:8443").unwrap();
-        let policy = policy.to_str().unwrap().to_owned();
-        assert!(policy.contains("; form-action 'self' https://app.example.com:8443; frame-"));
-        for origin in ["", "https://a; script-src *", "https://a b", "'unsafe-inline'", "a\nb"] {
-            assert_eq!(policy_with_form_action(origin), None, "{origin}");
         }
     }
 }

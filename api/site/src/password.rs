@@ -18,6 +18,7 @@ use cardswitch_notify::mail::News;
 use serde::Deserialize;
 
 use super::device::Client;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
@@ -63,11 +64,8 @@ pub(super) async fn change(
     RequiredSession(state, session): RequiredSession,
     SiteForm(form): SiteForm<ChangeForm>,
 ) -> Result<Response, ApiError> {
-    let refused = |content| {
-        let mut response = shown(&state, &session, content);
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        Ok(response)
-    };
+    let refused =
+        |content| Ok(with_status(shown(&state, &session, content), StatusCode::BAD_REQUEST));
     if form.password != form.repeated {
         return refused(PasswordContent { repeated_error: NOT_REPEATED, ..Default::default() });
     }

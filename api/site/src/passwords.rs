@@ -35,6 +35,7 @@ use tokio::sync::Semaphore;
 use super::csrf::csrf_of;
 use super::device::Client;
 use super::error_page::error_page;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::{plain_page, small_page};
 use super::fresh_id;
@@ -158,10 +159,9 @@ pub(super) async fn set(
 ) -> Result<Response, ApiError> {
     let Some(link) = find_link(&state, &key)? else { return Ok(dead_link()) };
     let refused = |password_error: &str, repeated_error: &str| {
-        let mut response =
-            shown_set(&state, (&visit, session.as_ref()), &link, (password_error, repeated_error));
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        Ok(response)
+        let errors = (password_error, repeated_error);
+        let page = shown_set(&state, (&visit, session.as_ref()), &link, errors);
+        Ok(with_status(page, StatusCode::BAD_REQUEST))
     };
     if form.password != form.repeated {
         return refused("", NOT_REPEATED);

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_acquiring::de39::De39;
 use cardswitch_acquiring::peer_board::{PeerBoard, PeerFault, SeenDoor, SeenMessage, SeenPeer};
@@ -20,7 +19,7 @@ use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use chrono::Utc;
 use chrono_tz::Tz;
 
@@ -86,13 +85,12 @@ struct FaultLine {
 
 /// GET /peers.
 pub(super) async fn show(
-    State(state): State<AppState>,
     Extension(board): Extension<Arc<PeerBoard>>,
     PeerReader(acting): PeerReader,
 ) -> Result<Response, ApiError> {
     let seen = board.seen();
-    let ids = &state;
-    let doors = read_view(&state, &acting, |view| {
+    let ids = &acting.state;
+    let doors = acting.read(|view| {
         let is_only = view.snapshot.companies()?.len() == 1;
         let clock =
             PageClock { now: Timestamp(Utc::now().timestamp_micros()), zone: view.company.zone };

@@ -12,6 +12,7 @@ use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
 use super::device::Client;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
@@ -76,9 +77,7 @@ pub(super) async fn change(
     let question = form.question.trim().to_owned();
     let refused = |content: QuestionContent| {
         let content = QuestionContent { question: question.clone(), ..content };
-        let mut response = shown(&state, &session, content);
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        Ok(response)
+        Ok(with_status(shown(&state, &session, content), StatusCode::BAD_REQUEST))
     };
     let is_set = form.action == QuestionAction::Set;
     let question_error = question_error(&question);

@@ -28,16 +28,17 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::Reader;
+use cardswitch_v1::routes::view::{Reader, View, read_view};
 
 use super::error_page::error_page;
+use super::notice::{Notice, go_on};
 use super::session::{RequiredSession, Session};
 
 /// A right that not every visitor has.
@@ -129,6 +130,25 @@ impl ActingMember {
         if acting.may(right) { Ok(acting) } else { Err(not_allowed(&acting.company)) }
     }
 
+    /// Reads the data of the company as `/v1` shows it to them.
+    /// Errors: the tables cannot be read.
+    pub(super) async fn read<T: Send>(
+        &self,
+        read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
+    ) -> Result<T, ApiError> {
+        read_view(&self.state, self, read).await
+    }
+
+    /// The value that their forms carry.
+    pub(super) fn csrf(&self) -> String {
+        self.session.csrf(&self.state)
+    }
+
+    /// Goes on to the page at `path`, which will say `notice`.
+    pub(super) fn go_on(&self, path: &str, notice: Notice) -> Response {
+        go_on(&self.state, path, notice)
+    }
+
     /// Whether they have a right.
     pub(super) fn may(&self, right: Right) -> bool {
         right.is_with(&self.session)
@@ -136,10 +156,10 @@ impl ActingMember {
 
     /// Their access, by a right, while an answer waits or is being sent: it ends with the session, with
     /// the membership and with the right.
-    pub(super) fn lasting_access(&self, switch: &Switch, right: Right) -> LastingAccess {
+    pub(super) fn lasting_access(&self, right: Right) -> LastingAccess {
         let (ticket, member) = (&self.session.ticket, self.member.slot);
         let (digest, user, company) = (ticket.digest, ticket.user, self.company.slot);
-        LastingAccess::new(switch, Some(ticket.expires_at), move |snapshot| {
+        LastingAccess::new(&self.state.switch, Some(ticket.expires_at), move |snapshot| {
             let is_open =
                 snapshot.ticket(&digest)?.is_some_and(|ticket| ticket.state == TicketState::Open);
             let user = snapshot.user(user)?;

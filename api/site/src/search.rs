@@ -5,7 +5,7 @@
 //! Visitors who see only their own things find only those.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
@@ -15,8 +15,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
     CardFilter, CardRow, ListPage, Page, TransactionFilter, TransactionRow,
 };
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::amount::parse_amount;
 use serde::Deserialize;
 
@@ -70,12 +69,11 @@ impl<T> SearchHits<T> {
 
 /// GET /search.
 pub(super) async fn search(
-    State(state): State<AppState>,
     acting: ActingMember,
     Query(query): Query<SearchQuery>,
 ) -> Result<Response, ApiError> {
     let text: String = query.q.trim().chars().take(TEXT_CHARS_MAX).collect();
-    let found = read_view(&state, &acting, |view| {
+    let found = acting.read(|view| {
         let wanted = SearchTerms::new(&text, view);
         if text.is_empty() {
             return Ok((SearchHits::NONE, SearchHits::NONE, SearchHits::NONE));

@@ -27,6 +27,7 @@ use super::cookies::SiteCookie;
 use super::csrf::csrf_of;
 use super::device::Client;
 use super::error_page::error_page;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::plain_page;
 use super::session::OptionalSession;
@@ -138,9 +139,7 @@ fn wrong(state: &AppState, visit: &Visit, asked: &Challenge) -> Response {
         Factor::Totp => WRONG_CODE,
         Factor::SecurityQuestion => WRONG_ANSWER,
     };
-    let mut response = shown(state, visit, asked, error);
-    *response.status_mut() = StatusCode::UNAUTHORIZED;
-    response
+    with_status(shown(state, visit, asked, error), StatusCode::UNAUTHORIZED)
 }
 
 /// The answer to a visitor who was too late or wrong too often, or whose credentials have changed.

@@ -25,6 +25,7 @@ use serde::Deserialize;
 use super::cookies::SiteCookie;
 use super::csrf::csrf_of;
 use super::device::Client;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::{forwarding_page, plain_page};
 use super::next::{START_PATH, local_path};
@@ -126,9 +127,8 @@ fn refused(
     visit: &Visit,
     (email, next, error): (&str, Option<String>, &str),
 ) -> Response {
-    let mut response = shown(state, visit, (email, &next.unwrap_or_default(), error));
-    *response.status_mut() = StatusCode::UNAUTHORIZED;
-    response
+    let page = shown(state, visit, (email, &next.unwrap_or_default(), error));
+    with_status(page, StatusCode::UNAUTHORIZED)
 }
 
 /// Lets a user in who has proven everything, and goes on to where they wanted to be; not where

@@ -2,7 +2,7 @@
 //! /tokens/{id}/revoke.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -12,12 +12,11 @@ use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_identity::oauth::scope::names;
-use cardswitch_identity::state::AppState;
 use serde::de::IgnoredAny;
 
 use super::forms::SiteForm;
 use super::frame;
-use super::notice::{Notice, go_on};
+use super::notice::Notice;
 use super::pager::{Pager, Part};
 use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
@@ -43,7 +42,6 @@ struct TokenRow {
 
 /// GET /tokens.
 pub(super) async fn list_tokens(
-    State(state): State<AppState>,
     TokenReader(acting): TokenReader,
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
@@ -54,10 +52,10 @@ pub(super) async fn list_tokens(
         let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
         Ok((rows, listed.count))
     };
-    let (tokens, count) = state.switch.read(read).await?;
+    let (tokens, count) = acting.state.switch.read(read).await?;
     let pager = Pager::new(part, tokens.len(), count, "/tokens", &[]);
     let content = TokensContent {
-        csrf: acting.session.csrf(&state),
+        csrf: acting.csrf(),
         company: &company.name,
         may_revoke: Right::RevokeTokens.is_with(&acting.session),
         tokens,
@@ -98,7 +96,6 @@ fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String 
 
 /// Takes access away. POST /tokens/{id}/revoke.
 pub(super) async fn revoke_token(
-    State(state): State<AppState>,
     TokenRevoker(acting): TokenRevoker,
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
@@ -106,5 +103,5 @@ pub(super) async fn revoke_token(
     let command =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(acting.company.id, AccessTokenId(id)));
     acting.state.carry_out(command).await?;
-    Ok(go_on(&state, "/tokens", Notice::TOKEN_REVOKED))
+    Ok(acting.go_on("/tokens", Notice::TOKEN_REVOKED))
 }

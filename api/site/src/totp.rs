@@ -11,23 +11,24 @@ use cardswitch_engine::directory::user::{Totp, UserChanges};
 use cardswitch_engine::domain::ids::UserId;
 use cardswitch_identity::auth::totp::Seed;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::hex::{from_hex, to_hex};
 use cardswitch_secrets::issuing::SystemRandom;
 use qrcodegen::{QrCode, QrCodeEcc};
 use serde::Deserialize;
 
 use super::device::Client;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{RequiredSession, Session};
+use super::words::in_fours;
 
 const WRONG_CODE: &str = "Incorrect code. Check your phone’s clock.";
 /// The blank margin around the picture, as the format demands. Units: modules.
 const MARGIN: i32 = 4;
-/// The length of the groups in which the key is shown for typing. Units: characters.
-const GROUP: usize = 4;
 
 #[derive(Template)]
 #[template(path = "account_totp.html")]
@@ -94,7 +95,7 @@ fn enrolment(state: &AppState, session: &Session, seed: &Seed) -> Result<Enrolme
     let user = &session.user;
     let sealed = seed.seal(&state.secrets, user.id).map_err(|error| ApiError::internal(&error))?;
     let (size, picture) = picture_of(&seed.provisioning_uri(&user.email));
-    Ok(Enrolment { size, picture, typed: in_groups(&seed.base32()), sealed: hex_of(&sealed) })
+    Ok(Enrolment { size, picture, typed: in_fours(&seed.base32()), sealed: to_hex(&sealed) })
 }
 
 /// A QR code as the path of a drawing, and how wide it is; nothing where the text is too long.
@@ -105,26 +106,6 @@ fn picture_of(text: &str) -> (i32, String) {
     let dark = places.filter(|(x, y)| code.get_module(*x, *y));
     let path = dark.map(|(x, y)| format!("M{},{}h1v1h-1z", x + MARGIN, y + MARGIN)).collect();
     (size + 2 * MARGIN, path)
-}
-
-fn in_groups(key: &str) -> String {
-    let letters: Vec<char> = key.chars().collect();
-    let groups: Vec<String> = letters.chunks(GROUP).map(|group| group.iter().collect()).collect();
-    groups.join(" ")
-}
-
-fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The bytes of a text of two digits each.
-fn bytes_of(hex: &str) -> Option<Vec<u8>> {
-    let is_hex = hex.len().is_multiple_of(2) && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let pairs = (0..hex.len()).step_by(2).map(|at| hex.get(at..at + 2));
-    if !is_hex {
-        return None;
-    }
-    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
 /// POST /account/totp.
@@ -143,9 +124,8 @@ pub(super) async fn change(
         return Ok(Redirect::to("/account/totp").into_response());
     }
     let refused = |errors| {
-        let mut response = shown(&state, &session, seed.as_ref(), errors)?;
-        *response.status_mut() = StatusCode::BAD_REQUEST;
-        Ok(response)
+        let page = shown(&state, &session, seed.as_ref(), errors)?;
+        Ok(with_status(page, StatusCode::BAD_REQUEST))
     };
     if !is_password_of(&state, &session.user, &client, &form.password).await? {
         return refused(["", WRONG_PASSWORD]);
@@ -170,7 +150,7 @@ pub(super) async fn change(
 
 /// The seed that a page was made with, where it was made for this user.
 fn opened(state: &AppState, user: UserId, sealed: &str) -> Option<Seed> {
-    Seed::open(&state.secrets, user, &bytes_of(sealed)?)
+    Seed::open(&state.secrets, user, &from_hex(sealed)?)
 }
 
 #[cfg(test)]
@@ -186,15 +166,5 @@ mod tests {
         }
         assert!(!path.contains("M3,") && !path.contains(",3h"));
         assert_eq!(picture_of(&"x".repeat(5_000)), (0, String::new()));
-    }
-
-    #[test]
-    fn keys_are_typed_in_groups_and_seals_sent_as_text() {
-        assert_eq!(in_groups("ABCDEFGHIJ"), "ABCD EFGH IJ");
-        assert_eq!(bytes_of(&hex_of(&[0, 171, 255])), Some(vec![0, 171, 255]));
-        for text in ["0", "0g", "+1", "é", "00 0"] {
-            assert_eq!(bytes_of(text), None, "{text}");
-        }
-        assert_eq!(bytes_of(""), Some(Vec::new()));
     }
 }

@@ -1,7 +1,5 @@
 //! The components that operations share: errors, headers, parameters, and the ways to prove access.
 
-use std::collections::BTreeSet;
-
 use cardswitch_edge::error::ErrorBody;
 use cardswitch_edge::min_seq::MIN_SEQ;
 use cardswitch_identity::scope_words::SCOPES;
@@ -12,6 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::failures::{FAILURES, SharedFailure};
 use super::finish::DocumentedDoor;
+use super::schemas::referred_to;
 
 pub(super) fn add_components(document: &mut Value, door: DocumentedDoor, urls: &Urls) {
     let components = &mut document["components"];
@@ -122,22 +121,7 @@ fn add_open_components(components: &mut Value) {
 
 /// Removes components that no operation refers to.
 pub(super) fn drop_unused_components(document: &mut Value) {
-    let mut used = BTreeSet::new();
-    let mut waiting = vec![&document["paths"]];
-    while let Some(value) = waiting.pop() {
-        match value {
-            Value::Object(object) => {
-                let pointer = object.get("$ref").and_then(Value::as_str);
-                let pointer = pointer.and_then(|reference| reference.strip_prefix('#'));
-                if let Some(pointer) = pointer.filter(|text| used.insert((*text).to_owned())) {
-                    waiting.extend(document.pointer(pointer));
-                }
-                waiting.extend(object.values());
-            }
-            Value::Array(items) => waiting.extend(items),
-            _ => {}
-        }
-    }
+    let used = referred_to(document, vec![&document["paths"]], |_| true);
     for (kind, named) in document["components"].as_object_mut().into_iter().flatten() {
         if let Some(named) = named.as_object_mut().filter(|_| kind != "securitySchemes") {
             named.retain(|name, _| used.contains(&format!("/components/{kind}/{name}")));

@@ -67,21 +67,22 @@ pub(super) fn drop_sources(document: &mut Value) {
     });
 }
 
-/// The names of all schemas that a request body is made of.
-pub(super) fn reachable_from_requests(document: &Value) -> BTreeSet<String> {
+/// The places that references within some values lead to, within these too, as far as `follows` them:
+/// pointers such as `/components/schemas/Card`.
+pub(super) fn referred_to<'a>(
+    document: &'a Value,
+    mut waiting: Vec<&'a Value>,
+    follows: impl Fn(&str) -> bool,
+) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    let mut waiting = Vec::new();
-    for item in document["paths"].as_object().into_iter().flat_map(Map::values) {
-        let operations = item.as_object().into_iter().flat_map(Map::values);
-        waiting.extend(operations.filter_map(|operation| operation.get("requestBody")));
-    }
     while let Some(value) = waiting.pop() {
         match value {
             Value::Object(object) => {
-                let reference = object.get("$ref").and_then(Value::as_str);
-                let name = reference.and_then(|text| text.strip_prefix("#/components/schemas/"));
-                if let Some(name) = name.filter(|name| found.insert((*name).to_owned())) {
-                    waiting.push(&document["components"]["schemas"][name]);
+                let pointer = object.get("$ref").and_then(Value::as_str);
+                let pointer = pointer.and_then(|reference| reference.strip_prefix('#'));
+                let pointer = pointer.filter(|pointer| follows(pointer));
+                if let Some(pointer) = pointer.filter(|text| found.insert((*text).to_owned())) {
+                    waiting.extend(document.pointer(pointer));
                 }
                 waiting.extend(object.values());
             }
@@ -90,6 +91,20 @@ pub(super) fn reachable_from_requests(document: &Value) -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// The names of the schemas among places in a document.
+pub(super) fn schemas_among(places: BTreeSet<String>) -> BTreeSet<String> {
+    let names = places.iter().filter_map(|place| place.strip_prefix("/components/schemas/"));
+    names.map(str::to_owned).collect()
+}
+
+/// The names of all schemas that a request body is made of.
+pub(super) fn reachable_from_requests(document: &Value) -> BTreeSet<String> {
+    let paths = document["paths"].as_object().into_iter().flat_map(Map::values);
+    let operations = paths.filter_map(Value::as_object).flat_map(Map::values);
+    let bodies = operations.filter_map(|operation| operation.get("requestBody")).collect();
+    schemas_among(referred_to(document, bodies, |_| true))
 }
 
 /// In answers a key that may be null is there all the same; one that may be missing is never null.

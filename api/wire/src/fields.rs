@@ -11,7 +11,8 @@ use std::fmt;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::text::{LineText, ParagraphText, SteeringCharacter};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -250,31 +251,8 @@ impl<'de> Visitor<'de> for ValuesVisitor {
 }
 
 /// A key, borrowed where it has no escapes.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(KeyVisitor)
-    }
-}
-
-struct KeyVisitor;
-
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Key<'de>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a key")
-    }
-
-    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(Key(Cow::Borrowed(key)))
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(Key(Cow::Owned(key.to_owned())))
-    }
-}
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Reads text.
 pub fn text(value: &RawValue) -> Result<String, Flaw> {

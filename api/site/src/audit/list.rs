@@ -1,7 +1,7 @@
 //! The audit log as a page: filters by names, and sign-ins folded together. GET /audit.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::audit::AuditEvent;
@@ -9,7 +9,7 @@ use cardswitch_engine::domain::ids::{AllowanceId, CardId, MemberId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{AuditFilter, CardFilter, Page};
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use uuid::Uuid;
 
 use super::names::{KINDS, Thing, actor_name, member_name, thing};
@@ -61,7 +61,6 @@ struct EventLine {
 
 /// GET /audit.
 pub(crate) async fn list_events(
-    State(state): State<AppState>,
     AuditReader(acting): AuditReader,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
@@ -74,11 +73,11 @@ pub(crate) async fn list_events(
         };
         let page = query.part().page();
         let listed = view.snapshot.audit_events(Some(company.slot), &filter, &page)?;
-        let line = |event: &AuditEvent| EventLine::new(event, (&state, view));
+        let line = |event: &AuditEvent| EventLine::new(event, (&acting.state, view));
         let lines = listed.rows.iter().map(line).collect::<Result<Vec<_>, StoreError>>()?;
         Ok(("", actors, lines, listed.count))
     };
-    let (alert, actors, lines, count) = read_view(&state, &acting, read).await?;
+    let (alert, actors, lines, count) = acting.read(read).await?;
     let content = AuditContent {
         company: &company.name,
         zone: zone_words(company.zone),

@@ -2,16 +2,14 @@
 //! declined purchase for which the form is filled in.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::{CardRow, TransactionRow};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::allowances::change_allowance;
-use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 
@@ -23,7 +21,7 @@ use super::get_card;
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, CardManager};
 use crate::transactions::find;
 
@@ -55,29 +53,27 @@ struct FormValues {
 
 /// GET /cards/{id}/allowance.
 pub(super) async fn show(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
     Query(query): Query<AllowanceQuery>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     let purchase = match query.allow.as_deref().and_then(parse_id) {
-        Some(id) => Some(find(&state, &acting, id).await?),
+        Some(id) => Some(find(&acting, id).await?),
         None => None,
     };
     let purchase = purchase.filter(|row| row.record.card == Some(card.profile.slot));
-    allowance_page(&state, &acting, &card, FormValues { purchase, ..FormValues::default() }).await
+    allowance_page(&acting, &card, FormValues { purchase, ..FormValues::default() }).await
 }
 
 /// The form, with the values typed, else those that let the purchase pass, else the stored ones.
 async fn allowance_page(
-    state: &AppState,
     acting: &ActingMember,
     card: &CardRow,
     shown: FormValues,
 ) -> Result<Response, ApiError> {
-    let (csrf, status) = (acting.session.csrf(state), shown.faults.status());
-    let content = read_view(state, acting, |view| {
+    let (csrf, status) = (acting.csrf(), shown.faults.status());
+    let content = acting.read(|view| {
         let known = CardFields::of_terms(&card.record.terms, view.company);
         let seen = known.seen_allowance().to_string();
         let may_reset = card.record.terms.interval == Interval::None;
@@ -94,26 +90,25 @@ async fn allowance_page(
 
 /// POST /cards/{id}/allowance.
 pub(super) async fn save(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     let known = CardFields::of_terms(&card.record.terms, &acting.company);
     if let Err(faults) = known.seen_allowance().check(typed.typed.of("seen")) {
         let shown = FormValues { faults, ..FormValues::default() };
-        return allowance_page(&state, &acting, &card, shown).await;
+        return allowance_page(&acting, &card, shown).await;
     }
     let company = &acting.company;
     let body = FormBody::of(typed.changed_allowance(&known, company.zone));
     match change_allowance(&acting.state, company, card.profile.allowance_id, body.fields()?).await
     {
-        Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
+        Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?.below("allowance");
             let shown = FormValues { typed: Some(typed), faults, purchase: None };
-            allowance_page(&state, &acting, &card, shown).await
+            allowance_page(&acting, &card, shown).await
         }
     }
 }

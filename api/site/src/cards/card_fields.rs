@@ -97,15 +97,14 @@ impl CardFields {
     pub(super) fn seen_profile(&self) -> FormSnapshot {
         let texts = CARD_TEXTS.named().into_iter().filter(|(_, text)| text.is_changeable);
         let names = texts.map(|(name, _)| name).chain(["holder"]).chain(DIMENSION_FIELDS);
-        names.fold(FormSnapshot::default(), |seen, name| seen.field(name, self.typed.of(name)))
+        FormSnapshot::default().fields(names.map(|name| (name, self.typed.of(name))))
     }
 
     /// The values of the allowance that a form shows.
     pub(super) fn seen_allowance(&self) -> FormSnapshot {
-        let seen = ALLOWANCE.into_iter().fold(FormSnapshot::default(), |seen, (name, words, _)| {
-            seen.field(words, self.typed.of(name))
-        });
-        seen.field("merchants", format!("{} {}", self.scope.join(","), self.typed.of("codes")))
+        FormSnapshot::default()
+            .fields(ALLOWANCE.map(|(name, words, _)| (words, self.typed.of(name))))
+            .field("merchants", format!("{} {}", self.scope.join(","), self.typed.of("codes")))
     }
 
     /// The body that makes a card.

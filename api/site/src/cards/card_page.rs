@@ -2,22 +2,21 @@
 //! GET /cards/{id}.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::date_at;
-use cardswitch_engine::domain::card::{CardState, DimensionKind};
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, ListPage, Page, TransactionFilter, TransactionRow};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::card_secrets::is_closed;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::glossary::Audience;
 use serde::Deserialize;
@@ -28,7 +27,7 @@ use super::get_card;
 use super::list::holder;
 use super::purchases::Purchase;
 use crate::assets::COPY;
-use crate::dimensions::kind_words;
+use crate::dimension_choices::tags_of;
 use crate::frame;
 use crate::rights::{ActingMember, Right};
 use crate::transactions::decision::Teller;
@@ -87,31 +86,29 @@ pub(super) struct CardNotes {
 
 /// GET /cards/{id}.
 pub(super) async fn show_card(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     Query(query): Query<CardQuery>,
 ) -> Result<Response, ApiError> {
     let made = query.link.as_deref().and_then(parse_id);
-    card_page(&state, &acting, CardId(id), CardNotes { made, ..CardNotes::default() }).await
+    card_page(&acting, CardId(id), CardNotes { made, ..CardNotes::default() }).await
 }
 
 /// The page of a card.
 /// Errors: there is no such card, or it is not the visitor's to see.
 pub(super) async fn card_page(
-    state: &AppState,
     acting: &ActingMember,
     id: CardId,
     notes: CardNotes,
 ) -> Result<Response, ApiError> {
-    let card = get_card(state, acting, id).await?;
-    let csrf = acting.session.csrf(state);
+    let card = get_card(acting, id).await?;
+    let csrf = acting.csrf();
     let read = |view: &View<'_>| {
         let content = content(&card, acting, view)?;
         let made = content.links.iter().position(|link| Some(link.id) == notes.made);
         Ok(CardContent { csrf, alert: notes.alert, made, ..content })
     };
-    let content = read_view(state, acting, read).await?;
+    let content = acting.read(read).await?;
     let title = card.profile.texts.description.clone();
     Ok(frame::page_with_scripts(&title, &[&*COPY], content))
 }
@@ -140,7 +137,7 @@ fn content(
         may_see_number: may_see_number(acting, card),
         held: money(card.held, company.currency),
         limits: limits(card, view),
-        dimensions: dimensions(card, view)?,
+        dimensions: tags_of(view, &profile.dimensions)?,
         created: moment(profile.created_at, company.zone),
         purchases: listed.rows.iter().map(|row| Purchase::new(row, &teller)).collect(),
         purchase_count: listed.count,
@@ -204,15 +201,6 @@ fn window(terms: &AllowanceTerms, view: &View<'_>) -> Vec<(&'static str, String)
     };
     let from = shown("From", terms.starts_at, Timestamp::MIN);
     from.into_iter().chain(shown("Until", terms.ends_at, Timestamp::MAX)).collect()
-}
-
-fn dimensions(card: &CardRow, view: &View<'_>) -> Result<Vec<(&'static str, String)>, StoreError> {
-    let mut named = Vec::new();
-    let references = view.dimension_references(&card.profile.dimensions)?;
-    for (kind, reference) in DimensionKind::ALL.into_iter().zip(references) {
-        named.extend(reference.map(|reference| (kind_words(kind).label, reference.name)));
-    }
-    Ok(named)
 }
 
 fn links(card: &CardRow, view: &View<'_>) -> Result<Vec<LinkRow>, StoreError> {

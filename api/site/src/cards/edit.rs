@@ -1,15 +1,13 @@
 //! The changeable texts and tags of a card. GET and POST /cards/{id}/edit.
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards::change_card;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
@@ -19,7 +17,7 @@ use crate::dimension_choices::find_meant;
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, CardManager};
 
 #[derive(Template)]
@@ -33,24 +31,22 @@ struct EditContent {
 
 /// GET /cards/{id}/edit.
 pub(super) async fn show(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
-    edit_page(&state, &acting, &card, None, Faults::default()).await
+    let card = get_card(&acting, CardId(id)).await?;
+    edit_page(&acting, &card, None, Faults::default()).await
 }
 
 /// The form, with the values `typed`, else the stored ones.
 async fn edit_page(
-    state: &AppState,
     acting: &ActingMember,
     card: &CardRow,
     typed: Option<CardFields>,
     faults: Faults,
 ) -> Result<Response, ApiError> {
-    let (csrf, status) = (acting.session.csrf(state), faults.status());
-    let content = read_view(state, acting, |view| {
+    let (csrf, status) = (acting.csrf(), faults.status());
+    let content = acting.read(|view| {
         let known = CardFields::of_card(card, view)?;
         let seen = known.seen_profile().to_string();
         let form = CardForm::new(typed.unwrap_or(known), faults, view)?;
@@ -62,28 +58,27 @@ async fn edit_page(
 
 /// POST /cards/{id}/edit.
 pub(super) async fn save(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     let read = |view: &View<'_>| {
         let holder = holder_id(typed.typed.of("holder"), Some(card.profile.id), view)?;
         Ok((CardFields::of_card(&card, view)?, holder))
     };
-    let (known, holder) = read_view(&state, &acting, read).await?;
+    let (known, holder) = acting.read(read).await?;
     if let Err(faults) = known.seen_profile().check(typed.typed.of("seen")) {
-        return edit_page(&state, &acting, &card, None, faults).await;
+        return edit_page(&acting, &card, None, faults).await;
     }
     let mut body = typed.changed_profile(&known, holder);
-    find_meant(&state, &acting, &mut body).await?;
+    find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
     match change_card(&acting.state, (&acting).into(), card.profile.id, body.fields()?).await {
-        Ok(()) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_SAVED)),
+        Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::CARD_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
-            edit_page(&state, &acting, &card, Some(typed), faults).await
+            edit_page(&acting, &card, Some(typed), faults).await
         }
     }
 }

@@ -2,7 +2,7 @@
 //! POST /cards/{id}/links/{link}/delete.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -10,9 +10,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
 use cardswitch_engine::store::query::CardRow;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::shared_links::share_card;
-use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -24,7 +22,7 @@ use crate::choices::{Choice, choices};
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, CardManager};
 
 /// How many passphrase fields the form has room for.
@@ -126,25 +124,23 @@ struct LinkContent<'a> {
 
 /// GET /cards/{id}/links/new.
 pub(super) async fn ask_for_link(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     let fields = LinkFields { notify: true, ..LinkFields::default() };
-    Ok(link_page(&state, &acting, &card, &fields, &Faults::default()))
+    Ok(link_page(&acting, &card, &fields, &Faults::default()))
 }
 
 fn link_page(
-    state: &AppState,
     acting: &ActingMember,
     card: &CardRow,
     fields: &LinkFields,
     faults: &Faults,
 ) -> Response {
     let content = LinkContent {
-        csrf: acting.session.csrf(state),
-        face: Face::new(card, &acting.company, state.now()),
+        csrf: acting.csrf(),
+        face: Face::new(card, &acting.company, acting.state.now()),
         rows: fields.rows(faults),
         fields,
         faults,
@@ -154,33 +150,31 @@ fn link_page(
 
 /// POST /cards/{id}/links/new.
 pub(super) async fn make_link(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
     SiteForm(typed): SiteForm<LinkFields>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     let body = FormBody::of(typed.body(card.profile.id));
     match share_card(&acting.state, (&acting).into(), body.fields()?).await {
-        Ok(link) => Ok(go_on(&state, &format!("/cards/{id}?link={}", link.0), Notice::LINK_MADE)),
+        Ok(link) => Ok(acting.go_on(&format!("/cards/{id}?link={}", link.0), Notice::LINK_MADE)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
-            Ok(link_page(&state, &acting, &card, &typed, &faults))
+            Ok(link_page(&acting, &card, &typed, &faults))
         }
     }
 }
 
 /// POST /cards/{id}/links/{link}/delete.
 pub(super) async fn delete_link(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     Path((card, link)): Path<(String, String)>,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let (card, link) = (parse_id(&card).map(CardId), parse_id(&link).map(SharedLinkId));
     let (Some(id), Some(link)) = (card, link) else { return Err(ApiError::not_found()) };
-    let card = get_card(&state, &acting, id).await?;
-    let found = read_view(&state, &acting, |view| view.find_shared_link(link)).await?;
+    let card = get_card(&acting, id).await?;
+    let found = acting.read(|view| view.find_shared_link(link)).await?;
     if found.is_none_or(|found| found.card != card.profile.slot) {
         return Err(ApiError::not_found());
     }
@@ -188,7 +182,7 @@ pub(super) async fn delete_link(
         .state
         .carry_out(AdminCommand::SharedLink(SharedLinkCommand::Delete(acting.company.id, link)))
         .await?;
-    Ok(go_on(&state, &format!("/cards/{}", id.0), Notice::LINK_DELETED))
+    Ok(acting.go_on(&format!("/cards/{}", id.0), Notice::LINK_DELETED))
 }
 
 #[cfg(test)]

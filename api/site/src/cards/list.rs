@@ -1,7 +1,7 @@
 //! The list of cards. GET /cards.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
@@ -9,10 +9,9 @@ use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, ListPage, Page};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::card_texts::CARD_TEXTS;
 use cardswitch_v1::routes::cards::ListCardsRequest;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 
 use super::face::Face;
 use crate::choices::{Choice, choices};
@@ -91,16 +90,14 @@ struct CardLine {
 
 /// GET /cards.
 pub(super) async fn list_cards(
-    State(state): State<AppState>,
     acting: ActingMember,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    list_page(&state, &acting, &query, "").await
+    list_page(&acting, &query, "").await
 }
 
 /// The list; `alert` is said first, where it is not blank.
 pub(super) async fn list_page(
-    state: &AppState,
     acting: &ActingMember,
     query: &ListForm,
     alert: &str,
@@ -109,7 +106,7 @@ pub(super) async fn list_page(
     let mut asked = query.query(texts.chain([("state", states_of(query.of("state")))]));
     let request = ListCardsRequest::parse(&mut asked);
     asked.finish()?;
-    let read = read_view(state, acting, |view| {
+    let read = acting.read(|view| {
         let found = find_cards(view, acting, query, request)?.load(|card| row(&card, view))?;
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
@@ -117,7 +114,7 @@ pub(super) async fn list_page(
     });
     let (ListPage { rows, count }, offered) = read.await?;
     let content = CardListContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         alert,
         company: &acting.company.name,
         sees_all: acting.may(Right::SeeCompany),

@@ -35,7 +35,6 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::read_view;
 
 use super::rights::ActingMember;
 
@@ -57,12 +56,8 @@ pub(super) fn card_routes() -> Router<AppState> {
 
 /// A card that the visitor may see.
 /// Errors: there is none with this id, or it is another's.
-async fn get_card(
-    state: &AppState,
-    acting: &ActingMember,
-    id: CardId,
-) -> Result<CardRow, ApiError> {
-    let card = read_view(state, acting, |view| view.find_card(id)).await?;
+async fn get_card(acting: &ActingMember, id: CardId) -> Result<CardRow, ApiError> {
+    let card = acting.read(|view| view.find_card(id)).await?;
     let card = card.ok_or_else(ApiError::not_found)?;
     acting.check_owner(card.profile.assigned_to)?;
     Ok(card)

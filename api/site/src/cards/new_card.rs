@@ -1,13 +1,10 @@
 //! Making a card. GET and POST /cards/new.
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::CardId;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards;
-use cardswitch_v1::routes::view::read_view;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
@@ -15,7 +12,7 @@ use crate::dimension_choices::find_meant;
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, CardManager};
 
 #[derive(Template)]
@@ -27,48 +24,38 @@ struct NewCardContent<'a> {
 }
 
 /// GET /cards/new.
-pub(super) async fn ask_for_card(
-    State(state): State<AppState>,
-    CardManager(acting): CardManager,
-) -> Result<Response, ApiError> {
+pub(super) async fn ask_for_card(CardManager(acting): CardManager) -> Result<Response, ApiError> {
     let typed = [("interval", "monthly")].into_iter().collect();
     let fields = CardFields { typed, scope: Vec::new() };
-    new_card_page(&state, &acting, fields, Faults::default()).await
+    new_card_page(&acting, fields, Faults::default()).await
 }
 
 async fn new_card_page(
-    state: &AppState,
     acting: &ActingMember,
     fields: CardFields,
     faults: Faults,
 ) -> Result<Response, ApiError> {
     let status = faults.status();
-    let form = read_view(state, acting, |view| CardForm::new(fields, faults, view)).await?;
-    let csrf = acting.session.csrf(state);
+    let form = acting.read(|view| CardForm::new(fields, faults, view)).await?;
+    let csrf = acting.csrf();
     let content = NewCardContent { csrf, company: &acting.company.name, form };
     Ok(with_status(frame::page("New card", content), status))
 }
 
 /// POST /cards/new.
 pub(super) async fn make_card(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     SiteForm(fields): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
-    match make(&state, &acting, &fields).await {
-        Ok(CardId(id)) => Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_MADE)),
-        Err(error) => new_card_page(&state, &acting, fields, Faults::of_refusal(error)?).await,
+    match make(&acting, &fields).await {
+        Ok(CardId(id)) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::CARD_MADE)),
+        Err(error) => new_card_page(&acting, fields, Faults::of_refusal(error)?).await,
     }
 }
 
-async fn make(
-    state: &AppState,
-    acting: &ActingMember,
-    fields: &CardFields,
-) -> Result<CardId, ApiError> {
-    let holder =
-        read_view(state, acting, |view| holder_id(fields.typed.of("holder"), None, view)).await?;
+async fn make(acting: &ActingMember, fields: &CardFields) -> Result<CardId, ApiError> {
+    let holder = acting.read(|view| holder_id(fields.typed.of("holder"), None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);
-    find_meant(state, acting, &mut body).await?;
+    find_meant(acting, &mut body).await?;
     cards::make_card(&acting.state, acting.into(), FormBody::of(body).fields()?).await
 }

@@ -5,7 +5,6 @@
 //! kept. Each look is in the audit log before it is answered.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -14,7 +13,6 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::card_secrets::is_closed;
 use serde::Deserialize;
 
@@ -54,25 +52,16 @@ pub(super) struct NumberForm {
 }
 
 /// GET /cards/{id}/number.
-pub(super) async fn ask(
-    State(state): State<AppState>,
-    acting: ActingMember,
-    PathId(id): PathId,
-) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
-    Ok(refusal(&acting, &card).unwrap_or_else(|| ask_page(&state, &acting, &card, "")))
+pub(super) async fn ask(acting: ActingMember, PathId(id): PathId) -> Result<Response, ApiError> {
+    let card = get_card(&acting, CardId(id)).await?;
+    Ok(refusal(&acting, &card).unwrap_or_else(|| ask_page(&acting, &card, "")))
 }
 
-fn ask_page(
-    state: &AppState,
-    acting: &ActingMember,
-    card: &CardRow,
-    error: &'static str,
-) -> Response {
+fn ask_page(acting: &ActingMember, card: &CardRow, error: &'static str) -> Response {
     let content = CardPasswordContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         email: acting.session.user.email.clone(),
-        face: Face::new(card, &acting.company, state.now()),
+        face: Face::new(card, &acting.company, acting.state.now()),
         error,
     };
     frame::page("Show card details", content)
@@ -97,29 +86,28 @@ fn refusal(acting: &ActingMember, card: &CardRow) -> Option<Response> {
 
 /// POST /cards/{id}/number.
 pub(super) async fn show(
-    State(state): State<AppState>,
     client: Client,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<NumberForm>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     if let Some(refusal) = refusal(&acting, &card) {
         return Ok(refusal);
     }
     if !is_password_of(&acting.state, &acting.session.user, &client, &form.password).await? {
-        let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
+        let page = ask_page(&acting, &card, WRONG_PASSWORD);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
-    if let Some(refusal) = refusal_where_changed(&acting.session, &state) {
+    if let Some(refusal) = refusal_where_changed(&acting.session, &acting.state) {
         return Ok(refusal);
     }
     let noted =
         AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
     acting.state.carry_out(noted).await?;
     let content = NumberContent {
-        face: Face::new(&card, &acting.company, state.now()),
-        secret: CardSecret::open(&state, &card, &acting.company)?,
+        face: Face::new(&card, &acting.company, acting.state.now()),
+        secret: CardSecret::open(&acting.state, &card, &acting.company)?,
     };
     Ok(frame::page_with_scripts("Card number", &[&*COPY], content))
 }

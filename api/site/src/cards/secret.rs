@@ -7,8 +7,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::card_secrets::open_number;
 
-/// Digits of a number that stand together.
-const GROUP_LEN: usize = 4;
+use crate::words::in_fours;
 
 /// Number, expiry, CVV and billing address.
 pub(crate) struct CardSecret {
@@ -37,24 +36,13 @@ impl CardSecret {
         let number = pan.reveal();
         let address = profile.billing_address.as_ref();
         Ok(Self {
-            number_words: in_groups(&number),
+            number_words: in_fours(&number),
             number,
             expiry: record.expires_on.to_naive().format("%m/%y").to_string(),
             cvv: state.secrets.cvv(&pan).map(char::from).iter().collect(),
             address: address_lines(address.unwrap_or(&company.billing_address)),
         })
     }
-}
-
-fn in_groups(number: &str) -> String {
-    let mut words = String::with_capacity(number.len() * 5 / 4);
-    for (place, digit) in number.chars().enumerate() {
-        if place > 0 && place.is_multiple_of(GROUP_LEN) {
-            words.push(' ');
-        }
-        words.push(digit);
-    }
-    words
 }
 
 /// An address as it is written on letters, without blank lines.
@@ -67,18 +55,6 @@ fn address_lines(address: &Address) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_stand_in_groups_of_four() {
-        let rows = [
-            ("4111111111111111", "4111 1111 1111 1111"),
-            ("411111111111111", "4111 1111 1111 111"),
-            ("", ""),
-        ];
-        for (number, expected) in rows {
-            assert_eq!(in_groups(number), expected);
-        }
-    }
 
     #[test]
     fn addresses_have_no_blank_lines() {

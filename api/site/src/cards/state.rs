@@ -2,7 +2,6 @@
 //! /cards/{id}/close; POST /cards/suspend takes several.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -10,7 +9,6 @@ use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::cards::change_card;
 use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
@@ -23,7 +21,7 @@ use super::list::list_page;
 use crate::faults::{Faults, with_status};
 use crate::forms::{ConfirmForm, FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::pager::{ListForm, ROWS};
 use crate::rights::{ActingMember, CardManager};
 use crate::words::money;
@@ -36,17 +34,16 @@ pub(super) struct StateForm {
 
 /// POST /cards/{id}/state.
 pub(super) async fn change(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<StateForm>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     match set_state(&acting, card.profile.id, &form.to).await {
         Ok(()) => {
             let is_open = form.to == "active";
             let notice = if is_open { Notice::CARD_OPENED } else { Notice::CARD_SUSPENDED };
-            Ok(go_on(&state, &format!("/cards/{id}"), notice))
+            Ok(acting.go_on(&format!("/cards/{id}"), notice))
         }
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
@@ -56,7 +53,7 @@ pub(super) async fn change(
                 _ => "Assign the card before you activate it.".to_owned(),
             };
             let notes = CardNotes { alert, ..CardNotes::default() };
-            let page = card_page(&state, &acting, card.profile.id, notes).await?;
+            let page = card_page(&acting, card.profile.id, notes).await?;
             Ok(with_status(page, status))
         }
     }
@@ -77,14 +74,13 @@ pub(super) struct SuspendForm {
 
 /// POST /cards/suspend. Cards are suspended one by one: those that cannot be are counted.
 pub(super) async fn suspend_several(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     SiteForm(form): SiteForm<SuspendForm>,
 ) -> Result<Response, ApiError> {
     let mut refused = 0;
     for id in form.card.iter().take(ROWS) {
         let Some(id) = parse_id(id).map(CardId) else { return Err(ApiError::not_found()) };
-        let card = get_card(&state, &acting, id).await?;
+        let card = get_card(&acting, id).await?;
         match set_state(&acting, card.profile.id, "suspended").await {
             Ok(()) => {}
             Err(error) if error.status().is_client_error() => refused += 1,
@@ -93,10 +89,10 @@ pub(super) async fn suspend_several(
     }
     let alert = match (form.card.len(), refused) {
         (0, _) => "Select cards first.".to_owned(),
-        (_, 0) => return Ok(go_on(&state, "/cards", Notice::CARDS_SUSPENDED)),
+        (_, 0) => return Ok(acting.go_on("/cards", Notice::CARDS_SUSPENDED)),
         (all, refused) => format!("{refused} of {all} cards could not be suspended."),
     };
-    let page = list_page(&state, &acting, &ListForm::default(), &alert).await?;
+    let page = list_page(&acting, &ListForm::default(), &alert).await?;
     Ok(with_status(page, StatusCode::BAD_REQUEST))
 }
 
@@ -111,24 +107,22 @@ struct CloseContent {
 
 /// GET /cards/{id}/close.
 pub(super) async fn ask_to_close(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    close_page(&state, &acting, CardId(id), "").await
+    close_page(&acting, CardId(id), "").await
 }
 
 async fn close_page(
-    state: &AppState,
     acting: &ActingMember,
     id: CardId,
     alert: &'static str,
 ) -> Result<Response, ApiError> {
-    let card = get_card(state, acting, id).await?;
+    let card = get_card(acting, id).await?;
     let (company, held) = (&acting.company, card.held);
     let content = CloseContent {
-        csrf: acting.session.csrf(state),
-        face: Face::new(&card, company, state.now()),
+        csrf: acting.csrf(),
+        face: Face::new(&card, company, acting.state.now()),
         held: if held.is_positive() { money(held, company.currency) } else { String::new() },
         alert,
     };
@@ -137,18 +131,17 @@ async fn close_page(
 
 /// POST /cards/{id}/close.
 pub(super) async fn close(
-    State(state): State<AppState>,
     CardManager(acting): CardManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
-    let card = get_card(&state, &acting, CardId(id)).await?;
+    let card = get_card(&acting, CardId(id)).await?;
     if !form.is_confirmed {
         let alert = "Tick the box to confirm.";
-        let page = close_page(&state, &acting, CardId(id), alert).await?;
+        let page = close_page(&acting, CardId(id), alert).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     let command = AdminCommand::Card(CardCommand::Terminate(acting.company.id, card.profile.id));
     acting.state.carry_out(command).await?;
-    Ok(go_on(&state, &format!("/cards/{id}"), Notice::CARD_CLOSED))
+    Ok(acting.go_on(&format!("/cards/{id}"), Notice::CARD_CLOSED))
 }

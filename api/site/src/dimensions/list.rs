@@ -1,14 +1,13 @@
 //! All of one kind, as a tree, and a new one. GET and POST /dimensions/{kind}.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::DimensionId;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::dimensions::make;
-use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_v1::routes::view::Reader;
 use cardswitch_wire::fields::parse_id;
 
 use super::form::{body_of, parent_choices};
@@ -18,7 +17,7 @@ use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::pager::{Pager, Part};
 use crate::rights::{ActingMember, DimensionManager};
 use crate::words::grouped;
@@ -48,23 +47,21 @@ struct DimensionLine {
 
 /// GET /dimensions/{kind}.
 pub(super) async fn list_dimensions(
-    State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
     PathDimensionKind(kind): PathDimensionKind,
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
     let blank = (&TypedFields::default(), &Faults::default());
-    list_page(&state, &acting, (kind, part), blank).await
+    list_page(&acting, (kind, part), blank).await
 }
 
 async fn list_page(
-    state: &AppState,
     acting: &ActingMember,
     (kind, part): (DimensionKind, Part),
     (fields, faults): (&TypedFields, &Faults),
 ) -> Result<Response, ApiError> {
     let parent = parse_id(fields.of("parent").trim()).map(DimensionId);
-    let tree = read_view(state, acting, |view| tree(view, kind, parent)).await?;
+    let tree = acting.read(|view| tree(view, kind, parent)).await?;
     let branches = &tree.branches;
     let is_whole = tree.count <= branches.len() as u64;
     let words = kind_words(kind);
@@ -72,7 +69,7 @@ async fn list_page(
     let rows: Vec<_> =
         branches.iter().skip(shown.offset).take(shown.limit).map(DimensionLine::of).collect();
     let content = DimensionListContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         company: &acting.company.name,
         words,
         tabs: tabs(kind),
@@ -101,17 +98,16 @@ impl DimensionLine {
 
 /// Makes one. POST /dimensions/{kind}.
 pub(super) async fn make_dimension(
-    State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
     PathDimensionKind(kind): PathDimensionKind,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
     let mut body = body_of(&sent);
-    find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
+    find_meant_in(&acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
     let Err(error) = make(&acting.state, Reader::from(&acting), kind, body.fields()?).await else {
-        return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_MADE));
+        return Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_MADE));
     };
     let faults = Faults::of_refusal(error)?;
-    list_page(&state, &acting, (kind, Part::default()), (&sent, &faults)).await
+    list_page(&acting, (kind, Part::default()), (&sent, &faults)).await
 }

@@ -2,7 +2,7 @@
 //! /dimensions/{kind}/{id}, and POST of `delete` below it.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -12,9 +12,8 @@ use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::dimensions::change;
-use cardswitch_v1::routes::view::{Reader, View, read_view};
+use cardswitch_v1::routes::view::{Reader, View};
 use cardswitch_wire::fields::parse_id;
 
 use super::form::{FIELDS, body_of, parent_choices};
@@ -25,7 +24,7 @@ use crate::faults::{Faults, with_status};
 use crate::form_snapshot::FormSnapshot;
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, DimensionManager};
 
 #[derive(Template)]
@@ -78,20 +77,17 @@ impl DimensionOfKind {
 
     fn seen(&self) -> FormSnapshot {
         let fields = self.fields();
-        FIELDS
-            .into_iter()
-            .fold(FormSnapshot::default(), |seen, name| seen.field(name, fields.of(name)))
+        FormSnapshot::default().fields(FIELDS.map(|name| (name, fields.of(name))))
     }
 }
 
 /// Errors: the company has none of this kind with this id.
 async fn find(
-    state: &AppState,
     acting: &ActingMember,
     kind: DimensionKind,
     id: DimensionId,
 ) -> Result<DimensionOfKind, ApiError> {
-    let found = read_view(state, acting, |view| {
+    let found = acting.read(|view| {
         let tree = tree(view, kind, Some(id))?;
         let Some(place) = tree.branches.iter().position(|branch| branch.dimension.id == id) else {
             return Ok(None);
@@ -139,13 +135,12 @@ impl<S: Send + Sync> axum::extract::FromRequestParts<S> for BehindKind {
 
 /// GET /dimensions/{kind}/{id}.
 pub(super) async fn show_dimension(
-    State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
     PathDimensionKind(kind): PathDimensionKind,
     BehindKind(id): BehindKind,
 ) -> Result<Response, ApiError> {
-    let found = find(&state, &acting, kind, id).await?;
-    Ok(dimension_page(&state, &acting, &found, &DimensionForm::of(&found)))
+    let found = find(&acting, kind, id).await?;
+    Ok(dimension_page(&acting, &found, &DimensionForm::of(&found)))
 }
 
 /// The form as it is shown, with its faults.
@@ -162,7 +157,6 @@ impl DimensionForm {
 }
 
 fn dimension_page(
-    state: &AppState,
     acting: &ActingMember,
     found: &DimensionOfKind,
     shown: &DimensionForm,
@@ -172,7 +166,7 @@ fn dimension_page(
     // No dimension becomes its own parent, or its parent one of its descendants.
     let own = below_and_itself(&found.tree.branches, found.place);
     let content = PageContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         words,
         id: branch.dimension.id.0.to_string(),
         name: &branch.dimension.name,
@@ -190,42 +184,40 @@ fn dimension_page(
 
 /// Changes one. POST /dimensions/{kind}/{id}.
 pub(super) async fn change_dimension(
-    State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
     PathDimensionKind(kind): PathDimensionKind,
     BehindKind(id): BehindKind,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let found = find(&state, &acting, kind, id).await?;
+    let found = find(&acting, kind, id).await?;
     if let Err(faults) = found.seen().check(sent.of("seen")) {
         let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
-        return Ok(dimension_page(&state, &acting, &found, &shown));
+        return Ok(dimension_page(&acting, &found, &shown));
     }
     let mut body = body_of(&sent);
-    find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
+    find_meant_in(&acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
     let Err(error) = change(&acting.state, Reader::from(&acting), (kind, id), body.fields()?).await
     else {
-        return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_SAVED));
+        return Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;
     let shown = DimensionForm { fields: sent, faults, delete_alert: "" };
-    Ok(dimension_page(&state, &acting, &found, &shown))
+    Ok(dimension_page(&acting, &found, &shown))
 }
 
 /// Removes a dimension, also from the objects that carry it. POST /dimensions/{kind}/{id}/delete.
 pub(super) async fn delete_dimension(
-    State(state): State<AppState>,
     DimensionManager(acting): DimensionManager,
     PathDimensionKind(kind): PathDimensionKind,
     BehindKind(id): BehindKind,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
-    let found = find(&state, &acting, kind, id).await?;
+    let found = find(&acting, kind, id).await?;
     if !form.is_confirmed {
         let delete_alert = "Tick the box to confirm.";
         let shown = DimensionForm { delete_alert, ..DimensionForm::of(&found) };
-        let page = dimension_page(&state, &acting, &found, &shown);
+        let page = dimension_page(&acting, &found, &shown);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     let named = NamedDimension { company: acting.company.id, kind, id };
@@ -235,11 +227,11 @@ pub(super) async fn delete_dimension(
         .await
         .map_err(ApiError::from)
     {
-        Ok(()) => Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_DELETED)),
+        Ok(()) => Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_DELETED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
             let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
-            Ok(dimension_page(&state, &acting, &found, &shown))
+            Ok(dimension_page(&acting, &found, &shown))
         }
     }
 }

@@ -1,20 +1,17 @@
 //! A new member. GET and POST /members/new.
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::invite_member;
-use cardswitch_v1::routes::view::read_view;
 
-use super::form::{MemberForm, faults_of};
+use super::form::{KINDS, body_of, faults_of, roles};
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::faults::{Faults, with_status};
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager};
 
 #[derive(Template)]
@@ -22,33 +19,29 @@ use crate::rights::{ActingMember, MemberManager};
 struct NewMemberContent<'a> {
     csrf: String,
     company: &'a str,
-    form: &'a MemberForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     roles: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
 }
 
 /// GET /members/new.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    MemberManager(acting): MemberManager,
-) -> Result<Response, ApiError> {
-    new_page(&state, &acting, &MemberForm::default(), &Faults::default()).await
+pub(super) async fn show(MemberManager(acting): MemberManager) -> Result<Response, ApiError> {
+    new_page(&acting, &TypedFields::default(), &Faults::default()).await
 }
 
 async fn new_page(
-    state: &AppState,
     acting: &ActingMember,
-    form: &MemberForm,
+    form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
-    let dimensions = read_view(state, acting, |view| form.choices(view, None)).await?;
+    let dimensions = acting.read(|view| form.dimension_choices(view, &KINDS, None)).await?;
     let content = NewMemberContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         company: &acting.company.name,
         form,
         faults,
-        roles: form.roles(None),
+        roles: roles(form, None),
         dimensions,
     };
     let page = frame::page("Invite a member", content);
@@ -57,14 +50,13 @@ async fn new_page(
 
 /// POST /members/new.
 pub(super) async fn invite(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
-    SiteForm(form): SiteForm<MemberForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let mut body = form.body();
-    find_meant(&state, &acting, &mut body).await?;
+    let mut body = body_of(&form);
+    find_meant(&acting, &mut body).await?;
     match invite_member(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
-        Ok(id) => Ok(go_on(&state, &format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
-        Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
+        Ok(id) => Ok(acting.go_on(&format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
+        Err(error) => new_page(&acting, &form, &faults_of(error)?).await,
     }
 }

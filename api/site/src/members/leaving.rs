@@ -4,15 +4,12 @@
 mod effects;
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::{change_member, remove_member};
-use cardswitch_v1::routes::view::read_view;
 use serde::Deserialize;
 
 use self::effects::{Effects, effects_of};
@@ -23,7 +20,7 @@ use super::member::member_page;
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager};
 use crate::words::person;
 
@@ -60,34 +57,27 @@ pub(super) struct LeaveForm {
 
 /// GET /members/{id}/deactivate.
 pub(super) async fn ask_first(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    ask(&state, &acting, MemberId(id), Way::Deactivated).await
+    ask(&acting, MemberId(id), Way::Deactivated).await
 }
 
 /// GET /members/{id}/delete.
 pub(super) async fn ask_to_delete(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    ask(&state, &acting, MemberId(id), Way::Deleted).await
+    ask(&acting, MemberId(id), Way::Deleted).await
 }
 
-async fn ask(
-    state: &AppState,
-    acting: &ActingMember,
-    id: MemberId,
-    way: Way,
-) -> Result<Response, ApiError> {
-    let member = get_member(state, acting, id).await?;
+async fn ask(acting: &ActingMember, id: MemberId, way: Way) -> Result<Response, ApiError> {
+    let member = get_member(acting, id).await?;
     if !is_open(&member, way) {
         return Ok(Redirect::to(&format!("/members/{}", id.0)).into_response());
     }
-    let effects = read_effects(state, acting, &member).await?;
-    Ok(leave_page(state, acting, &member, (way, effects, &Faults::default())))
+    let effects = read_effects(acting, &member).await?;
+    Ok(leave_page(acting, &member, (way, effects, &Faults::default())))
 }
 
 /// Whether a member can still leave in this way.
@@ -98,16 +88,11 @@ fn is_open(member: &Member, way: Way) -> bool {
     }
 }
 
-async fn read_effects(
-    state: &AppState,
-    acting: &ActingMember,
-    member: &Member,
-) -> Result<Effects, ApiError> {
-    read_view(state, acting, |view| effects_of(view, member)).await
+async fn read_effects(acting: &ActingMember, member: &Member) -> Result<Effects, ApiError> {
+    acting.read(|view| effects_of(view, member)).await
 }
 
 fn leave_page(
-    state: &AppState,
     acting: &ActingMember,
     member: &Member,
     (way, effects, faults): (Way, Effects, &Faults),
@@ -116,7 +101,7 @@ fn leave_page(
     let is_deletion = way == Way::Deleted;
     let title = format!("{} {name}", if is_deletion { "Delete" } else { "Deactivate" });
     let content = LeaveContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         id: member.id.0.to_string(),
         first_name: person(&member.first_name, "", &name),
         email: member.email.clone(),
@@ -132,43 +117,40 @@ fn leave_page(
 
 /// POST /members/{id}/deactivate.
 pub(super) async fn deactivate(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<LeaveForm>,
 ) -> Result<Response, ApiError> {
-    leave(&state, &acting, (MemberId(id), Way::Deactivated), &form).await
+    leave(&acting, (MemberId(id), Way::Deactivated), &form).await
 }
 
 /// POST /members/{id}/delete.
 pub(super) async fn delete(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<LeaveForm>,
 ) -> Result<Response, ApiError> {
-    leave(&state, &acting, (MemberId(id), Way::Deleted), &form).await
+    leave(&acting, (MemberId(id), Way::Deleted), &form).await
 }
 
 async fn leave(
-    state: &AppState,
     acting: &ActingMember,
     (id, way): (MemberId, Way),
     form: &LeaveForm,
 ) -> Result<Response, ApiError> {
-    let member = get_member(state, acting, id).await?;
+    let member = get_member(acting, id).await?;
     let path = format!("/members/{}", id.0);
     if !is_open(&member, way) {
         return Ok(Redirect::to(&path).into_response());
     }
-    let effects = read_effects(state, acting, &member).await?;
+    let effects = read_effects(acting, &member).await?;
     // INVARIANT: nothing ends that was not on the list when it was agreed to.
     if let Err(faults) = effects.seen().check(&form.seen) {
-        return Ok(leave_page(state, acting, &member, (way, effects, &faults)));
+        return Ok(leave_page(acting, &member, (way, effects, &faults)));
     }
     if !form.is_confirmed {
         let faults = Faults::alert_only("Tick the box to confirm.");
-        return Ok(leave_page(state, acting, &member, (way, effects, &faults)));
+        return Ok(leave_page(acting, &member, (way, effects, &faults)));
     }
     let (done, notice) = match way {
         Way::Deactivated => (deactivated(acting, id).await, Notice::MEMBER_DEACTIVATED),
@@ -178,10 +160,10 @@ async fn leave(
     };
     match done {
         // Members who deleted themselves have no list to go on to.
-        Ok(()) if member.slot == acting.member.slot => Ok(go_on(state, "/", notice)),
-        Ok(()) if way == Way::Deleted => Ok(go_on(state, "/members", notice)),
-        Ok(()) => Ok(go_on(state, &path, notice)),
-        Err(error) => member_page(state, acting, &member, (None, Faults::of_refusal(error)?)).await,
+        Ok(()) if member.slot == acting.member.slot => Ok(acting.go_on("/", notice)),
+        Ok(()) if way == Way::Deleted => Ok(acting.go_on("/members", notice)),
+        Ok(()) => Ok(acting.go_on(&path, notice)),
+        Err(error) => member_page(acting, &member, (None, Faults::of_refusal(error)?)).await,
     }
 }
 

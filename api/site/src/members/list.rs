@@ -1,14 +1,13 @@
 //! The members of a company, the newest first. GET /members.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::ListPage;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 
 use super::{member_badge, role_words};
 use crate::choices::{Choice, choices};
@@ -56,11 +55,10 @@ struct MemberLine {
 
 /// GET /members.
 pub(super) async fn list_members(
-    State(state): State<AppState>,
     MemberReader(acting): MemberReader,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let listed = read_view(&state, &acting, |view| find(view, &query)).await?;
+    let listed = acting.read(|view| find(view, &query)).await?;
     let states = [("", "All"), ("active", "Active"), ("inactive", "Deactivated")];
     let content = MemberListContent {
         company: &acting.company.name,

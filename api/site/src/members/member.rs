@@ -2,7 +2,6 @@
 //! /members/{id}.
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -10,20 +9,19 @@ use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, Page};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::members::change_member;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 
-use super::form::{MemberForm, faults_of, seen};
+use super::form::{KINDS, body_of, faults_of, roles, seen, shown_of};
 use super::{get_member, member_badge, role_words};
 use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::{Faults, with_status};
 use crate::form_snapshot::FormSnapshot;
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager, MemberReader, Right};
 use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
 
@@ -41,7 +39,7 @@ struct MemberContent<'a> {
     is_active: bool,
     is_deleted: bool,
     may_manage: bool,
-    form: &'a MemberForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     roles: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
@@ -73,32 +71,35 @@ struct HeldCard {
 
 /// GET /members/{id}.
 pub(super) async fn show(
-    State(state): State<AppState>,
     MemberReader(acting): MemberReader,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let member = get_member(&state, &acting, MemberId(id)).await?;
-    member_page(&state, &acting, &member, (None, Faults::default())).await
+    let member = get_member(&acting, MemberId(id)).await?;
+    member_page(&acting, &member, (None, Faults::default())).await
 }
 
 /// The page of a member, with the values typed and their faults.
 /// Errors: the tables cannot be read.
 pub(super) async fn member_page(
-    state: &AppState,
     acting: &ActingMember,
     member: &Member,
-    (form, faults): (Option<MemberForm>, Faults),
+    (form, faults): (Option<TypedFields>, Faults),
 ) -> Result<Response, ApiError> {
-    let form = form.unwrap_or_else(|| MemberForm::of(member));
+    let form = form.unwrap_or_else(|| shown_of(member));
     let sees_cards = acting.may(Right::SeeCompany);
-    let (facts, dimensions, cards) = read_view(state, acting, |view| {
-        let cards = if sees_cards { Some(cards_of(view, member)?) } else { None };
-        Ok((facts_of(view, member)?, form.choices(view, Some(member))?, cards))
-    })
-    .await?;
+    let (facts, dimensions, cards) = acting
+        .read(|view| {
+            let cards = if sees_cards { Some(cards_of(view, member)?) } else { None };
+            Ok((
+                facts_of(view, member)?,
+                form.dimension_choices(view, &KINDS, Some(&member.dimensions))?,
+                cards,
+            ))
+        })
+        .await?;
     let title = facts.name.clone();
     let content = MemberContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         id: member.id.0.to_string(),
         seen: seen(member),
         facts,
@@ -106,7 +107,7 @@ pub(super) async fn member_page(
         is_active: member.takes_part(),
         is_deleted: member.state == MemberState::Deleted,
         may_manage: acting.may(Right::ManageMembers) && member.state != MemberState::Deleted,
-        roles: form.roles(Some(member.role)),
+        roles: roles(&form, Some(member.role)),
         form: &form,
         faults: &faults,
         dimensions,
@@ -145,21 +146,20 @@ fn held_card(card: &CardRow) -> HeldCard {
 
 /// POST /members/{id}.
 pub(super) async fn change(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<MemberForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let member = get_member(&state, &acting, MemberId(id)).await?;
-    if let Err(faults) = seen(&member).check(form.typed.of("seen")) {
-        return member_page(&state, &acting, &member, (None, faults)).await;
+    let member = get_member(&acting, MemberId(id)).await?;
+    if let Err(faults) = seen(&member).check(form.of("seen")) {
+        return member_page(&acting, &member, (None, faults)).await;
     }
-    let mut body = form.body();
-    find_meant(&state, &acting, &mut body).await?;
+    let mut body = body_of(&form);
+    find_meant(&acting, &mut body).await?;
     match change_member(&acting.state, (&acting).into(), member.id, FormBody::of(body).fields()?)
         .await
     {
-        Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),
-        Err(error) => member_page(&state, &acting, &member, (Some(form), faults_of(error)?)).await,
+        Ok(()) => Ok(acting.go_on(&format!("/members/{id}"), Notice::MEMBER_SAVED)),
+        Err(error) => member_page(&acting, &member, (Some(form), faults_of(error)?)).await,
     }
 }

@@ -25,7 +25,6 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberRole, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::read_view;
 
 use super::rights::ActingMember;
 use super::words::Badge;
@@ -44,12 +43,8 @@ pub(super) fn member_routes() -> Router<AppState> {
 
 /// A member of the company, one that was deleted too.
 /// Errors: there is none with this id; the tables cannot be read.
-async fn get_member(
-    state: &AppState,
-    acting: &ActingMember,
-    id: MemberId,
-) -> Result<Member, ApiError> {
-    let found = read_view(state, acting, |view| view.find_member(id)).await?;
+async fn get_member(acting: &ActingMember, id: MemberId) -> Result<Member, ApiError> {
+    let found = acting.read(|view| view.find_member(id)).await?;
     found.ok_or_else(ApiError::not_found)
 }
 

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -16,7 +15,6 @@ use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::Letter;
 use cardswitch_v1::routes::members::change_member;
 use serde::de::IgnoredAny;
@@ -28,7 +26,7 @@ use super::member::member_page;
 use crate::faults::Faults;
 use crate::forms::{FormBody, SiteForm};
 use crate::fresh_id;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::MemberManager;
 use crate::session::later;
 
@@ -43,18 +41,15 @@ static LETTERS: Semaphore = Semaphore::const_new(LETTERS_AT_ONCE);
 
 /// Lets a member take part again. POST /members/{id}/reactivate.
 pub(super) async fn reactivate(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let member = get_member(&state, &acting, MemberId(id)).await?;
+    let member = get_member(&acting, MemberId(id)).await?;
     let body = FormBody::of(json!({"is_active": true}));
     match change_member(&acting.state, (&acting).into(), member.id, body.fields()?).await {
-        Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_REACTIVATED)),
-        Err(error) => {
-            member_page(&state, &acting, &member, (None, Faults::of_refusal(error)?)).await
-        }
+        Ok(()) => Ok(acting.go_on(&format!("/members/{id}"), Notice::MEMBER_REACTIVATED)),
+        Err(error) => member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await,
     }
 }
 
@@ -63,16 +58,15 @@ pub(super) async fn reactivate(
 /// INVARIANT: the sender cannot tell whether the address has a password already: either way a
 /// letter goes out, the same is written down, and nobody waits for it.
 pub(super) async fn send_link(
-    State(state): State<AppState>,
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let member = get_member(&state, &acting, MemberId(id)).await?;
+    let member = get_member(&acting, MemberId(id)).await?;
     if !member.takes_part() {
         return Err(ApiError::not_found());
     }
-    let response = go_on(&state, &format!("/members/{id}"), Notice::LINK_SENT);
+    let response = acting.go_on(&format!("/members/{id}"), Notice::LINK_SENT);
     if let Ok(place) = LETTERS.try_acquire() {
         tokio::spawn(async move {
             let _place = place;

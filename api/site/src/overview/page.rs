@@ -10,8 +10,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Page, RequisitionFilter, TransactionFilter};
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 
 use super::figure_words::OverviewFigures;
 use super::figures::{FigureCache, Figures};
@@ -69,19 +68,15 @@ pub(super) async fn show(
     };
     let acting = ActingMember { state, session, company, member };
     if acting.may(Right::SeeCompany) {
-        company_page(&acting.state, &acting, overviews.switch_figures(&acting.state)).await
+        company_page(&acting, overviews.switch_figures(&acting.state)).await
     } else {
-        own_page(&acting.state, &acting).await
+        own_page(&acting).await
     }
 }
 
-async fn company_page(
-    state: &AppState,
-    acting: &ActingMember,
-    switch: SwitchFigures,
-) -> Result<Response, ApiError> {
+async fn company_page(acting: &ActingMember, switch: SwitchFigures) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let read = read_view(state, acting, |view| {
+    let read = acting.read(|view| {
         let figures = Figures::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
         Ok((figures, own(acting, view)?, view.now))
     });
@@ -99,8 +94,8 @@ async fn company_page(
     Ok(frame::page_with_scripts("Overview", &extras, content))
 }
 
-async fn own_page(state: &AppState, acting: &ActingMember) -> Result<Response, ApiError> {
-    let read = read_view(state, acting, |view| {
+async fn own_page(acting: &ActingMember) -> Result<Response, ApiError> {
+    let read = acting.read(|view| {
         let company = view.company;
         let filter =
             TransactionFilter { member: Some(acting.member.slot), ..TransactionFilter::default() };

@@ -10,12 +10,10 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_identity::state::AppState;
 use futures_util::stream;
 use tokio::sync::watch;
 
@@ -29,16 +27,15 @@ const FULL_RETRY_S: u32 = 30;
 
 /// GET /overview/live.
 pub(super) async fn follow(
-    State(state): State<AppState>,
     Extension(overviews): Extension<Arc<LiveOverviews>>,
     CompanyReader(acting): CompanyReader,
 ) -> Result<Response, ApiError> {
     let place = overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
-    let mut news = overviews.follow(&state, &acting.company)?;
+    let mut news = overviews.follow(&acting.state, &acting.company)?;
     // The present figures are the first message.
     news.mark_changed();
-    let access = acting.lasting_access(&state.switch, Right::SeeCompany);
+    let access = acting.lasting_access(Right::SeeCompany);
     let follower = Follower { news, access, has_ended: false, _place: place };
     let messages = stream::unfold(follower, |mut follower| async move {
         let message = follower.next_message().await?;

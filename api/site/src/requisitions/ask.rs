@@ -2,29 +2,28 @@
 //! GET and POST /requisitions/new.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Page;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{ask_for, check_network};
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use serde_json::json;
 
-use super::form::{RequisitionForm, faults_of};
+use super::form::{body_of, faults_of};
 use super::list::barrier;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant};
 use crate::error_page::error_page;
 use crate::faults::{Faults, with_status};
-use crate::forms::{FormBody, SiteForm};
+use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::ActingMember;
 use crate::words::person;
 
@@ -34,35 +33,33 @@ struct NewRequisitionContent<'a> {
     csrf: String,
     company: &'a str,
     currency: String,
-    form: &'a RequisitionForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     members: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
 }
 
 /// GET /requisitions/new.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    acting: ActingMember,
-) -> Result<Response, ApiError> {
-    if let Err(error) = check_network(&state, &acting.company) {
+pub(super) async fn show(acting: ActingMember) -> Result<Response, ApiError> {
+    if let Err(error) = check_network(&acting.state, &acting.company) {
         return Ok(error_page(StatusCode::CONFLICT, "No requisitions here", &barrier(error)));
     }
-    new_page(&state, &acting, &RequisitionForm::default(), &Faults::default()).await
+    new_page(&acting, &TypedFields::default(), &Faults::default()).await
 }
 
 async fn new_page(
-    state: &AppState,
     acting: &ActingMember,
-    form: &RequisitionForm,
+    form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
-    let (members, dimensions) = read_view(state, acting, |view| {
-        Ok((members_for(view, acting, form.typed.of("member"))?, form.choices(view, None)?))
-    })
-    .await?;
+    let (members, dimensions) = acting
+        .read(|view| {
+            let dimensions = form.dimension_choices(view, &DimensionKind::ALL, None)?;
+            Ok((members_for(view, acting, form.of("member"))?, dimensions))
+        })
+        .await?;
     let content = NewRequisitionContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         company: &acting.company.name,
         currency: render_currency(acting.company.currency),
         form,
@@ -100,19 +97,18 @@ fn members_for(
 
 /// POST /requisitions/new.
 pub(super) async fn ask(
-    State(state): State<AppState>,
     acting: ActingMember,
-    SiteForm(form): SiteForm<RequisitionForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let mut body = form.body(acting.company.zone, None);
-    find_meant(&state, &acting, &mut body).await?;
+    let mut body = body_of(&form, acting.company.zone, None);
+    find_meant(&acting, &mut body).await?;
     let own = acting.member.id.0.to_string();
-    let other = form.typed.of("member");
+    let other = form.of("member");
     let is_for_other = acting.session.is_administrator() && !other.is_empty();
     let member = if is_for_other { other } else { &own };
     body.insert("member".to_owned(), json!({ "id": member }));
     match ask_for(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
-        Ok(id) => Ok(go_on(&state, &format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
-        Err(error) => new_page(&state, &acting, &form, &faults_of(error)?).await,
+        Ok(id) => Ok(acting.go_on(&format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
+        Err(error) => new_page(&acting, &form, &faults_of(error)?).await,
     }
 }

@@ -1,86 +1,60 @@
 //! The form of a requisition as typed: shown again as it was, and the body of the API that it
-//! means.
+//! means. Fields have the names of `/v1`; `end_time` is the last day on which it may be bought.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
-use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::store::StoreError;
-use cardswitch_v1::routes::view::View;
-use cardswitch_wire::amount::write_amount;
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::time::{parse_date, render_date, render_time};
 use chrono_tz::Tz;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::dimension_choices::{DimensionChoice, ids_of, put_dimensions};
+use crate::dimension_choices::{ids_of, put_dimensions};
 use crate::faults::Faults;
 use crate::form_snapshot::FormSnapshot;
-use crate::forms::TypedFields;
-use crate::words::{Moment, day_words, moment, requisition_badge};
+use crate::forms::{TypedFields, unix_lines};
+use crate::words::{Moment, day_words, field_amount, moment, requisition_badge};
 
-/// A form as it was sent: fields with the names of `/v1`; `end_time` is the last day on which it may be bought.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct RequisitionForm {
-    #[serde(flatten)]
-    pub(super) typed: TypedFields,
+/// The fields of a requisition's form, as the requisition is.
+pub(super) fn shown_of(requisition: &Requisition, company: &Company) -> TypedFields {
+    let shown = [
+        ("amount", field_amount(requisition.amount, company.currency)),
+        ("description", requisition.description.clone()),
+        ("end_time", last_day(requisition.end_time, company.zone)),
+        ("note", requisition.note.clone().unwrap_or_default()),
+    ];
+    shown.into_iter().collect()
 }
 
-impl RequisitionForm {
-    /// The form of a requisition, with the stored values.
-    pub(super) fn of(requisition: &Requisition, company: &Company) -> Self {
-        let mut amount = String::new();
-        write_amount(&mut amount, requisition.amount, company.currency);
-        let typed = [
-            ("amount", amount),
-            ("description", requisition.description.clone()),
-            ("end_time", last_day(requisition.end_time, company.zone)),
-            ("note", requisition.note.clone().unwrap_or_default()),
-        ];
-        Self { typed: typed.into_iter().collect() }
+/// The body that the API would take. A day that is the known one is not sent: its end may have
+/// been set to the minute by a program, and may be past while something else is changed.
+pub(super) fn body_of(
+    typed: &TypedFields,
+    zone: Tz,
+    known: Option<&Requisition>,
+) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("amount".to_owned(), text_or_null(typed.of("amount")));
+    body.insert("description".to_owned(), text_or_null(typed.of("description")));
+    body.insert("note".to_owned(), text_or_null(&unix_lines(typed.of("note"))));
+    let was = known.map(|known| last_day(known.end_time, zone));
+    let day = typed.of("end_time").trim();
+    if was.as_deref() != Some(day) {
+        body.insert("end_time".to_owned(), end_of_day(day, zone));
     }
-
-    /// The fields of dimensions with the values sent, else those of the requisition.
-    pub(super) fn choices(
-        &self,
-        view: &View<'_>,
-        known: Option<&Requisition>,
-    ) -> Result<Vec<DimensionChoice>, StoreError> {
-        let known = known.map(|known| &known.dimensions);
-        self.typed.dimension_choices(view, &DimensionKind::ALL, known)
-    }
-
-    /// The body that the API would take. A day that is the known one is not sent: its end may have
-    /// been set to the minute by a program, and may be past while something else is changed.
-    pub(super) fn body(&self, zone: Tz, known: Option<&Requisition>) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("amount".to_owned(), text_or_null(self.typed.of("amount")));
-        body.insert("description".to_owned(), text_or_null(self.typed.of("description")));
-        body.insert("note".to_owned(), text_or_null(&unix_lines(self.typed.of("note"))));
-        let was = known.map(|known| last_day(known.end_time, zone));
-        let day = self.typed.of("end_time").trim();
-        if was.as_deref() != Some(day) {
-            body.insert("end_time".to_owned(), end_of_day(day, zone));
-        }
-        put_dimensions(&mut body, self.typed.dimensions());
-        body
-    }
+    put_dimensions(&mut body, typed.dimensions());
+    body
 }
 
-fn text_or_null(text: &str) -> Value {
+/// A text without blanks around it; null where nothing is left.
+pub(super) fn text_or_null(text: &str) -> Value {
     match text.trim() {
         "" => Value::Null,
         text => json!(text),
     }
-}
-
-/// Lines as they are kept; browsers send them as mail has them.
-pub(super) fn unix_lines(text: &str) -> String {
-    text.replace("\r\n", "\n")
 }
 
 /// The last instant of a day, as the API takes it; a text that is no day stays as it is, and is
@@ -128,15 +102,14 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
 
 /// The values that a requisition's form shows, compared where two people edit it at once.
 pub(super) fn seen(requisition: &Requisition, company: &Company) -> FormSnapshot {
-    let typed = RequisitionForm::of(requisition, company).typed;
-    let seen = FormSnapshot::default()
+    let shown = shown_of(requisition, company);
+    FormSnapshot::default()
         .field("status", requisition_badge(requisition.status).word)
-        .field("amount", typed.of("amount"))
-        .field("description", typed.of("description"))
-        .field("last day", typed.of("end_time"))
-        .field("note", typed.of("note"));
-    let dimensions = DIMENSION_FIELDS.into_iter().zip(ids_of(&requisition.dimensions));
-    dimensions.fold(seen, |seen, (name, id)| seen.field(name, id))
+        .field("amount", shown.of("amount"))
+        .field("description", shown.of("description"))
+        .field("last day", shown.of("end_time"))
+        .field("note", shown.of("note"))
+        .fields(DIMENSION_FIELDS.into_iter().zip(ids_of(&requisition.dimensions)))
 }
 
 #[cfg(test)]
@@ -174,12 +147,12 @@ mod tests {
             ("note", "two\r\nof them"),
             ("label", ""),
         ];
-        let form = RequisitionForm { typed: typed.into_iter().collect() };
+        let typed = typed.into_iter().collect();
         let expected = json!({
             "amount": "12.50", "description": "Chairs", "note": "two\nof them",
             "end_time": null, "label": null,
         });
-        assert_eq!(Value::Object(form.body(ZONE, None)), expected);
+        assert_eq!(Value::Object(body_of(&typed, ZONE, None)), expected);
     }
 
     #[test]

@@ -1,16 +1,15 @@
 //! The requisitions that one may see, the newest first. GET /requisitions.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{check_network, parse_status};
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 
 use super::form::deadline;
@@ -56,15 +55,16 @@ struct RequisitionLine {
 
 /// GET /requisitions.
 pub(super) async fn list_requisitions(
-    State(state): State<AppState>,
     acting: ActingMember,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let (of, listed) = read_view(&state, &acting, |view| find(view, &acting, &query)).await?;
+    let (of, listed) = acting.read(|view| find(view, &acting, &query)).await?;
     let content = RequisitionListContent {
         company: &acting.company.name,
         sees_all: sees_all(&acting),
-        barrier: check_network(&state, &acting.company).err().map_or_else(String::new, barrier),
+        barrier: check_network(&acting.state, &acting.company)
+            .err()
+            .map_or_else(String::new, barrier),
         of,
         tabs: tabs(&query),
         is_filtered: query.is_filtered(),

@@ -2,31 +2,29 @@
 //! it.
 
 use askama::Template;
-use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
+use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::RequisitionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Page;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::reference::MemberReference;
 
-use super::form::{RequisitionForm, deadline, faults_of, seen};
+use super::form::{body_of, deadline, faults_of, seen, shown_of};
 use super::{may_change, may_review, may_see};
 use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
-use crate::faults::Faults;
+use crate::faults::{Faults, with_status};
 use crate::form_snapshot::FormSnapshot;
-use crate::forms::{ConfirmForm, FormBody, SiteForm};
+use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 
@@ -47,10 +45,10 @@ struct RequisitionContent<'a> {
     is_own: bool,
     may_change: bool,
     may_review: bool,
-    form: &'a RequisitionForm,
+    form: &'a TypedFields,
     faults: &'a Faults,
     review_note: &'a str,
-    review_alert: &'a str,
+    review_faults: &'a Faults,
     changed: &'a [&'static str],
     cards: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
@@ -85,82 +83,79 @@ struct RequisitionFacts {
 #[derive(Default)]
 pub(super) struct RequisitionForms {
     /// The form by which it is changed; as it is, where nothing was typed.
-    pub(super) form: Option<RequisitionForm>,
+    pub(super) form: Option<TypedFields>,
     /// The faults of that form.
     pub(super) faults: Faults,
     /// The note of a reviewer, where one was typed.
     pub(super) review_note: Option<String>,
     /// The card a reviewer has chosen.
     pub(super) review_card: String,
-    /// The message about the review.
-    pub(super) review_alert: String,
+    /// The faults of the review.
+    pub(super) review_faults: Faults,
     /// The values changed by somebody else while the visitor looked, by the names of `seen`.
     pub(super) changed: Vec<&'static str>,
 }
 
 /// GET /requisitions/{id}.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    acting: ActingMember,
-    PathId(id): PathId,
-) -> Result<Response, ApiError> {
-    let requisition = get_requisition(&state, &acting, RequisitionId(id)).await?;
-    requisition_page(&state, &acting, &requisition, RequisitionForms::default()).await
+pub(super) async fn show(acting: ActingMember, PathId(id): PathId) -> Result<Response, ApiError> {
+    let requisition = get_requisition(&acting, RequisitionId(id)).await?;
+    requisition_page(&acting, &requisition, RequisitionForms::default()).await
 }
 
 /// The requisition of this id, if the visitor may see it.
 /// Errors: there is none, or it is another's; the tables cannot be read.
 pub(super) async fn get_requisition(
-    state: &AppState,
     acting: &ActingMember,
     id: RequisitionId,
 ) -> Result<Requisition, ApiError> {
     let find = |view: &View<'_>| view.snapshot.own::<Requisition>(view.company.slot, id);
-    let found = read_view(state, acting, find).await?;
+    let found = acting.read(find).await?;
     found.filter(|known| may_see(acting, known.member)).ok_or_else(ApiError::not_found)
 }
 
 /// The page of a requisition.
 /// Errors: the tables cannot be read.
 pub(super) async fn requisition_page(
-    state: &AppState,
     acting: &ActingMember,
     requisition: &Requisition,
     said: RequisitionForms,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let form = said.form.unwrap_or_else(|| RequisitionForm::of(requisition, company));
+    let form = said.form.unwrap_or_else(|| shown_of(requisition, company));
     let is_pending = requisition.status == RequisitionStatus::Pending;
     let may_review = is_pending && may_review(acting, requisition);
-    let (facts, dimensions, cards) = read_view(state, acting, |view| {
-        let cards =
-            if may_review { cards_of(view, requisition, &said.review_card)? } else { vec![] };
-        let dimensions = form.choices(view, Some(requisition))?;
-        Ok((facts_of(view, acting, requisition)?, dimensions, cards))
-    })
-    .await?;
+    let (facts, dimensions, cards) = acting
+        .read(|view| {
+            let cards =
+                if may_review { cards_of(view, requisition, &said.review_card)? } else { vec![] };
+            let dimensions =
+                form.dimension_choices(view, &DimensionKind::ALL, Some(&requisition.dimensions))?;
+            Ok((facts_of(view, acting, requisition)?, dimensions, cards))
+        })
+        .await?;
     let note = said.review_note.or_else(|| requisition.note.clone()).unwrap_or_default();
     let content = RequisitionContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         id: requisition.id.0.to_string(),
         seen: seen(requisition, company),
         currency: render_currency(company.currency),
         is_pending,
-        is_late: requisition.end_time.is_some_and(|at| at < state.now()),
+        is_late: requisition.end_time.is_some_and(|at| at < acting.state.now()),
         is_own: acting.member.slot == requisition.member,
         may_change: is_pending && may_change(acting, requisition),
         may_review,
         form: &form,
         faults: &said.faults,
         review_note: &note,
-        review_alert: &said.review_alert,
+        review_faults: &said.review_faults,
         changed: &said.changed,
         cards,
         dimensions,
         facts,
     };
     let title = format!("Requisition: {}", requisition.description);
-    Ok(frame::page(&title, content))
+    let faults = if said.faults.is_empty() { &said.review_faults } else { &said.faults };
+    Ok(with_status(frame::page(&title, content), faults.status()))
 }
 
 fn facts_of(
@@ -218,82 +213,58 @@ fn cards_of(
 
 /// POST /requisitions/{id}.
 pub(super) async fn change(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<RequisitionForm>,
+    SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
     let seen = seen(&known, &acting.company);
-    if let Err(faults) = seen.check(form.typed.of("seen")) {
-        let changed = seen.changed_since(form.typed.of("seen"));
+    if let Err(faults) = seen.check(form.of("seen")) {
+        let changed = seen.changed_since(form.of("seen"));
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
-        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+        return requisition_page(&acting, &known, said).await;
     }
-    let mut body = form.body(acting.company.zone, Some(&known));
-    find_meant(&state, &acting, &mut body).await?;
+    let mut body = body_of(&form, acting.company.zone, Some(&known));
+    find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
     match change_requisition(&acting.state, ((&acting).into(), None), known.id, body.fields()?)
         .await
     {
-        Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
+        Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
-            let status = error.status();
-            let said = RequisitionForms {
-                faults: faults_of(error)?,
-                form: Some(form),
-                ..RequisitionForms::default()
-            };
-            again(&state, &acting, &known, (said, status)).await
+            let (faults, form) = (faults_of(error)?, Some(form));
+            let said = RequisitionForms { faults, form, ..RequisitionForms::default() };
+            requisition_page(&acting, &known, said).await
         }
     }
 }
 
-/// The page again, after a change that was refused.
-pub(super) async fn again(
-    state: &AppState,
-    acting: &ActingMember,
-    known: &Requisition,
-    (said, status): (RequisitionForms, StatusCode),
-) -> Result<Response, ApiError> {
-    let mut page = requisition_page(state, acting, known, said).await?;
-    *page.status_mut() = status;
-    Ok(page)
-}
-
 /// Takes it back. POST /requisitions/{id}/cancel.
 pub(super) async fn cancel(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
-    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
-    let refused = |alert: &str| RequisitionForms {
-        faults: Faults::alert_only(alert),
-        ..RequisitionForms::default()
-    };
     if !form.is_confirmed {
-        let said = refused("Tick the box to confirm.");
-        return again(&state, &acting, &known, (said, StatusCode::BAD_REQUEST)).await;
+        let faults = Faults::alert_only("Tick the box to confirm.");
+        let said = RequisitionForms { faults, ..RequisitionForms::default() };
+        return requisition_page(&acting, &known, said).await;
     }
     match take_back(&acting.state, &acting.company, known.id).await {
-        Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
+        Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
         Err(error) => {
-            let status = error.status();
-            let said = RequisitionForms {
-                faults: Faults::of_refusal(error)?,
-                ..RequisitionForms::default()
-            };
+            let faults = Faults::of_refusal(error)?;
+            let said = RequisitionForms { faults, ..RequisitionForms::default() };
             // The page shows the state that it has reached meanwhile.
-            let known = get_requisition(&state, &acting, known.id).await?;
-            again(&state, &acting, &known, (said, status)).await
+            let known = get_requisition(&acting, known.id).await?;
+            requisition_page(&acting, &known, said).await
         }
     }
 }

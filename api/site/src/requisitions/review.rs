@@ -1,28 +1,25 @@
 //! The verdict on a requisition. POST /requisitions/{id}/review.
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::requisitions::review_requisition;
-use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fault::Flaw;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::form::{seen, unix_lines};
+use super::form::{seen, text_or_null};
 use super::may_review;
-use super::requisition::{RequisitionForms, again, get_requisition};
+use super::requisition::{RequisitionForms, get_requisition, requisition_page};
 use crate::error_page::error_page;
 use crate::faults::Faults;
 use crate::form_snapshot::who_was_quicker;
-use crate::forms::{FormBody, SiteForm};
-use crate::notice::{Notice, go_on};
+use crate::forms::{FormBody, SiteForm, unix_lines};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, RequisitionReviewer};
 
 /// The verdict of the form.
@@ -50,9 +47,7 @@ impl ReviewForm {
     /// The body that the API would take.
     fn body(&self) -> Map<String, Value> {
         let mut body = Map::new();
-        let note = unix_lines(&self.note);
-        let note = if note.trim().is_empty() { Value::Null } else { json!(note.trim()) };
-        body.insert("note".to_owned(), note);
+        body.insert("note".to_owned(), text_or_null(&unix_lines(&self.note)));
         let (status, card) = match self.verdict {
             RequisitionVerdict::Approve => ("approved", self.card.trim()),
             RequisitionVerdict::Deny => ("denied", ""),
@@ -67,12 +62,11 @@ impl ReviewForm {
 
 /// POST /requisitions/{id}/review.
 pub(super) async fn review(
-    State(state): State<AppState>,
     RequisitionReviewer(acting): RequisitionReviewer,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReviewForm>,
 ) -> Result<Response, ApiError> {
-    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_review(&acting, &known) {
         let text = "Another reviewer or an administrator reviews your own requests.";
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
@@ -80,72 +74,58 @@ pub(super) async fn review(
     // INVARIANT: nobody approves values that they have not seen.
     let changed = seen(&known, &acting.company).changed_since(&form.seen);
     if !changed.is_empty() {
-        let said = undecided(&known, changed, form);
-        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+        let said = decided(undecided(&known, &changed), changed, form);
+        return requisition_page(&acting, &known, said).await;
     }
-    match decide(&state, &acting, &known, &form).await {
+    match decide(&acting, &known, &form).await {
         Ok(()) => {
             let notice = match form.verdict {
                 RequisitionVerdict::Approve => Notice::REQUISITION_APPROVED,
                 RequisitionVerdict::Deny => Notice::REQUISITION_DENIED,
             };
-            Ok(go_on(&state, &format!("/requisitions/{id}"), notice))
+            Ok(acting.go_on(&format!("/requisitions/{id}"), notice))
         }
         Err(error) => {
-            let status = error.status();
-            let faults = Faults::of_refusal(error)?;
-            let flaw = [faults.of("card"), faults.of("note"), faults.alert()];
-            let flaw = flaw.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-            let said = RequisitionForms {
-                review_alert: flaw.to_owned(),
-                review_note: Some(form.note),
-                review_card: form.card,
-                ..RequisitionForms::default()
-            };
-            let known = get_requisition(&state, &acting, known.id).await?;
-            again(&state, &acting, &known, (said, status)).await
+            let said = decided(Faults::of_refusal(error)?, Vec::new(), form);
+            let known = get_requisition(&acting, known.id).await?;
+            requisition_page(&acting, &known, said).await
         }
     }
 }
 
-/// The message where the visitor decided about values that have changed since. Their own input
-/// stays, and the changed values are marked.
-fn undecided(
-    known: &Requisition,
+/// The input of a reviewer, which stays, with the faults of it.
+fn decided(
+    review_faults: Faults,
     changed: Vec<&'static str>,
-    form: ReviewForm,
+    ReviewForm { note, card: review_card, .. }: ReviewForm,
 ) -> RequisitionForms {
+    let review_note = Some(note);
+    RequisitionForms { review_faults, review_note, review_card, changed, ..Default::default() }
+}
+
+/// The fault where the visitor decided about values that have changed since.
+fn undecided(known: &Requisition, changed: &[&str]) -> Faults {
     let onward = if known.status == RequisitionStatus::Pending {
         "Changes are marked: decide again on the current values"
     } else {
         "See the decision below"
     };
-    let review_alert = format!("Not approved: {}. {onward}.", who_was_quicker(&changed));
-    let (review_note, review_card) = (Some(form.note), form.card);
-    RequisitionForms {
-        review_alert,
-        review_note,
-        review_card,
-        changed,
-        ..RequisitionForms::default()
-    }
+    Faults::conflict(format!("Not approved: {}. {onward}.", who_was_quicker(changed)))
 }
 
 /// Has the verdict given on the values that were seen.
 async fn decide(
-    state: &AppState,
     acting: &ActingMember,
     known: &Requisition,
     form: &ReviewForm,
 ) -> Result<(), ApiError> {
-    check_card(state, acting, known, form.card.trim()).await?;
+    check_card(acting, known, form.card.trim()).await?;
     let whom = (acting.into(), Some(acting.member.id));
     review_requisition(&acting.state, whom, known, FormBody::of(form.body()).fields()?).await
 }
 
 /// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.
 async fn check_card(
-    state: &AppState,
     acting: &ActingMember,
     known: &Requisition,
     card: &str,
@@ -154,7 +134,7 @@ async fn check_card(
     if acting.session.is_administrator() {
         return Ok(());
     }
-    let found = read_view(state, acting, |view| view.find_card(CardId(id))).await?;
+    let found = acting.read(|view| view.find_card(CardId(id))).await?;
     // The reader refuses a card that does not exist.
     match found {
         Some(card) if card.profile.assigned_to != Some(known.member) => {

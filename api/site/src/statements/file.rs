@@ -2,14 +2,13 @@
 //!
 //! The file is that of `/v1` for the same days; the page shows the faults of the days.
 
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, DateRange};
 use cardswitch_v1::routes::statements::{Format, statement_file};
-use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_v1::routes::view::Reader;
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::query;
 use cardswitch_wire::time::render_date;
@@ -17,7 +16,7 @@ use serde::Deserialize;
 
 use super::months::Month;
 use super::page::{Days, account_of, month_page};
-use crate::faults::Faults;
+use crate::faults::{Faults, with_status};
 use crate::pager::Part;
 use crate::rights::{Right, StatementReader};
 
@@ -43,7 +42,6 @@ impl FileQuery {
 
 /// GET /statements/file.
 pub(super) async fn get_file(
-    State(state): State<AppState>,
     StatementReader(acting): StatementReader,
     Query(asked): Query<FileQuery>,
 ) -> Result<Response, ApiError> {
@@ -52,10 +50,10 @@ pub(super) async fn get_file(
     let asked = asked.with_days();
     let error = match parse_days(&asked) {
         Ok(dates) => {
-            let account = read_view(&state, &acting, account_of).await?.account.id;
-            let access = acting.lasting_access(&state.switch, Right::SeeStatements);
+            let account = acting.read(account_of).await?.account.id;
+            let access = acting.lasting_access(Right::SeeStatements);
             let reader = (Reader::from(&acting), access);
-            let file = statement_file(&state, reader, account, (dates, format));
+            let file = statement_file(&acting.state, reader, account, (dates, format));
             match file.await {
                 Ok(file) => return Ok(file),
                 Err(error) => error,
@@ -66,9 +64,8 @@ pub(super) async fn get_file(
     let faults = faults_of(error)?;
     let days = Days { start_date: asked.start_date, end_date: asked.end_date };
     let shown = (None, Part::default());
-    let mut page = month_page(&state, &acting, shown, (Some(days), &faults)).await?;
-    *page.status_mut() = StatusCode::BAD_REQUEST;
-    Ok(page)
+    let page = month_page(&acting, shown, (Some(days), &faults)).await?;
+    Ok(with_status(page, StatusCode::BAD_REQUEST))
 }
 
 /// The faults of the days, in the words of the form.

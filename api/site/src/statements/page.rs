@@ -2,7 +2,7 @@
 //! GET /statements.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::business_date::date_at;
@@ -10,9 +10,8 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{AccountRow, LineFilter};
-use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, movement};
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::time::render_date;
 use serde::Deserialize;
@@ -94,7 +93,6 @@ struct StatementMonth {
 
 /// GET /statements.
 pub(super) async fn show_month(
-    State(state): State<AppState>,
     StatementReader(acting): StatementReader,
     Query(asked): Query<MonthQuery>,
 ) -> Result<Response, ApiError> {
@@ -104,21 +102,20 @@ pub(super) async fn show_month(
         (None, text) if !text.is_empty() => Faults::alert_only("Choose a month."),
         _ => Faults::default(),
     };
-    month_page(&state, &acting, (month, part), (None, &faults)).await
+    month_page(&acting, (month, part), (None, &faults)).await
 }
 
 /// The page of a month, the present one where there is none.
 pub(super) async fn month_page(
-    state: &AppState,
     acting: &ActingMember,
     (asked, part): (Option<Month>, Part),
     (days, faults): (Option<Days>, &Faults),
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let today = state.today(company);
+    let today = acting.state.today(company);
     let newest = Month::of(today);
     let month = asked.unwrap_or(newest);
-    let found = read_view(state, acting, |view| read_month(view, month, part)).await?;
+    let found = acting.read(|view| read_month(view, month, part)).await?;
     let AccountRow { account, .. } = &found.account;
     let made_on = date_at(company.zone, account.created_at);
     let oldest = Month::of(made_on);

@@ -1,15 +1,14 @@
 //! The transactions of a company, or the visitor's own. GET /transactions.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, Page, TransactionRow};
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 
 use super::filter::{FilterChoices, is_detailed, request, with_ids};
 use crate::faults::{Faults, with_status};
@@ -52,20 +51,19 @@ pub(crate) struct TransactionLine {
 
 /// GET /transactions.
 pub(super) async fn list_transactions(
-    State(state): State<AppState>,
     acting: ActingMember,
     Query(asked): Query<ListForm>,
 ) -> Result<Response, ApiError> {
     let own = acting.limited_to();
     let asked = match own {
         Some(_) => asked,
-        None => read_view(&state, &acting, |view| with_ids(asked, view)).await?,
+        None => acting.read(|view| with_ids(asked, view)).await?,
     };
     let (request, faults) = match request(&asked, acting.company.zone) {
         Ok(request) => (Some(request), Faults::default()),
         Err(faults) => (None, faults),
     };
-    let found = read_view(&state, &acting, |view| {
+    let found = acting.read(|view| {
         let offered = match own {
             Some(own) => FilterChoices::of_member(view, &asked, own)?,
             None => FilterChoices::of_company(view, &asked)?,

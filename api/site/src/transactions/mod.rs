@@ -29,7 +29,6 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
-use cardswitch_v1::routes::view::read_view;
 use uuid::Uuid;
 
 use crate::rights::{ActingMember, Right};
@@ -49,14 +48,10 @@ pub(super) fn transaction_routes() -> Router<AppState> {
 
 /// Finds a transaction that the visitor may see.
 /// Errors: there is none with this id, or it is another's, which is the same.
-pub(crate) async fn find(
-    state: &AppState,
-    acting: &ActingMember,
-    id: Uuid,
-) -> Result<TransactionRow, ApiError> {
+pub(crate) async fn find(acting: &ActingMember, id: Uuid) -> Result<TransactionRow, ApiError> {
     let id = TransactionId(id);
-    let seq = sequence_of(state, id)?;
-    let row = read_view(state, acting, |view| find_transaction(view, seq, id)).await?;
+    let seq = sequence_of(&acting.state, id)?;
+    let row = acting.read(|view| find_transaction(view, seq, id)).await?;
     let row = row.ok_or_else(ApiError::not_found)?;
     acting.check_owner(row.record.member)?;
     Ok(row)
@@ -64,12 +59,8 @@ pub(crate) async fn find(
 
 /// Finds a transaction whose note and receipt the visitor may change.
 /// Errors: as `find`, and where the visitor only sees it.
-async fn find_own(
-    state: &AppState,
-    acting: &ActingMember,
-    id: Uuid,
-) -> Result<TransactionRow, ApiError> {
-    let row = find(state, acting, id).await?;
+async fn find_own(acting: &ActingMember, id: Uuid) -> Result<TransactionRow, ApiError> {
+    let row = find(acting, id).await?;
     if may_note(acting, &row) { Ok(row) } else { Err(ApiError::not_found()) }
 }
 

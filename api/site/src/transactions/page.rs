@@ -2,7 +2,6 @@
 //! /transactions/{id}.
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -14,22 +13,21 @@ use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::TransactionRow;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::decision::INCREMENTS_MAX;
 use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
-use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 use super::decision::{DecisionWords, IncrementWords, Teller};
 use super::story::{Step, story};
-use super::tags::TagFields;
 use super::words::{flag_words, size_words};
 use super::{find, may_note};
 use crate::cards::face::is_open;
 use crate::dimension_choices::{DimensionChoice, chosen_of};
 use crate::dimensions::kind_words as dimension_words;
-use crate::faults::Faults;
+use crate::faults::{Faults, with_status};
 use crate::form_snapshot::FormSnapshot;
+use crate::forms::TypedFields;
 use crate::frame;
 use crate::requisitions::may_see;
 use crate::rights::{ActingMember, Right};
@@ -42,7 +40,7 @@ use crate::words::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct TransactionForms {
     /// The tags as typed; the stored ones where nothing was typed.
-    pub(super) fields: Option<TagFields>,
+    pub(super) fields: Option<TypedFields>,
     /// The faults of the tags.
     pub(super) faults: Faults,
     /// The message about a receipt.
@@ -115,34 +113,29 @@ struct ReceiptWords {
 
 /// GET /transactions/{id}.
 pub(super) async fn show_transaction(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let row = find(&state, &acting, id).await?;
-    transaction_page(&state, &acting, &row, TransactionForms::default()).await
+    let row = find(&acting, id).await?;
+    transaction_page(&acting, &row, TransactionForms::default()).await
 }
 
 /// The page again, after something that could not be taken.
 pub(super) async fn refused_page(
-    state: &AppState,
     acting: &ActingMember,
     row: &TransactionRow,
     (status, said): (StatusCode, TransactionForms),
 ) -> Result<Response, ApiError> {
-    let mut page = transaction_page(state, acting, row, said).await?;
-    *page.status_mut() = status;
-    Ok(page)
+    Ok(with_status(transaction_page(acting, row, said).await?, status))
 }
 
 async fn transaction_page(
-    state: &AppState,
     acting: &ActingMember,
     row: &TransactionRow,
     said: TransactionForms,
 ) -> Result<Response, ApiError> {
-    let csrf = acting.session.csrf(state);
-    let content = read_view(state, acting, |view| {
+    let csrf = acting.csrf();
+    let content = acting.read(|view| {
         TransactionContent::read(&TransactionFacts { view, acting, row }, (csrf, said))
     });
     let content = content.await?;
@@ -283,7 +276,7 @@ impl Tags {
         let may_sort = acting.may(Right::TagTransactions);
         let known = chosen_of(view, &row.dimensions())?;
         let seen = seen(row, &known);
-        let typed = said.fields.unwrap_or_default().typed;
+        let typed = said.fields.unwrap_or_default();
         let kinds = if may_sort { &DimensionKind::ALL[..] } else { &[] };
         let choices = typed.dimension_choices(view, kinds, Some(&row.dimensions()))?;
         let names = view.dimension_references(&row.dimensions())?;
@@ -303,8 +296,7 @@ impl Tags {
 /// The values that a transaction's form shows: its note, and its dimensions without deleted ones.
 pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> FormSnapshot {
     let named = DIMENSION_FIELDS.into_iter().zip(dimensions);
-    let seen = FormSnapshot::default().field("note", row.note());
-    named.fold(seen, |seen, (name, id)| seen.field(name, id))
+    FormSnapshot::default().field("note", row.note()).fields(named)
 }
 
 /// The id of the receipt that the page shows; blank where there is none.

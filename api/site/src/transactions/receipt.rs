@@ -1,15 +1,14 @@
 //! The receipt of a transaction: handed in, fetched, deleted, or noted as lost.
 //! GET and POST /transactions/{id}/receipt, and POST of `delete` and `lost` below it.
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
 use cardswitch_v1::routes::view::Reader;
 use serde::Deserialize;
@@ -19,7 +18,7 @@ use super::page::{TransactionForms, receipt_seen, refused_page};
 use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
 use crate::forms::SiteForm;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::ActingMember;
 
 /// The message where somebody else was quicker.
@@ -27,65 +26,62 @@ const CHANGED: &str = "Not saved: someone else changed the receipt while you had
 
 /// Fetches the file, to be saved. GET /transactions/{id}/receipt.
 pub(super) async fn get_receipt(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
-    let row = find(&state, &acting, id).await?;
-    receipt_file(&state, row.receipt()).await
+    let row = find(&acting, id).await?;
+    receipt_file(&acting.state, row.receipt()).await
 }
 
 /// Keeps a file as the receipt. POST /transactions/{id}/receipt.
 pub(super) async fn hand_in_receipt(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let row = find_own(&state, &acting, id).await?;
-    let _turn = state.receipts.turn(acting.company.slot).await.ok_or_else(ApiError::busy)?;
-    let form = match read_upload_form(&state, &acting, request).await {
+    let row = find_own(&acting, id).await?;
+    let _turn = acting.state.receipts.turn(acting.company.slot).await.ok_or_else(ApiError::busy)?;
+    let form = match read_upload_form(&acting, request).await {
         Ok(form) => form,
         Err(UploadError::TooLong) => {
             let text = format!("The file is larger than {} MiB.", RECEIPT_BYTES_MAX >> 20);
-            return refused(&state, &acting, &row, (StatusCode::PAYLOAD_TOO_LARGE, &text)).await;
+            return refused(&acting, &row, (StatusCode::PAYLOAD_TOO_LARGE, &text)).await;
         }
         Err(UploadError::Refused(page)) => return Ok(*page),
     };
     let UploadForm { file, seen } = form;
     if seen != receipt_seen(&row) {
-        return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
+        return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
     let Some(file) = file else {
         let text = "Choose a file first.";
-        return refused(&state, &acting, &row, (StatusCode::BAD_REQUEST, text)).await;
+        return refused(&acting, &row, (StatusCode::BAD_REQUEST, text)).await;
     };
     match hand_in(&acting.state, Reader::from(&acting), TransactionId(id), file).await {
-        Ok(_) => Ok(done(&state, id, Notice::RECEIPT_KEPT)),
+        Ok(_) => Ok(done(&acting, id, Notice::RECEIPT_KEPT)),
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let text = "That file isn’t a PNG, JPEG or PDF.";
-            refused(&state, &acting, &row, (error.status(), text)).await
+            refused(&acting, &row, (error.status(), text)).await
         }
         Err(error) if error.status() == StatusCode::BAD_REQUEST => {
             let text = "The file name contains invisible characters. Rename the file first.";
-            refused(&state, &acting, &row, (error.status(), text)).await
+            refused(&acting, &row, (error.status(), text)).await
         }
         Err(error) => Err(error),
     }
 }
 
 async fn refused(
-    state: &AppState,
     acting: &ActingMember,
     row: &TransactionRow,
     (status, text): (StatusCode, &str),
 ) -> Result<Response, ApiError> {
     let said = TransactionForms { receipt_alert: text.to_owned(), ..TransactionForms::default() };
-    refused_page(state, acting, row, (status, said)).await
+    refused_page(acting, row, (status, said)).await
 }
 
-fn done(state: &AppState, id: Uuid, notice: Notice) -> Response {
-    go_on(state, &format!("/transactions/{id}"), notice).into_response()
+fn done(acting: &ActingMember, id: Uuid, notice: Notice) -> Response {
+    acting.go_on(&format!("/transactions/{id}"), notice)
 }
 
 /// The fields of the forms about a receipt.
@@ -97,37 +93,35 @@ pub(super) struct ReceiptForm {
 
 /// Deletes the receipt, lost or not. POST /transactions/{id}/receipt/delete.
 pub(super) async fn delete_receipt(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptForm>,
 ) -> Result<Response, ApiError> {
-    let row = find_own(&state, &acting, id).await?;
+    let row = find_own(&acting, id).await?;
     if row.receipt().is_none() {
-        return Ok(done(&state, id, Notice::RECEIPT_DELETED));
+        return Ok(done(&acting, id, Notice::RECEIPT_DELETED));
     }
     if form.seen != receipt_seen(&row) {
-        return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
+        return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
     set_receipt(&acting.state, Reader::from(&acting), TransactionId(id), None).await?;
-    Ok(done(&state, id, Notice::RECEIPT_DELETED))
+    Ok(done(&acting, id, Notice::RECEIPT_DELETED))
 }
 
 /// Notes that there will be no receipt. POST /transactions/{id}/receipt/lost.
 pub(super) async fn lose_receipt(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptForm>,
 ) -> Result<Response, ApiError> {
-    let row = find_own(&state, &acting, id).await?;
+    let row = find_own(&acting, id).await?;
     if row.receipt().is_some_and(|receipt| receipt.is_lost) {
-        return Ok(done(&state, id, Notice::RECEIPT_LOST));
+        return Ok(done(&acting, id, Notice::RECEIPT_LOST));
     }
     if form.seen != receipt_seen(&row) {
-        return refused(&state, &acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
+        return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
-    let receipt = Some(lost(&state));
+    let receipt = Some(lost(&acting.state));
     set_receipt(&acting.state, Reader::from(&acting), TransactionId(id), receipt).await?;
-    Ok(done(&state, id, Notice::RECEIPT_LOST))
+    Ok(done(&acting, id, Notice::RECEIPT_LOST))
 }

@@ -1,30 +1,20 @@
 //! The dimensions and the note of a transaction. POST /transactions/{id}.
 
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transaction_tags::tag;
-use cardswitch_v1::routes::view::{Reader, read_view};
-use serde::Deserialize;
+use cardswitch_v1::routes::view::Reader;
 use serde_json::{Map, Value};
 
 use super::find_own;
 use super::page::{TransactionForms, refused_page, seen};
 use crate::dimension_choices::{chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
-use crate::forms::{FormBody, SiteForm, TypedFields};
-use crate::notice::{Notice, go_on};
+use crate::forms::{FormBody, SiteForm, TypedFields, unix_lines};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
-
-/// The fields of the form; a field that was not sent stays as it is.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct TagFields {
-    #[serde(flatten)]
-    pub(super) typed: TypedFields,
-}
 
 /// Whether the sender may sort transactions, or only note something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,47 +23,43 @@ enum Extent {
     NoteAlone,
 }
 
-impl TagFields {
-    /// The body that `/v1` takes.
-    fn body(&self, extent: Extent) -> Map<String, Value> {
-        let mut body = Map::new();
-        if extent == Extent::All {
-            put_dimensions(&mut body, self.typed.dimensions());
-        }
-        if let Some(note) = self.typed.get("note") {
-            // Browsers end lines with two characters and count them as one.
-            body.insert("note".to_owned(), Value::String(note.replace("\r\n", "\n")));
-        }
-        body
+/// The body that `/v1` takes; a field that was not sent stays as it is.
+fn body_of(typed: &TypedFields, extent: Extent) -> Map<String, Value> {
+    let mut body = Map::new();
+    if extent == Extent::All {
+        put_dimensions(&mut body, typed.dimensions());
     }
+    if let Some(note) = typed.get("note") {
+        body.insert("note".to_owned(), Value::String(unix_lines(note)));
+    }
+    body
 }
 
 /// Sorts a transaction and notes something about it. POST /transactions/{id}.
 pub(super) async fn tag_transaction(
-    State(state): State<AppState>,
     acting: ActingMember,
     PathId(id): PathId,
-    SiteForm(sent): SiteForm<TagFields>,
+    SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let row = find_own(&state, &acting, id).await?;
-    let known = read_view(&state, &acting, |view| chosen_of(view, &row.dimensions())).await?;
-    if let Err(faults) = seen(&row, &known).check(sent.typed.of("seen")) {
+    let row = find_own(&acting, id).await?;
+    let known = acting.read(|view| chosen_of(view, &row.dimensions())).await?;
+    if let Err(faults) = seen(&row, &known).check(sent.of("seen")) {
         let status = faults.status();
         let said = TransactionForms { faults, ..TransactionForms::default() };
-        return refused_page(&state, &acting, &row, (status, said)).await;
+        return refused_page(&acting, &row, (status, said)).await;
     }
     let may_sort = acting.may(Right::TagTransactions);
     let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
-    let mut body = sent.body(extent);
-    find_meant(&state, &acting, &mut body).await?;
+    let mut body = body_of(&sent, extent);
+    find_meant(&acting, &mut body).await?;
     let (body, reader) = (FormBody::of(body), Reader::from(&acting));
     let Err(error) = tag(&acting.state, reader, TransactionId(id), body.fields()?).await else {
-        return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
+        return Ok(acting.go_on(&format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;
     let status = faults.status();
     let said = TransactionForms { fields: Some(sent), faults, ..TransactionForms::default() };
-    refused_page(&state, &acting, &row, (status, said)).await
+    refused_page(&acting, &row, (status, said)).await
 }
 
 #[cfg(test)]
@@ -85,11 +71,11 @@ mod tests {
     #[test]
     fn what_a_form_did_not_have_stays() {
         let typed = [("category", "x"), ("label", ""), ("note", "one\r\ntwo\n")];
-        let fields = TagFields { typed: typed.into_iter().collect() };
+        let fields: TypedFields = typed.into_iter().collect();
         let whole = json!({"category": {"id": "x"}, "label": null, "note": "one\ntwo\n"});
-        let body = |fields: &TagFields, extent| Value::Object(fields.body(extent));
+        let body = |fields: &TypedFields, extent| Value::Object(body_of(fields, extent));
         assert_eq!(body(&fields, Extent::All), whole);
         assert_eq!(body(&fields, Extent::NoteAlone), json!({"note": "one\ntwo\n"}));
-        assert_eq!(body(&TagFields::default(), Extent::All), json!({}));
+        assert_eq!(body(&TypedFields::default(), Extent::All), json!({}));
     }
 }

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
-use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::receipts::{FORM_BYTES_MAX, Upload};
 use cardswitch_wire::disposition::name_in_form;
 
@@ -57,13 +56,12 @@ impl From<multer::Error> for UploadError {
 
 /// Reads the form in a request.
 pub(super) async fn read_upload_form(
-    state: &AppState,
     acting: &ActingMember,
     request: Request,
 ) -> Result<UploadForm, UploadError> {
     let refused = |page| UploadError::Refused(Box::new(page));
     let (parts, body) = request.into_parts();
-    if !csrf::is_from_here(&parts.headers, state.urls().app()) {
+    if !csrf::is_from_here(&parts.headers, acting.state.urls().app()) {
         return Err(refused(foreign_form()));
     }
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -71,10 +69,10 @@ pub(super) async fn read_upload_form(
         .map_err(|_| refused(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE)))?;
     let body = read_upload(body, RECEIPT_BYTES_MAX + FORM_BYTES_MAX).await?;
     let (form, sent) = read_fields(body, boundary).await?;
-    if let Some(changed) = refusal_where_changed(&acting.session, state) {
+    if let Some(changed) = refusal_where_changed(&acting.session, &acting.state) {
         return Err(refused(changed));
     }
-    if !csrf::is_own(&acting.session.csrf(state), &sent) {
+    if !csrf::is_own(&acting.csrf(), &sent) {
         return Err(refused(stale_form()));
     }
     match &form.file {

@@ -1,12 +1,11 @@
 //! Messages sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
 //! The page that follows shows the outcome first: `endpoint.rs`, `attempt` of its query.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
-use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::deliveries::Attempt;
 use cardswitch_wire::fields::parse_id;
 use serde::de::IgnoredAny;
@@ -17,27 +16,25 @@ use crate::rights::WebhookManager;
 
 /// POST /webhooks/{id}/example.
 pub(super) async fn send_example(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    let attempt = state.webhooks.send_example(endpoint.id).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
+    let attempt = acting.state.webhooks.send_example(endpoint.id).await?;
     Ok(sent(endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
 }
 
 /// POST /webhooks/{id}/attempts/{attempt}/resend.
 pub(super) async fn resend(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     Path((id, attempt)): Path<(String, String)>,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let ids = parse_id(&id).zip(parse_id(&attempt));
     let (id, attempt) = ids.ok_or_else(ApiError::not_found)?;
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    let attempt = state.webhooks.resend(endpoint.id, attempt).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
+    let attempt = acting.state.webhooks.resend(endpoint.id, attempt).await?;
     Ok(sent(endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
 }
 

@@ -2,14 +2,13 @@
 //! GET and POST /webhooks/{id}, and POST of `state`, `secret`, `recover` and `delete` below it.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
-use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges};
 use cardswitch_notify::webhooks::attempt_words::sentence;
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind, Bodies};
@@ -29,7 +28,7 @@ use crate::apps::SecretPage;
 use crate::faults::{Faults, with_status};
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
-use crate::notice::{Notice, go_on};
+use crate::notice::Notice;
 use crate::rights::{ActingMember, WebhookManager};
 use crate::words::{Badge, Moment, field_time, moment, moment_to_second, parse_field_time};
 
@@ -108,20 +107,18 @@ pub(super) struct EndpointQuery {
 
 /// GET /webhooks/{id}.
 pub(super) async fn show(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     Query(query): Query<EndpointQuery>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     let sent = query.attempt.as_deref().and_then(parse_id);
     let only_failed = query.show.as_deref() == Some("failed");
     let said = EndpointNotes { sent, only_failed, ..EndpointNotes::default() };
-    endpoint_page(&state, &acting, &endpoint, said).await
+    endpoint_page(&acting, &endpoint, said).await
 }
 
 async fn endpoint_page(
-    state: &AppState,
     acting: &ActingMember,
     endpoint: &WebhookEndpoint,
     said: EndpointNotes<'_>,
@@ -129,18 +126,18 @@ async fn endpoint_page(
     let zone = acting.company.zone;
     let shown = |at: Timestamp| moment(at, zone);
     let row = |attempt: &Attempt| attempt_row(attempt, zone);
-    let told_of = state.switch.read_at_once(|snapshot| told_of(snapshot, endpoint))?;
+    let told_of = acting.state.switch.read_at_once(|snapshot| told_of(snapshot, endpoint))?;
     // The health of endpoints is unknown while deliveries are not at work.
-    let health = state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
+    let health = acting.state.webhooks.health(vec![endpoint.id]).await.unwrap_or_default();
     let health = health.into_iter().next().flatten();
-    let attempts = state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
+    let attempts = acting.state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
     let known = shown_of(endpoint);
-    let now = state.now();
+    let now = acting.state.now();
     let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
     let since = Timestamp(now.0.saturating_sub(RECOVER_DEFAULT_US).max(endpoint.created_at.0));
     let title = if endpoint.description.is_empty() { &endpoint.url } else { &endpoint.description };
     let content = EndpointContent {
-        csrf: acting.session.csrf(state),
+        csrf: acting.csrf(),
         id: endpoint.id.0.to_string(),
         title,
         address: &endpoint.url,
@@ -161,7 +158,7 @@ async fn endpoint_page(
         form: said.typed.unwrap_or(&known),
         seen: seen_of(endpoint).to_string(),
         faults: &said.faults,
-        address_hint: state.webhooks.reach().hint(),
+        address_hint: acting.state.webhooks.reach().hint(),
         since: said.since.map_or_else(|| field_time(since, zone), str::to_owned),
         since_error: said.since_error,
         delete_error: said.delete_error,
@@ -211,19 +208,18 @@ fn attempt_row(attempt: &Attempt, zone: Tz) -> AttemptRow {
 
 /// Changes its address and its description. POST /webhooks/{id}.
 pub(super) async fn save(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     if let Err(faults) = seen_of(&endpoint).check(form.of("seen")) {
         let said = EndpointNotes { faults, ..EndpointNotes::default() };
-        return endpoint_page(&state, &acting, &endpoint, said).await;
+        return endpoint_page(&acting, &endpoint, said).await;
     }
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
-    let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+    let given = GivenChanges::parse(&mut fields, acting.state.webhooks.reach());
     let saved = match fields.finish() {
         Ok(()) => {
             webhook_endpoints::update(&acting.state, acting.company.id, endpoint.id, given).await
@@ -231,11 +227,11 @@ pub(super) async fn save(
         Err(faults) => Err(ApiError::invalid(faults)),
     };
     match saved {
-        Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED)),
+        Ok(()) => Ok(acting.go_on(&format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
             let said = EndpointNotes { typed: Some(&form), faults, ..EndpointNotes::default() };
-            endpoint_page(&state, &acting, &endpoint, said).await
+            endpoint_page(&acting, &endpoint, said).await
         }
     }
 }
@@ -248,27 +244,25 @@ pub(super) struct SwitchForm {
 
 /// Turns it on or off. POST /webhooks/{id}/state.
 pub(super) async fn switch(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<SwitchForm>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     let is_enabled = form.to == "on";
     let given = GivenChanges { is_enabled: Some(is_enabled), ..GivenChanges::default() };
     webhook_endpoints::update(&acting.state, acting.company.id, endpoint.id, given).await?;
     let notice = if is_enabled { Notice::WEBHOOK_ON } else { Notice::WEBHOOK_OFF };
-    Ok(go_on(&state, &format!("/webhooks/{id}"), notice))
+    Ok(acting.go_on(&format!("/webhooks/{id}"), notice))
 }
 
 /// Gives it a new secret and shows that, once. POST /webhooks/{id}/secret.
 pub(super) async fn rotate(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     let secret =
         webhook_endpoints::rotate_secret(&acting.state, acting.company.id, endpoint.id).await?;
     let shown = SecretPage {
@@ -288,44 +282,42 @@ pub(super) struct RecoverForm {
 
 /// Has everything since a time delivered again. POST /webhooks/{id}/recover.
 pub(super) async fn recover(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<RecoverForm>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     let since = parse_field_time(&form.since, acting.company.zone);
     let Some(since) = since.as_deref().and_then(parse_time) else {
         let since_error = "Enter a date and time.";
         let said =
             EndpointNotes { since: Some(&form.since), since_error, ..EndpointNotes::default() };
-        let page = endpoint_page(&state, &acting, &endpoint, said).await?;
+        let page = endpoint_page(&acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     };
-    match webhook_endpoints::recover(&state, endpoint.id, since).await {
-        Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_RECOVERED)),
+    match webhook_endpoints::recover(&acting.state, endpoint.id, since).await {
+        Ok(()) => Ok(acting.go_on(&format!("/webhooks/{id}"), Notice::WEBHOOK_RECOVERED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
             let said = EndpointNotes { faults, ..EndpointNotes::default() };
-            endpoint_page(&state, &acting, &endpoint, said).await
+            endpoint_page(&acting, &endpoint, said).await
         }
     }
 }
 
 /// Takes it away. POST /webhooks/{id}/delete.
 pub(super) async fn delete(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     PathId(id): PathId,
     SiteForm(form): SiteForm<ConfirmForm>,
 ) -> Result<Response, ApiError> {
-    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     if !form.is_confirmed {
         let delete_error = "Tick the box to confirm.";
         let said = EndpointNotes { delete_error, ..EndpointNotes::default() };
-        let page = endpoint_page(&state, &acting, &endpoint, said).await?;
+        let page = endpoint_page(&acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     webhook_endpoints::delete(&acting.state, acting.company.id, endpoint.id).await?;
-    Ok(go_on(&state, "/webhooks", Notice::WEBHOOK_DELETED))
+    Ok(acting.go_on("/webhooks", Notice::WEBHOOK_DELETED))
 }

@@ -1,12 +1,11 @@
 //! The endpoints of a company. GET /webhooks.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
-use cardswitch_identity::state::AppState;
 
 use super::endpoint_badge;
 use crate::frame;
@@ -33,7 +32,6 @@ struct EndpointRow {
 
 /// GET /webhooks.
 pub(super) async fn show(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
@@ -46,10 +44,10 @@ pub(super) async fn show(
         });
         Ok((named.collect::<Result<Vec<_>, StoreError>>()?, listed.count))
     };
-    let (named, count) = state.switch.read(read).await?;
+    let (named, count) = acting.state.switch.read(read).await?;
     let ids = named.iter().map(|(endpoint, _)| endpoint.id).collect();
     // The health of endpoints is unknown while deliveries are not at work.
-    let mut health = state.webhooks.health(ids).await.unwrap_or_default().into_iter();
+    let mut health = acting.state.webhooks.health(ids).await.unwrap_or_default().into_iter();
     let row = |(endpoint, told_of): (WebhookEndpoint, String)| {
         let health = health.next().flatten();
         let delivered = health.as_ref().and_then(|health| health.delivered_at);

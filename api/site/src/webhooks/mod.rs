@@ -42,11 +42,10 @@ pub(super) fn webhook_routes() -> Router<AppState> {
 /// An endpoint of the company that is acted for.
 /// Errors: there is none with this id; the tables cannot be read.
 async fn get_endpoint(
-    state: &AppState,
     acting: &ActingMember,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpoint, ApiError> {
-    cardswitch_identity::webhook_endpoints::get_endpoint(state, &acting.company, id).await
+    cardswitch_identity::webhook_endpoints::get_endpoint(&acting.state, &acting.company, id).await
 }
 
 /// How an endpoint stands.

@@ -1,12 +1,10 @@
 //! A new endpoint, and its secret, once. GET and POST /webhooks/new.
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::AppId;
 use cardswitch_engine::store::query::Page;
-use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
 
@@ -33,21 +31,18 @@ struct NewEndpointContent<'a> {
 }
 
 /// GET /webhooks/new.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    WebhookManager(acting): WebhookManager,
-) -> Result<Response, ApiError> {
-    new_page(&state, &acting, &TypedFields::default(), &Faults::default()).await
+pub(super) async fn show(WebhookManager(acting): WebhookManager) -> Result<Response, ApiError> {
+    new_page(&acting, &TypedFields::default(), &Faults::default()).await
 }
 
 async fn new_page(
-    state: &AppState,
     acting: &ActingMember,
     form: &TypedFields,
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let read = state.switch.read(|snapshot| snapshot.apps(company.slot, &Page::first(APPS_MAX)));
+    let read =
+        acting.state.switch.read(|snapshot| snapshot.apps(company.slot, &Page::first(APPS_MAX)));
     let own = Choice {
         value: String::new(),
         label: format!("Transactions of {}", company.name),
@@ -59,8 +54,8 @@ async fn new_page(
         value: app.id.0.to_string(),
     });
     let apps = std::iter::once(own).chain(of_apps).collect();
-    let csrf = acting.session.csrf(state);
-    let address_hint = state.webhooks.reach().hint();
+    let csrf = acting.csrf();
+    let address_hint = acting.state.webhooks.reach().hint();
     let content =
         NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
     let page = frame::page("Add a webhook endpoint", content);
@@ -69,14 +64,13 @@ async fn new_page(
 
 /// POST /webhooks/new.
 pub(super) async fn create(
-    State(state): State<AppState>,
     WebhookManager(acting): WebhookManager,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
-    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
-    if !is_app_known(&state, &acting, given.app).await? {
+    let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach());
+    if !is_app_known(&acting, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
     }
     let made = match fields.finish() {
@@ -93,17 +87,13 @@ pub(super) async fn create(
             };
             Ok(shown.page("Signing secret"))
         }
-        Err(error) => new_page(&state, &acting, &form, &Faults::of_refusal(error)?).await,
+        Err(error) => new_page(&acting, &form, &Faults::of_refusal(error)?).await,
     }
 }
 
-async fn is_app_known(
-    state: &AppState,
-    acting: &ActingMember,
-    app: Option<AppId>,
-) -> Result<bool, ApiError> {
+async fn is_app_known(acting: &ActingMember, app: Option<AppId>) -> Result<bool, ApiError> {
     match app {
-        Some(app) => webhook_endpoints::is_own_app(state, &acting.company, app).await,
+        Some(app) => webhook_endpoints::is_own_app(&acting.state, &acting.company, app).await,
         None => Ok(true),
     }
 }

@@ -37,6 +37,13 @@ pub(super) fn last_four(digits: [u8; 4]) -> String {
     format!("•••• {digits}")
 }
 
+/// A number or a key in groups of four, as people read and type it.
+pub(super) fn in_fours(letters: &str) -> String {
+    let letters: Vec<char> = letters.chars().collect();
+    let groups: Vec<String> = letters.chunks(4).map(|group| group.iter().collect()).collect();
+    groups.join(" ")
+}
+
 /// The name of a card where there is room for one line only.
 pub(super) fn card_name(profile: &CardProfile) -> String {
     format!("{} {}", profile.texts.description, last_four(profile.last_four))
@@ -54,6 +61,19 @@ pub(super) fn person(first: &str, last: &str, email: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_and_keys_stand_in_groups_of_four() {
+        let rows = [
+            ("4111111111111111", "4111 1111 1111 1111"),
+            ("411111111111111", "4111 1111 1111 111"),
+            ("ABCDEFGHIJ", "ABCD EFGH IJ"),
+            ("", ""),
+        ];
+        for (letters, expected) in rows {
+            assert_eq!(in_fours(letters), expected);
+        }
+    }
 
     #[test]
     fn cards_and_people_are_called_by_what_is_known_of_them() {

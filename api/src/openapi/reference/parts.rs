@@ -8,6 +8,15 @@ use serde_json::Value;
 use super::path_of;
 use super::sections::{OperationEntry, Section};
 
+/// Adds a line to a page.
+macro_rules! line {
+    ($page:expr, $($content:tt)+) => {{
+        // INVARIANT: writing to a string cannot fail.
+        let written = writeln!($page, $($content)+);
+        debug_assert!(written.is_ok());
+    }};
+}
+
 /// The page of each schema.
 pub(super) struct Links(BTreeMap<String, String>);
 
@@ -51,15 +60,13 @@ pub(super) fn operation(
     let OperationEntry { path, method, operation } = shown;
     let id = text(&operation["operationId"]);
     let name = method.to_uppercase();
-    line(
+    line!(
         page,
-        format_args!(
-            "<section class=\"sheet doc\" id=\"{id}\"><h2>{}</h2>\
+        "<section class=\"sheet doc\" id=\"{id}\"><h2>{}</h2>\
              <p class=\"doc-path\"><b class=\"method\">{name}</b> <code>{}</code></p>{}",
-            escaped(text(&operation["summary"]).trim_end_matches('.')),
-            breakable(path),
-            paragraphs(&operation["description"])
-        ),
+        escaped(text(&operation["summary"]).trim_end_matches('.')),
+        breakable(path),
+        paragraphs(&operation["description"])
     );
     parameters(page, operation, (document, links));
     if let Some(body) = operation.get("requestBody") {
@@ -74,21 +81,16 @@ pub(super) fn operation(
             continue;
         }
         let resolved = resolve(response, document);
-        line(
+        line!(
             page,
-            format_args!(
-                "<p><strong>{status}</strong> {}</p>",
-                with_code(text(&resolved["description"]))
-            ),
+            "<p><strong>{status}</strong> {}</p>",
+            with_code(text(&resolved["description"]))
         );
         content(page, resolved, links);
     }
     if !failures.is_empty() {
         let statuses = failures.join(", ");
-        line(
-            page,
-            format_args!("<p><strong>{statuses}</strong> <a href=\"/docs/errors\">Errors</a></p>"),
-        );
+        line!(page, "<p><strong>{statuses}</strong> <a href=\"/docs/errors\">Errors</a></p>");
     }
     page.push_str("</section>\n");
 }
@@ -108,16 +110,14 @@ fn parameters(page: &mut String, operation: &Value, (document, links): (&Value, 
     page.push_str(&table_head(&label, ["Name", "In", "Type", "Meaning"]));
     for parameter in given.iter().map(|parameter| resolve(parameter, document)) {
         let required = if parameter["required"] == true { ", required" } else { "" };
-        line(
+        line!(
             page,
-            format_args!(
-                "<tr><td class=\"at-name\"><code>{}</code></td><td class=\"soft\">{}{required}</td>\
+            "<tr><td class=\"at-name\"><code>{}</code></td><td class=\"soft\">{}{required}</td>\
                  <td>{}</td><td>{}</td></tr>",
-                breakable(text(&parameter["name"])),
-                escaped(text(&parameter["in"])),
-                kind(&parameter["schema"], links),
-                with_code(text(&parameter["description"]))
-            ),
+            breakable(text(&parameter["name"])),
+            escaped(text(&parameter["in"])),
+            kind(&parameter["schema"], links),
+            with_code(text(&parameter["description"]))
         );
     }
     page.push_str("</tbody></table></div>\n");
@@ -125,22 +125,18 @@ fn parameters(page: &mut String, operation: &Value, (document, links): (&Value, 
 
 fn content(page: &mut String, body: &Value, links: &Links) {
     for (media_type, media) in body["content"].as_object().into_iter().flatten() {
-        line(
+        line!(
             page,
-            format_args!(
-                "<p><code>{}</code>: {}</p>",
-                escaped(media_type),
-                kind(&media["schema"], links)
-            ),
+            "<p><code>{}</code>: {}</p>",
+            escaped(media_type),
+            kind(&media["schema"], links)
         );
         if let Some(example) = media.get("example") {
             let example = escaped(&format!("{example:#}"));
-            line(
+            line!(
                 page,
-                format_args!(
-                    "<details class=\"fold\"><summary>Example</summary>\
+                "<details class=\"fold\"><summary>Example</summary>\
                      <pre tabindex=\"0\">{example}</pre></details>"
-                ),
             );
         }
     }
@@ -148,33 +144,29 @@ fn content(page: &mut String, body: &Value, links: &Links) {
 
 /// A schema with its fields.
 pub(super) fn schema(page: &mut String, (name, shown): (&str, &Value), links: &Links) {
-    line(
+    line!(
         page,
-        format_args!(
-            "<section class=\"sheet doc\" id=\"schema-{name}\"><h3>{}</h3>{}",
-            breakable(name),
-            paragraphs(&shown["description"])
-        ),
+        "<section class=\"sheet doc\" id=\"schema-{name}\"><h3>{}</h3>{}",
+        breakable(name),
+        paragraphs(&shown["description"])
     );
     let parts = shown["allOf"].as_array().map_or(std::slice::from_ref(shown), Vec::as_slice);
     for part in parts {
         let Some(properties) = part["properties"].as_object() else {
-            line(page, format_args!("<p>{}</p>", kind(part, links)));
+            line!(page, "<p>{}</p>", kind(part, links));
             continue;
         };
         let required = part["required"].as_array().map_or(&[][..], Vec::as_slice);
         page.push_str(&table_head(name, ["Field", "", "Type", "Meaning"]));
         for (field, schema) in properties {
             let mark = if required.iter().any(|name| name == field) { "required" } else { "" };
-            line(
+            line!(
                 page,
-                format_args!(
-                    "<tr><td class=\"at-name\"><code>{}</code></td><td class=\"soft\">{mark}</td>\
+                "<tr><td class=\"at-name\"><code>{}</code></td><td class=\"soft\">{mark}</td>\
                      <td>{}</td><td>{}</td></tr>",
-                    breakable(field),
-                    kind(schema, links),
-                    with_code(text(&schema["description"]))
-                ),
+                breakable(field),
+                kind(schema, links),
+                with_code(text(&schema["description"]))
             );
         }
         page.push_str("</tbody></table></div>\n");
@@ -263,10 +255,4 @@ pub(super) fn text(value: &Value) -> &str {
 /// A text as HTML shows it between tags; attributes hold names of the document alone.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn line(page: &mut String, content: std::fmt::Arguments<'_>) {
-    // INVARIANT: writing to a string cannot fail.
-    let written = writeln!(page, "{content}");
-    debug_assert!(written.is_ok());
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::super::DocumentedDoor;
+use super::super::schemas::{referred_to, schemas_among};
 use super::parts::text;
 
 /// The methods in the order in which a path's operations are shown.
@@ -134,26 +135,11 @@ fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<OperationEnt
 /// The names of all schemas that operations of a tag refer to. The schemas of failures, common to
 /// all operations, are left out.
 fn schemas_of_tag(document: &Value, tag: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut waiting: Vec<_> =
-        operations_of(document, Some(tag)).iter().map(|shown| shown.operation).collect();
-    while let Some(value) = waiting.pop() {
-        match value {
-            Value::Object(object) => {
-                let reference = object.get("$ref").and_then(Value::as_str).unwrap_or_default();
-                if let Some(name) = reference.strip_prefix("#/components/schemas/") {
-                    if name != "Error" && found.insert(name.to_owned()) {
-                        waiting.push(&document["components"]["schemas"][name]);
-                    }
-                } else if let Some(pointer) = reference.strip_prefix("#/components/parameters") {
-                    waiting.extend(document.pointer(&format!("/components/parameters{pointer}")));
-                }
-                waiting
-                    .extend(object.iter().filter(|(key, _)| *key != "example").map(|(_, of)| of));
-            }
-            Value::Array(items) => waiting.extend(items),
-            _ => {}
-        }
-    }
-    found
+    let operations = operations_of(document, Some(tag));
+    let operations = operations.iter().map(|shown| shown.operation).collect();
+    let follows = |place: &str| match place.strip_prefix("/components/schemas/") {
+        Some(name) => name != "Error",
+        None => place.starts_with("/components/parameters/"),
+    };
+    schemas_among(referred_to(document, operations, follows))
 }

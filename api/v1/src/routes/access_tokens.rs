@@ -13,14 +13,14 @@ use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::oauth::scope;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::reference::MemberReference;
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{View, read_view};
+use super::view::{View, list_view, read_view};
 use crate::words;
 
 /// The ways in which a token comes to be. Source: `TokenOrigin`.
@@ -86,16 +86,20 @@ const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
     responses((status = 200, body = Listing<AccessTokenBody>)),
 )]
 pub async fn list_access_tokens(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
+    call: Call,
+    list: ListQuery,
 ) -> Answer<Json<Listing<AccessTokenBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let found = view.snapshot.access_tokens(view.company.slot, &page)?;
-        found.load(|row| AccessTokenBody::new(&row, view))
-    });
-    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+    list_view(
+        &call,
+        list,
+        &["created_at"],
+        |_| (),
+        |view, (), page| {
+            let found = view.snapshot.access_tokens(view.company.slot, page)?;
+            found.load(|row| AccessTokenBody::new(&row, view))
+        },
+    )
+    .await
 }
 
 /// Retrieve an access token that was not revoked.

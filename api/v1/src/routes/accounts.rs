@@ -4,17 +4,17 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::AccountId;
-use cardswitch_engine::store::query::{AccountRow, ListPage};
+use cardswitch_engine::store::query::AccountRow;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters, page_of};
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::read_view;
+use super::view::{list_view, read_view};
 
 /// An account as responses show it. Source: spec "Account".
 #[derive(Debug, Serialize, ToSchema)]
@@ -69,23 +69,23 @@ impl AccountBody {
     get, path = "/v1/accounts", params(PageParameters),
     responses((status = 200, body = Listing<AccountBody>)),
 )]
-pub async fn list_accounts(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
-) -> Answer<Json<Listing<AccountBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    query.finish()?;
-    let mut accounts =
-        read_view(&state, &caller, |view| view.snapshot.accounts(view.company.slot)).await?;
-    accounts.retain(|row| {
-        let at = row.account.created_at;
-        page.created_after.is_none_or(|after| at >= after)
-            && page.created_before.is_none_or(|before| at < before)
-    });
-    let cut = page_of(accounts, &page);
-    let rows = cut.rows.iter().map(|row| AccountBody::new(row, state.urls())).collect();
-    let listed = ListPage { count: cut.count, rows };
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+pub async fn list_accounts(call: Call, list: ListQuery) -> Answer<Json<Listing<AccountBody>>> {
+    list_view(
+        &call,
+        list,
+        &["created_at"],
+        |_| (),
+        |view, (), page| {
+            let mut accounts = view.snapshot.accounts(view.company.slot)?;
+            accounts.retain(|row| {
+                let at = row.account.created_at;
+                page.created_after.is_none_or(|after| at >= after)
+                    && page.created_before.is_none_or(|before| at < before)
+            });
+            page_of(accounts, page).load(|row| Ok(AccountBody::new(&row, view.urls)))
+        },
+    )
+    .await
 }
 
 /// Retrieve an account.

@@ -6,10 +6,10 @@ use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberId;
-use cardswitch_engine::store::query::{AuditFilter, ListPage};
+use cardswitch_engine::store::query::AuditFilter;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::render_card_state;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::allowances::render_interval;
 use super::members::render_role;
-use super::view::read_view;
+use super::view::list_view;
 use crate::words;
 
 /// The kinds of those who act. Source: `Actor`.
@@ -171,19 +171,14 @@ fn action() -> Value {
     responses((status = 200, body = Listing<AuditEventBody>)),
 )]
 pub async fn list_audit_events(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
+    call: Call,
+    list: ListQuery,
 ) -> Answer<Json<Listing<AuditEventBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    let filter = parse_filter(&mut query);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        view.snapshot.audit_events(Some(view.company.slot), &filter, &page)
-    });
-    let ListPage { count, rows } = listed.await?;
-    let body = |event| AuditEventBody::new(event, &caller.company);
-    let rows = rows.into_iter().map(body).collect();
-    Ok(Json(envelope(ListPage { count, rows }, &page, &address, state.urls())))
+    list_view(&call, list, &["created_at"], parse_filter, |view, filter, page| {
+        let found = view.snapshot.audit_events(Some(view.company.slot), &filter, page)?;
+        found.load(|event| Ok(AuditEventBody::new(event, view.company)))
+    })
+    .await
 }
 
 #[cfg(test)]

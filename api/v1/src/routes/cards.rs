@@ -4,9 +4,7 @@ use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::json::Json;
-use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardOrder, SettableCardState};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
@@ -18,7 +16,7 @@ use cardswitch_engine::store::query::{CardFilter, CardRow, ListPage};
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
+use cardswitch_secrets::issuing::IssuingOrder;
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
@@ -26,7 +24,7 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Presence, part, reference, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{
@@ -44,7 +42,8 @@ use uuid::Uuid;
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::card_texts::{parse_card_texts, parse_text_changes, parse_text_parts};
 use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
-use super::view::{Reader, View, read_view};
+use super::issuing::{draw_card, issue};
+use super::view::{Reader, View, list_view, read_view};
 use crate::words;
 
 /// A card as responses show it. Source: spec "Card".
@@ -264,19 +263,13 @@ impl ListCardsRequest {
     get, path = "/v1/cards", params(PageParameters, CardFilters),
     responses((status = 200, body = Listing<CardBody>)),
 )]
-pub async fn list_cards(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
-) -> Answer<Json<Listing<CardBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    let request = ListCardsRequest::parse(&mut query);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
+pub async fn list_cards(call: Call, list: ListQuery) -> Answer<Json<Listing<CardBody>>> {
+    list_view(&call, list, &["created_at"], ListCardsRequest::parse, |view, request, page| {
         let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
-        let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
+        let cards = view.snapshot.list_cards(view.company.slot, &filter, page)?;
         cards.load(|card| CardBody::new(&card, view))
-    });
-    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+    })
+    .await
 }
 
 /// Retrieve a card.
@@ -328,25 +321,12 @@ pub async fn make_card(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    issue_card(state, &order).await
-}
-
-/// Draws numbers until one is free.
-async fn issue_card(state: &ActorState, asked: &IssuingOrder) -> Result<CardId, ApiError> {
-    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
-    for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(asked, state.now(), &mut state.switch.random());
-        let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
-        let id = card.id;
-        match state.carry_out(AdminCommand::Card(CardCommand::Issue(card))).await {
-            Ok(()) => return Ok(id),
-            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
-            Err(error) => {
-                return Err(refused(error, asked.order.dimensions.map(|id| id.is_some())));
-            }
-        }
-    }
-    Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+    let draw = || {
+        let card = draw_card(state, &order)?;
+        Ok((card.id, AdminCommand::Card(CardCommand::Issue(card))))
+    };
+    let issued = issue(state, draw).await?;
+    issued.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
 }
 
 /// Update a card.

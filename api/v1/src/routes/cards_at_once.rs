@@ -4,17 +4,14 @@ use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody};
 use cardswitch_edge::json::Json;
-use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::Call;
-use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
+use cardswitch_secrets::issuing::IssuingOrder;
 use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
@@ -24,6 +21,7 @@ use utoipa::ToSchema;
 
 use super::cards::{self, CardBody, CompanyTerms, parse_order};
 use super::dimensions::refused;
+use super::issuing::{draw_card, issue};
 use super::view::{View, read_view};
 
 /// The longest body: each card as long as one alone is likely to be. Units: bytes.
@@ -94,18 +92,15 @@ fn unknown_in(
     Ok(unknown)
 }
 
-/// Draws numbers until all are free.
+/// The ids of the cards, once all are issued.
 async fn issue_cards(state: &ActorState, orders: &[IssuingOrder]) -> Result<Vec<CardId>, ApiError> {
-    for _ in 0..DRAWS_MAX {
-        let cards = draw_cards(state, orders)?;
+    let draw = || {
+        let cards = orders.iter().map(|order| draw_card(state, order));
+        let cards = cards.collect::<Result<Vec<_>, _>>()?;
         let ids = cards.iter().map(|card| card.id).collect();
-        match state.carry_out(AdminCommand::Card(CardCommand::IssueTogether(cards))).await {
-            Ok(()) => return Ok(ids),
-            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
-            Err(error) => return Err(refused(error, any_dimensions(orders))),
-        }
-    }
-    Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+        Ok((ids, AdminCommand::Card(CardCommand::IssueTogether(cards))))
+    };
+    issue(state, draw).await?.map_err(|error| refused(error, any_dimensions(orders)))
 }
 
 /// The kinds of dimensions that at least one of the cards names.
@@ -117,11 +112,4 @@ fn any_dimensions(orders: &[IssuingOrder]) -> [bool; 4] {
         }
     }
     is_set
-}
-
-fn draw_cards(state: &AppState, orders: &[IssuingOrder]) -> Result<Vec<NewCard>, ApiError> {
-    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
-    let draw = |order| issuer.draw_card(order, state.now(), &mut state.switch.random());
-    let drawn = orders.iter().map(|order| draw(order).map(|drawn| drawn.card));
-    drawn.collect::<Result<_, _>>().map_err(|error| ApiError::internal(&error))
 }

@@ -25,7 +25,7 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::body::{code, line, reference};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{DIMENSION_FIELDS, plural_of};
 use cardswitch_wire::time::render_time;
@@ -33,7 +33,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{Reader, View, read_view};
+use super::view::{Reader, View, list_view, read_view};
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 200;
@@ -186,17 +186,21 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     responses((status = 200, body = Listing<DimensionBody>)),
 )]
 pub async fn list_dimensions(
-    Call(state, caller): Call,
+    call: Call,
     PathDimensionKind(kind): PathDimensionKind,
-    ListQuery { mut query, address }: ListQuery,
+    list: ListQuery,
 ) -> Answer<Json<Listing<DimensionBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let found = view.snapshot.list_dimensions(view.company.slot, kind, &page)?;
-        found.load(|dimension| DimensionBody::new(&dimension, view))
-    });
-    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+    list_view(
+        &call,
+        list,
+        &["created_at"],
+        |_| (),
+        |view, (), page| {
+            let found = view.snapshot.list_dimensions(view.company.slot, kind, page)?;
+            found.load(|dimension| DimensionBody::new(&dimension, view))
+        },
+    )
+    .await
 }
 
 /// Retrieve one dimension.

@@ -23,7 +23,7 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::body::{self, Rule, email, flag, line, part, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters, page_of};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::{Query, any_text};
 use cardswitch_wire::reference::{DIMENSION_FIELDS, DimensionReference};
@@ -34,7 +34,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::{dimension, fault_dimensions, refused};
-use super::view::{Reader, View, read_view};
+use super::view::{Reader, View, list_view, read_view};
 use crate::words;
 
 /// The most characters a first or last name has.
@@ -235,18 +235,11 @@ impl ListMembersRequest {
     get, path = "/v1/members", params(PageParameters, MemberFilters),
     responses((status = 200, body = Listing<MemberBody>)),
 )]
-pub async fn list_members(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
-) -> Answer<Json<Listing<MemberBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    let request = ListMembersRequest::parse(&mut query);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let members = request.list(view, &page)?;
-        members.load(|member| MemberBody::new(&member, view))
-    });
-    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+pub async fn list_members(call: Call, list: ListQuery) -> Answer<Json<Listing<MemberBody>>> {
+    list_view(&call, list, &["created_at"], ListMembersRequest::parse, |view, request, page| {
+        request.list(view, page)?.load(|member| MemberBody::new(&member, view))
+    })
+    .await
 }
 
 /// Retrieve a member, a deleted one too.

@@ -14,6 +14,7 @@ pub mod company;
 pub mod decision;
 pub mod dimensions;
 pub mod events;
+mod issuing;
 pub mod members;
 pub mod merchant_categories;
 pub mod no_store;

@@ -25,13 +25,13 @@ use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
+use cardswitch_secrets::issuing::IssuingOrder;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{later, limit, line, paragraph, part, reference, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
@@ -43,7 +43,8 @@ use uuid::Uuid;
 
 use super::card_texts::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::view::{Reader, View, read_view};
+use super::issuing::{draw_card, issue};
+use super::view::{Reader, View, list_view, read_view};
 use crate::words;
 
 /// The most characters a description has.
@@ -322,18 +323,21 @@ impl ListRequisitionsRequest {
     responses((status = 200, body = Listing<RequisitionBody>)),
 )]
 pub async fn list_requisitions(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
+    call: Call,
+    list: ListQuery,
 ) -> Answer<Json<Listing<RequisitionBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    let request = ListRequisitionsRequest::parse(&mut query);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
-        let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
-        found.load(|requisition| RequisitionBody::new(&requisition, view))
-    });
-    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+    list_view(
+        &call,
+        list,
+        &["created_at"],
+        ListRequisitionsRequest::parse,
+        |view, request, page| {
+            let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
+            let found = view.snapshot.list_requisitions(view.company.slot, &filter, page)?;
+            found.load(|requisition| RequisitionBody::new(&requisition, view))
+        },
+    )
+    .await
 }
 
 /// Retrieve a requisition.
@@ -494,58 +498,28 @@ async fn carry_out(
     known: &Requisition,
     request: UpdateRequisitionRequest,
 ) -> Result<Result<(), WriteError>, ApiError> {
-    let company = owner.id;
     let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
+    let update = |verdict: Option<RequisitionVerdict>| {
+        let review = verdict.map(|verdict| Review { verdict, reviewed_by });
+        let changes = RequisitionChanges { review, ..changes.clone() };
+        AdminCommand::Requisition(RequisitionCommand::Update(owner.id, known.id, changes))
+    };
     let verdict = match (status, card) {
-        (Some(RequestedVerdict::Denied), _) => RequisitionVerdict::Deny,
-        (Some(RequestedVerdict::Approved), Some(card)) => RequisitionVerdict::ApproveWithCard(card),
+        (None, _) => None,
+        (Some(RequestedVerdict::Denied), _) => Some(RequisitionVerdict::Deny),
+        (Some(RequestedVerdict::Approved), Some(card)) => {
+            Some(RequisitionVerdict::ApproveWithCard(card))
+        }
         (Some(RequestedVerdict::Approved), None) => {
             let order = order_for(known, &changes, owner);
-            return approve_with_new_card(
-                state,
-                (company, known.id),
-                (&changes, reviewed_by),
-                &order,
-            )
-            .await;
-        }
-        (None, _) => {
-            let command =
-                AdminCommand::Requisition(RequisitionCommand::Update(company, known.id, changes));
-            return Ok(state.carry_out(command).await);
+            let draw = || {
+                let card = Box::new(draw_card(state, &order)?);
+                Ok(((), update(Some(RequisitionVerdict::ApproveWithNewCard(card)))))
+            };
+            return issue(state, draw).await;
         }
     };
-    let review = Some(Review { verdict, reviewed_by });
-    let changes = RequisitionChanges { review, ..changes };
-    Ok(state
-        .carry_out(AdminCommand::Requisition(RequisitionCommand::Update(
-            company, known.id, changes,
-        )))
-        .await)
-}
-
-async fn approve_with_new_card(
-    state: &ActorState,
-    (company, id): (CompanyId, RequisitionId),
-    (changes, reviewed_by): (&RequisitionChanges, Option<MemberId>),
-    order: &IssuingOrder,
-) -> Result<Result<(), WriteError>, ApiError> {
-    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
-    for _ in 0..DRAWS_MAX {
-        let drawn = issuer.draw_card(order, state.now(), &mut state.switch.random());
-        let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
-        let verdict = RequisitionVerdict::ApproveWithNewCard(Box::new(card));
-        let review = Some(Review { verdict, reviewed_by });
-        let changes = RequisitionChanges { review, ..changes.clone() };
-        match state
-            .carry_out(AdminCommand::Requisition(RequisitionCommand::Update(company, id, changes)))
-            .await
-        {
-            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
-            outcome => return Ok(outcome),
-        }
-    }
-    Ok(Err(WriteError::Rejected(Rejection::CardNumberTaken)))
+    Ok(state.carry_out(update(verdict)).await)
 }
 
 /// The order of a card for a requisition; the shard checks for changes meanwhile.

@@ -29,7 +29,7 @@ use cardswitch_wire::body::{
 };
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::time::{not_a_date, parse_date, render_time};
@@ -39,7 +39,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::no_store::NoStore;
-use super::view::{Reader, View, read_view};
+use super::view::{Reader, View, list_view, read_view};
 use crate::words;
 
 /// The most passphrase fields a link has.
@@ -129,25 +129,18 @@ fn parse_card(query: &mut Query) -> Option<CardId> {
     responses((status = 200, body = Listing<SharedLinkBody>)),
 )]
 pub async fn list_shared_links(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
+    call: Call,
+    list: ListQuery,
 ) -> Answer<NoStore<Json<Listing<SharedLinkBody>>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    let card = parse_card(&mut query);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let company = view.company.slot;
-        let links = match card.map(|id| view.find_card(id)).transpose()? {
+    let listed = list_view(&call, list, &["created_at"], parse_card, |view, card, page| {
+        let card = match card.map(|id| view.find_card(id)).transpose()? {
             Some(None) => return Ok(ListPage::EMPTY),
-            found => {
-                let card = found.flatten().map(|card| card.profile.slot);
-                view.snapshot.list_shared_links(company, card, &page)?
-            }
+            found => found.flatten().map(|card| card.profile.slot),
         };
+        let links = view.snapshot.list_shared_links(view.company.slot, card, page)?;
         links.load(|link| SharedLinkBody::new(&link, view))
     });
-    let listed = listed.await?;
-    Ok(NoStore(Json(envelope(listed, &page, &address, state.urls()))))
+    listed.await.map(NoStore)
 }
 
 /// Retrieve a shared link.

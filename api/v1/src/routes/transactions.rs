@@ -17,7 +17,7 @@ use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters, describe_ordering};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
@@ -31,7 +31,7 @@ use uuid::Uuid;
 use super::dimensions::filter_dimensions;
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
-use super::view::{View, read_view};
+use super::view::{View, list_view, read_view};
 use crate::words;
 
 /// A transaction as responses show it. Source: spec "Transaction".
@@ -302,18 +302,21 @@ fn parse_state(text: &str) -> Option<TransactionState> {
     responses((status = 200, body = Listing<TransactionBody>)),
 )]
 pub async fn list_transactions(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
+    call: Call,
+    list: ListQuery,
 ) -> Answer<Json<Listing<TransactionBody>>> {
-    let page = parse_page(&mut query, &["created_at", "time"]);
-    let request = ListTransactionsRequest::parse(&mut query);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
-        let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-        found.load(|row| TransactionBody::new(&row, view))
-    });
-    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+    list_view(
+        &call,
+        list,
+        &["created_at", "time"],
+        ListTransactionsRequest::parse,
+        |view, request, page| {
+            let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
+            let found = view.snapshot.list_transactions(view.company.slot, &filter, page)?;
+            found.load(|row| TransactionBody::new(&row, view))
+        },
+    )
+    .await
 }
 
 /// Retrieve a transaction.

@@ -11,14 +11,18 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
 };
-use cardswitch_engine::store::query::{CardRow, CardTables};
+use cardswitch_engine::store::query::{CardRow, CardTables, ListPage, Page};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::Caller;
+use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::json::Json;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
+use cardswitch_wire::page::{Listing, envelope, parse_page};
+use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{
     CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,
     render_last_four,
@@ -120,6 +124,23 @@ pub async fn read_view<'a, T: Send>(
         })
     };
     Ok(state.switch.read(view).await?)
+}
+
+/// Answers with a page of a list that can be ordered by `orderings`: `parse` reads its filters, and
+/// `find` its rows.
+/// Errors: faults of the query; the tables cannot be read.
+pub(super) async fn list_view<F: Send, T: Send>(
+    Call(state, caller): &Call,
+    ListQuery { mut query, address }: ListQuery,
+    orderings: &[&str],
+    parse: impl FnOnce(&mut Query) -> F,
+    find: impl FnOnce(&View<'_>, F, &Page) -> Result<ListPage<T>, StoreError> + Send,
+) -> Answer<Json<Listing<T>>> {
+    let page = parse_page(&mut query, orderings);
+    let filters = parse(&mut query);
+    query.finish()?;
+    let listed = read_view(state, caller, |view| find(view, filters, &page)).await?;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
 impl View<'_> {

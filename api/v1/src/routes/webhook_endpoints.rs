@@ -21,7 +21,7 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::body::instant;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::access_tokens::AppReference;
 use super::no_store::NoStore;
-use super::view::{View, read_view};
+use super::view::{View, list_view, read_view};
 use crate::words;
 
 /// A webhook endpoint as responses show it.
@@ -138,18 +138,22 @@ bodies! {
     responses((status = 200, body = Listing<WebhookEndpointBody>)),
 )]
 pub async fn list_webhook_endpoints(
-    Call(state, caller): Call,
-    ListQuery { mut query, address }: ListQuery,
+    call: Call,
+    list: ListQuery,
 ) -> Answer<Json<Listing<WebhookEndpointBody>>> {
-    let page = parse_page(&mut query, &["created_at"]);
-    query.finish()?;
-    let listed = read_view(&state, &caller, |view| {
-        let listed = view.snapshot.list_own::<WebhookEndpoint>(view.company.slot, &page)?;
-        listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
-    });
-    let mut listed = listed.await?;
-    with_health(&state, &mut listed.rows).await;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    let listed = list_view(
+        &call,
+        list,
+        &["created_at"],
+        |_| (),
+        |view, (), page| {
+            let listed = view.snapshot.list_own::<WebhookEndpoint>(view.company.slot, page)?;
+            listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
+        },
+    );
+    let Json(mut listing) = listed.await?;
+    with_health(&call.0, &mut listing.results).await;
+    Ok(Json(listing))
 }
 
 /// Retrieve a webhook endpoint.
