@@ -66,7 +66,7 @@ pub async fn serve(
     mut settings: Settings,
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
-    let iso8583 = listener_options(&settings, &shares_of(&settings)).map_err(Failure::new)?;
+    let iso8583 = listener_options(&settings, &shares_of(&settings))?;
     let doors = StandbyDoors::bind(settings.http, &iso8583).await;
     let mut doors = doors.map_err(|error| Failure::new(format!("cannot listen at {error}")))?;
     // A port that was free is the leader's, too.
@@ -79,14 +79,14 @@ pub async fn serve(
     let door = door.map_err(|error| {
         Failure::new(format!("cannot listen for other nodes at {address}: {error}"))
     })?;
-    let node = node_of(&settings, door.address()).map_err(Failure::new)?;
-    let operators = OperatorListener::start(&settings).await.map_err(Failure::new)?;
+    let node = node_of(&settings, door.address())?;
+    let operators = OperatorListener::start(&settings).await?;
     let addresses = address_line(settings.http, &doors_of(&settings), operators.address());
     println!("follows {addresses} node={}", node.record.name);
-    let side = standby_side(&settings, &operators.telemetry).map_err(Failure::new)?;
+    let side = standby_side(&settings, &operators.telemetry)?;
     doors.serve(side.clone(), iso8583);
     show_cluster(&operators.telemetry, &node);
-    watch_etcd(&node).map_err(Failure::new)?;
+    watch_etcd(&node)?;
     tokio::spawn(watch_clocks(node.clone(), Arc::clone(door.desk())));
     let is_stopping = Arc::clone(&node.is_stopping);
     let telemetry = &operators.telemetry;
@@ -210,14 +210,14 @@ async fn follow_until_it_leads(
     let runtime = Handle::current();
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
-        let opened = open_standby(place, retention, &node.cluster, &telemetry.recovery);
-        let (standby, secrets) = opened.map_err(Failure::new)?;
+        let (standby, secrets) =
+            open_standby(place, retention, &node.cluster, &telemetry.recovery)?;
         let receipts = open_receipts(&data, (&node, secrets.clone()), runtime)?;
         if let Some(side) = side {
             let parts = StateParts {
                 secrets: Arc::new(secrets.clone()),
                 receipts: Arc::clone(&receipts),
-                trusted_proxies: proxies_of(&settings).map_err(Failure::new)?,
+                trusted_proxies: proxies_of(&settings)?,
                 shares: shares_of(&settings),
                 // A following node answers no message and sends no webhook.
                 faults: None,
@@ -225,8 +225,7 @@ async fn follow_until_it_leads(
                 stopped,
             };
             let engine = standby.engine().for_reading();
-            let state = following_state(&data, &settings, settings.http, (engine, parts));
-            let state = state.map_err(Failure::new)?;
+            let state = following_state(&data, &settings, settings.http, (engine, parts))?;
             let (switch, status) = (state.switch.clone(), Arc::clone(&node.status));
             let forwarding = Arc::new(Forwarding::new(leaders));
             let compat = settings.compat;
@@ -262,10 +261,10 @@ async fn follow_until_it_leads(
             }
             Err(error) => return Err(Failure::new(error)),
         };
-        settle_keys(&engine, &secrets, UnusedKey::Dropped).map_err(Failure::new)?;
+        settle_keys(&engine, &secrets, UnusedKey::Dropped)?;
         Ok(FollowEnd::Leads(Box::new((engine, secrets))))
     });
-    following.await.map_err(Failure::new)?
+    following.await?
 }
 
 fn open_receipts(
@@ -329,7 +328,7 @@ async fn lead(
             tracing::warn!(%reason, "this node leads no more: it begins again");
             return begin_again(&mut stop).await;
         }
-        taken => taken.map_err(Failure::new)?,
+        taken => taken?,
     };
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let receipts = Arc::clone(&desk.receipts);
@@ -342,7 +341,7 @@ async fn lead(
             tracing::warn!(%reason, "this node leads no more: it begins again");
             return begin_again(&mut stop).await;
         }
-        started => started.map_err(Failure::new)?,
+        started => started?,
     };
     beats.announce_doors();
     drop(served.set(Arc::downgrade(server.engine())));

@@ -33,16 +33,16 @@ pub(crate) async fn renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) {
 }
 
 async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Result<(), Failure> {
-    let data = std::path::absolute(place.data).map_err(Failure::new)?;
+    let data = std::path::absolute(place.data)?;
     let (new, old) = (beside(&data, ".new"), beside(&data, OLD));
-    put_back(&data, &old).map_err(Failure::new)?;
+    put_back(&data, &old)?;
     // The rest of a renewal that broke off, and the directory before the one there is: the copy needs the room.
     for path in [&new, &old] {
-        remove(path).map_err(Failure::new)?;
+        remove(path)?;
     }
     join(JoinArgs::renewing(place, new.clone(), cluster.clone())).await?;
-    keep_settings(&data, &new).map_err(Failure::new)?;
-    change_places(&data, &new, &old).map_err(Failure::new)?;
+    keep_settings(&data, &new)?;
+    change_places(&data, &new, &old)?;
     let (data, old) = (data.display(), old.display());
     tracing::warn!("`{data}` was too far behind, and is made anew; it stays as `{old}`: delete it");
     Ok(())

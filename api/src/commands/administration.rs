@@ -17,9 +17,11 @@ use cardswitch_engine::data_directory::DirectoryError;
 use cardswitch_engine::directory::app::AppProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_wire::urls::Urls;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::Failure;
@@ -85,29 +87,73 @@ impl fmt::Debug for AdministrationOutcome {
     }
 }
 
-impl AdministrationOutcome {
+/// A command under way in its office.
+pub(super) struct OfficeTask<'a> {
+    pub(super) office: &'a Office,
+    /// Whether one JSON object is printed.
+    pub(super) is_json: bool,
+    outcome: AdministrationOutcome,
+}
+
+impl OfficeTask<'_> {
     /// Prints a line.
     pub(super) fn line(&mut self, line: impl Display) {
-        self.printed.push_str(&format!("{line}\n"));
+        self.outcome.printed.push_str(&format!("{line}\n"));
+    }
+
+    /// Prints the result, as an object or in words.
+    pub(super) fn tell(&mut self, object: Value, words: impl Display) {
+        if self.is_json { self.line(object) } else { self.line(words) }
     }
 
     /// Leaves the rest until somebody has looked at a profile.
     pub(super) fn ask_about(&mut self, profile: AppProfile) {
-        self.unconfirmed = Some(profile);
+        self.outcome.unconfirmed = Some(profile);
+    }
+
+    /// Errors: there is no such company.
+    pub(super) async fn find_company(&self, id: Uuid) -> Result<Company, Failure> {
+        let found = self.office.switch.read(|snapshot| snapshot.company_by_id(CompanyId(id))).await;
+        found?.ok_or_else(|| Failure::new(format!("no company `{id}`")))
+    }
+
+    /// Draws an id.
+    /// Errors: no randomness.
+    pub(super) fn new_id(&self) -> Result<Uuid, Failure> {
+        let switch = &self.office.switch;
+        Ok(switch.random().id(switch.engine().clock().now())?)
+    }
+
+    /// Makes a change in the operator's name; reads show it when this returns.
+    /// Errors: it was refused, or may be lost.
+    pub(super) async fn carry_out(&self, change: AdminCommand) -> Result<(), Failure> {
+        self.done(self.office.switch.ask(by_operator(change)).await?).await
+    }
+
+    /// Errors: anything but done.
+    pub(super) async fn done(&self, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Done(seq) => {
+                self.office.switch.visible(seq).await;
+                Ok(())
+            }
+            Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
+            _ => Err(Failure::new("the journal failed; the outcome is unknown")),
+        }
     }
 }
 
 /// Carries out a command where the engine is.
 pub async fn carry_out_by(command: Administration, office: &Office) -> AdministrationOutcome {
-    let mut outcome = AdministrationOutcome::default();
+    let is_json = command.data().json;
+    let mut task = OfficeTask { office, is_json, outcome: AdministrationOutcome::default() };
     let carried_out = match command {
-        Administration::Token(command) => command.carry_out(office, &mut outcome).await,
-        Administration::Company(command) => command.carry_out(office, &mut outcome).await,
-        Administration::User(command) => command.carry_out(office, &mut outcome).await,
-        Administration::App(command) => command.carry_out(office, &mut outcome).await,
+        Administration::Token(command) => command.carry_out(&mut task).await,
+        Administration::Company(command) => command.carry_out(&mut task).await,
+        Administration::User(command) => command.carry_out(&mut task).await,
+        Administration::App(command) => command.carry_out(&mut task).await,
     };
-    outcome.failure = carried_out.err();
-    outcome
+    AdministrationOutcome { failure: carried_out.err(), ..task.outcome }
 }
 
 /// Carries out a command by the switch that runs on its directory, else on the directory at rest.
@@ -153,13 +199,13 @@ impl EnginePlace {
     /// Errors: the directory is damaged or none.
     fn open(args: &DataArgs) -> Result<Self, Failure> {
         let data = &args.directory;
-        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
+        let settings = read_settings(None, Some(data))?;
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
         let engine = match open_engine(place, ClockSetting::System, settings.retention) {
             Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
                 return Ok(Self::Running(data.clone()));
             }
-            opened => opened.map_err(Failure::new)?.0,
+            opened => opened?.0,
         };
         let (base, app) =
             (settings.base_url_for(settings.http), settings.app_url_for(settings.http));
@@ -169,10 +215,10 @@ impl EnginePlace {
 
     async fn carry_out(&self, command: &Administration) -> Result<AdministrationOutcome, Failure> {
         // A command is the same wherever it goes.
-        let sent = serde_json::to_value(command).map_err(Failure::new)?;
+        let sent = serde_json::to_value(command)?;
         match self {
             Self::Here(office) => {
-                let command = serde_json::from_value(sent).map_err(Failure::new)?;
+                let command = serde_json::from_value(sent)?;
                 Ok(carry_out_by(command, office).await)
             }
             Self::Running(data) => {
@@ -203,7 +249,7 @@ pub struct DataArgs {
     master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 /// A company of a data directory.
@@ -216,37 +262,6 @@ pub struct CompanyDataArgs {
     pub(super) company: Uuid,
 }
 
-impl CompanyDataArgs {
-    /// Errors: there is no such company.
-    pub(super) async fn find(&self, office: &Office) -> Result<Company, Failure> {
-        find_company(&office.switch, self.company).await
-    }
-}
-
 pub(super) fn parse_id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
-}
-
-/// Errors: there is no such company.
-pub(super) async fn find_company(switch: &Switch, id: Uuid) -> Result<Company, Failure> {
-    let found = switch.read(|snapshot| snapshot.company_by_id(CompanyId(id))).await;
-    found.map_err(Failure::new)?.ok_or_else(|| Failure::new(format!("no company `{id}`")))
-}
-
-/// Makes a change in the operator's name; reads show it when this returns.
-/// Errors: it was refused, or may be lost.
-pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
-    done(switch, switch.ask(by_operator(command)).await.map_err(Failure::new)?).await
-}
-
-/// Errors: anything but done.
-pub(super) async fn done(switch: &Switch, reply: Reply) -> Result<(), Failure> {
-    match reply {
-        Reply::Done(seq) => {
-            switch.visible(seq).await;
-            Ok(())
-        }
-        Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
-        _ => Err(Failure::new("the journal failed; the outcome is unknown")),
-    }
 }

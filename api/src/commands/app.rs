@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal as _;
 
-use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
@@ -15,15 +14,12 @@ use cardswitch_engine::store::query::{Order, Page};
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use cardswitch_identity::oauth::scope;
-use cardswitch_secrets::issuing::RandomSource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::Failure;
-use super::administration::{
-    AdministrationOutcome, CompanyDataArgs, DataArgs, Office, carry_out, parse_id,
-};
+use super::administration::{CompanyDataArgs, DataArgs, OfficeTask, parse_id};
 use super::token::{Scope, access_scope};
 
 /// The most characters of an app's name and web site.
@@ -38,7 +34,7 @@ pub enum AppSubcommand {
     /// people; what was changed since the last approval is shown first
     Approve(ApproveArgs),
     /// List the apps of a company
-    List(ListAppsArgs),
+    List(CompanyDataArgs),
 }
 
 /// The arguments of `app add`.
@@ -82,19 +78,12 @@ pub struct ApproveArgs {
     seen: Option<AppProfile>,
 }
 
-/// The arguments of `app list`.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
-pub struct ListAppsArgs {
-    #[command(flatten)]
-    of: CompanyDataArgs,
-}
-
 impl AppSubcommand {
     pub(super) const fn data(&self) -> &DataArgs {
         match self {
             Self::Add(args) => &args.of.data,
             Self::Approve(args) => &args.at,
-            Self::List(args) => &args.of.data,
+            Self::List(of) => &of.data,
         }
     }
 
@@ -109,15 +98,11 @@ impl AppSubcommand {
         Ok(())
     }
 
-    pub(super) async fn carry_out(
-        self,
-        office: &Office,
-        outcome: &mut AdministrationOutcome,
-    ) -> Result<(), Failure> {
+    pub(super) async fn carry_out(self, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
         match self {
-            Self::Add(args) => add(args, office, outcome).await,
-            Self::Approve(args) => approve(args, office, outcome).await,
-            Self::List(args) => list(args, office, outcome).await,
+            Self::Add(args) => add(args, task).await,
+            Self::Approve(args) => approve(args, task).await,
+            Self::List(of) => list(of, task).await,
         }
     }
 }
@@ -126,20 +111,15 @@ fn not_looked_at() -> Failure {
     Failure::new("nothing is approved: look at the changes, and say --yes to approve them")
 }
 
-async fn add(
-    args: AddAppArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
+async fn add(args: AddAppArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     check(&args)?;
-    let (switch, company) = (&office.switch, args.of.find(office).await?);
+    let company = task.find_company(args.of.company).await?;
     if args.token && company.state != CompanyState::Active {
         let what = format!("{} is closed or not approved: no app can be let in", company.name);
         return Err(Failure::new(what));
     }
-    let DrawnSecret { text: secret, digest } = DrawnSecret::draw().map_err(Failure::new)?;
-    let at = switch.engine().clock().now();
-    let id = AppId(switch.random().id(at).map_err(Failure::new)?);
+    let DrawnSecret { text: secret, digest } = DrawnSecret::draw()?;
+    let id = AppId(task.new_id()?);
     let scope = access_scope(&args.scope);
     let name = args.name.clone();
     let new = NewApp {
@@ -151,21 +131,21 @@ async fn add(
         redirect_urls: args.redirect_url,
         requested: scope,
     };
-    carry_out(switch, AdminCommand::App(AppCommand::Create(new))).await?;
+    task.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
     // From here on there is an app: whatever becomes of the rest, its secret is told.
-    if !args.of.data.json {
-        outcome.line(format!("client id      {}", id.0));
-        outcome.line(format!("client secret  {secret} (shown this once)"));
+    if !task.is_json {
+        task.line(format!("client id      {}", id.0));
+        task.line(format!("client secret  {secret} (shown this once)"));
     }
-    let access_token = approve_new(switch, &company, (id, name), scope, args.token).await;
-    if args.of.data.json {
+    let access_token = approve_new(task, &company, (id, name), scope, args.token).await;
+    if task.is_json {
         let mut made = json!({"client_id": id.0, "client_secret": secret});
         if let Ok(Some(access_token)) = &access_token {
             made["access_token"] = access_token.as_str().into();
         }
-        outcome.line(made);
+        task.line(made);
     } else if let Ok(Some(access_token)) = &access_token {
-        outcome.line(format!("access token   {access_token} (shown this once)"));
+        task.line(format!("access token   {access_token} (shown this once)"));
     }
     let but = |failure: Failure| Failure::new(format!("the app is made, but {}", failure.message));
     access_token.map(drop).map_err(but)
@@ -173,26 +153,21 @@ async fn add(
 
 /// Approves what a new app asks for and, if wanted, makes a token of it for the app's own company.
 async fn approve_new(
-    switch: &Switch,
+    task: &OfficeTask<'_>,
     company: &Company,
     (id, name): (AppId, LineText),
     scope: AccessScope,
     has_token: bool,
 ) -> Result<Option<String>, Failure> {
-    let (app, _) = find_app(switch, id).await?;
+    let (app, _) = find_app(task, id).await?;
     let approval = AppApproval { profile: app.edited_profile(), scope };
-    carry_out(switch, AdminCommand::App(AppCommand::Approve(company.id, id, approval))).await?;
+    task.carry_out(AdminCommand::App(AppCommand::Approve(company.id, id, approval))).await?;
     if !has_token {
         return Ok(None);
     }
-    let DrawnSecret { text, digest } = DrawnSecret::draw_token(switch).map_err(Failure::new)?;
-    let at = switch.engine().clock().now();
-    let token = NewAccessToken {
-        id: AccessTokenId(switch.random().id(at).map_err(Failure::new)?),
-        digest,
-        company: company.id,
-        scope,
-    };
+    let DrawnSecret { text, digest } = DrawnSecret::draw_token(&task.office.switch)?;
+    let token_id = AccessTokenId(task.new_id()?);
+    let token = NewAccessToken { id: token_id, digest, company: company.id, scope };
     let grant = NewTokenGrant {
         token,
         app: Some(id),
@@ -200,8 +175,8 @@ async fn approve_new(
         origin: TokenOrigin::OwnCompany,
         label: name,
     };
-    carry_out(switch, AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
-        .await?;
+    let grant = AccessTokenCommand::Grant(Box::new(grant));
+    task.carry_out(AdminCommand::AccessToken(grant)).await?;
     Ok(Some(text))
 }
 
@@ -222,49 +197,40 @@ fn check(args: &AddAppArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn approve(
-    args: ApproveArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let switch = &office.switch;
-    let (app, company) = find_app(switch, AppId(args.app)).await?;
+async fn approve(args: ApproveArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let (app, company) = find_app(task, AppId(args.app)).await?;
     let named = access_scope(&args.scope);
     if named.common(app.requested) != named {
         let what = format!("{} asks for {} and no more", app.name, in_words(app.requested));
         return Err(Failure::new(what));
     }
     let approved = if args.scope.is_empty() { app.requested } else { named };
-    if !args.at.json && args.seen.is_none() {
-        outcome.line(app.id.0);
-        print_profile(&app, outcome);
+    if !task.is_json && args.seen.is_none() {
+        print_profile(&app, task);
     }
     // Nobody is asked about what they were not shown.
     if !args.yes && args.seen.is_none() && app.revision.is_some() {
-        if args.at.json {
+        if task.is_json {
             return Err(not_looked_at());
         }
-        outcome.ask_about(app.edited_profile());
+        task.ask_about(app.edited_profile());
         return Ok(());
     }
     let profile = args.seen.unwrap_or_else(|| app.edited_profile());
     let approval = AppApproval { profile: profile.clone(), scope: approved };
-    let command = AdminCommand::App(AppCommand::Approve(company.id, app.id, approval));
-    carry_out(switch, command).await?;
-    if args.at.json {
-        outcome.line(shown(&App { approved, ..app.with_profile(profile) }));
-    } else {
-        outcome.line(format!("{} may ask for {}", profile.name, in_words(approved)));
-    }
+    task.carry_out(AdminCommand::App(AppCommand::Approve(company.id, app.id, approval))).await?;
+    let words = format!("{} may ask for {}", profile.name, in_words(approved));
+    task.tell(shown(&App { approved, ..app.with_profile(profile) }), words);
     Ok(())
 }
 
 /// Shows what people will see of an app, and what of it is new.
-fn print_profile(app: &App, outcome: &mut AdministrationOutcome) {
+fn print_profile(app: &App, task: &mut OfficeTask<'_>) {
+    task.line(app.id.0);
     let (old, new) = (app.profile(), app.edited_profile());
     let mut line = |what: &str, old: &str, new: &str| match old == new {
-        true => outcome.line(format!("  {what:<14}{new}")),
-        false => outcome.line(format!("  {what:<14}{new}  (was: {old})")),
+        true => task.line(format!("  {what:<14}{new}")),
+        false => task.line(format!("  {what:<14}{new}  (was: {old})")),
     };
     let (old_urls, new_urls) = (old.redirect_urls.join(" "), new.redirect_urls.join(" "));
     line("name", &old.name, &new.name);
@@ -280,45 +246,38 @@ fn is_confirmed() -> Result<bool, Failure> {
     }
     eprint!("Approve these changes? [y/N] ");
     let mut answer = String::new();
-    std::io::BufRead::read_line(&mut input.lock(), &mut answer).map_err(Failure::new)?;
+    std::io::BufRead::read_line(&mut input.lock(), &mut answer)?;
     Ok(answer.trim().eq_ignore_ascii_case("y"))
 }
 
 /// Errors: there is no such app.
-async fn find_app(switch: &Switch, id: AppId) -> Result<(App, Company), Failure> {
-    let found = switch.read(|snapshot| {
+async fn find_app(task: &OfficeTask<'_>, id: AppId) -> Result<(App, Company), Failure> {
+    let found = task.office.switch.read(|snapshot| {
         let Some(app) = snapshot.app_by_id(id)? else { return Ok(None) };
         Ok(snapshot.company(app.company)?.map(|company| (app, company)))
     });
-    let found = found.await.map_err(Failure::new)?;
-    found.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))
+    found.await?.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))
 }
 
-async fn list(
-    args: ListAppsArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let (switch, company) = (&office.switch, args.of.find(office).await?);
+async fn list(of: CompanyDataArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let company = task.find_company(of.company).await?.slot;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
-    let apps = switch.read(|snapshot| snapshot.apps(company.slot, &page)).await;
-    let apps = apps.map_err(Failure::new)?.rows;
-    if args.of.data.json {
+    let apps = task.office.switch.read(|snapshot| snapshot.apps(company, &page)).await?.rows;
+    if task.is_json {
         let shown: Vec<_> = apps.iter().map(shown).collect();
-        outcome.line(json!({"apps": shown}));
+        task.line(json!({"apps": shown}));
         return Ok(());
     }
     for app in apps {
         let (requested, approved) = (in_words(app.requested), in_words(app.approved));
-        outcome.line(format!("{}  {}", app.id.0, app.name));
-        outcome.line(format!("  asks for {requested}; approved: {approved}"));
+        task.line(format!("{}  {}", app.id.0, app.name));
+        task.line(format!("  asks for {requested}; approved: {approved}"));
         for url in &app.redirect_urls {
-            outcome.line(format!("  {url}"));
+            task.line(format!("  {url}"));
         }
         if app.revision.is_some() {
-            outcome.line("  changes wait for approval:");
-            outcome.line(app.id.0);
-            print_profile(&app, outcome);
+            task.line("  changes wait for approval:");
+            print_profile(&app, task);
         }
     }
     Ok(())

@@ -87,14 +87,14 @@ fn parse_until(text: &str) -> Result<Timestamp, String> {
 /// Errors: something is there already, or a file cannot be read or written; or it was made, and lacks
 /// receipts that are damaged.
 pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
-    let to = std::path::absolute(&args.to).map_err(Failure::new)?;
+    let to = std::path::absolute(&args.to)?;
     let report = match at_rest(&args, &to) {
         Err(AtRestError::InUse) => running(&args.data, to).await?,
         Err(AtRestError::Failed(failure)) => return Err(failure),
         Ok(report) => report,
     };
     if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
+        println!("{}", serde_json::to_string(&report)?);
     } else {
         println!("made backup {}: {}", args.to.display(), in_words(&report));
         println!(
@@ -148,9 +148,9 @@ fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
 /// Errors: a key of card numbers that is in use is missing or damaged.
 /// Cost: projects what the tables have not yet.
 fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
-    let kept = secrets.read_pan_keys(data).map_err(Failure::new)?;
-    let tables = Inspection::open(data).map_err(Failure::new)?.read().map_err(Failure::new)?;
-    kept.require(tables.pan_generations().map_err(Failure::new)?, data).map_err(Failure::new)
+    let kept = secrets.read_pan_keys(data)?;
+    let tables = Inspection::open(data)?.read()?;
+    kept.require(tables.pan_generations()?, data).map_err(Failure::new)
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
@@ -165,15 +165,14 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
 /// or they do not meet.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let source = args.master_key.source();
-    let master = source.read_apart(&args.from).map_err(Failure::new)?;
-    let manifest = Manifest::read(&args.from).map_err(Failure::new)?;
-    let (secrets, data_key) = keys_of(&manifest, args, &master).map_err(Failure::new)?;
-    let staging = Staging::make(&args.data).map_err(Failure::new)?;
-    let proven =
-        ProvenSources::copy(args, (&manifest, &secrets), &staging).map_err(Failure::new)?;
-    let pan_keys = pan_keys_of(&secrets, &proven).map_err(Failure::new)?;
+    let master = source.read_apart(&args.from)?;
+    let manifest = Manifest::read(&args.from)?;
+    let (secrets, data_key) = keys_of(&manifest, args, &master)?;
+    let staging = Staging::make(&args.data)?;
+    let proven = ProvenSources::copy(args, (&manifest, &secrets), &staging)?;
+    let pan_keys = pan_keys_of(&secrets, &proven)?;
     let directory = manifest.wrapped.directory;
-    let wrapped = WrappedKey::wrap(&data_key, &master, directory).map_err(Failure::new)?;
+    let wrapped = WrappedKey::wrap(&data_key, &master, directory)?;
     let is_copied = matches!(source, MasterKeySource::File(_)) && !args.no_key_copy;
     let wanted = RestoreRequest { further_journal: proven.journal.as_deref(), until: args.until };
     let mut damaged = DamagedReceipts::new();
@@ -197,7 +196,7 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
     let report = CopyReport::new(copied, damaged);
     if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
+        println!("{}", serde_json::to_string(&report)?);
     } else {
         println!("restored {}: {}", args.data.display(), in_words(&report));
         let key = if is_copied { String::new() } else { flag_of(&source) };

@@ -57,7 +57,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     let portfolio = home.portfolio()?;
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings { http: any_port, iso8583: any_port, ..Settings::default() };
-    let server = Server::start(home.path.as_path(), &settings).await.map_err(Failure::new)?;
+    let server = Server::start(home.path.as_path(), &settings).await?;
     let measured = measure(&args, &server, (&portfolio, home.path.clone())).await;
     server.stop().await;
     let BenchFigures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
@@ -107,7 +107,7 @@ async fn measure(
     let ordinary = portfolio.ordinary().iter().filter_map(|slot| portfolio.card(*slot));
     let cards: Vec<Card> = ordinary.cloned().collect();
     let part = |percent| args.duration * percent / 100;
-    let echo = echo::start(echo::send_back).map_err(Failure::new)?;
+    let echo = echo::start(echo::send_back)?;
     let beside = async |address, rate, percent| {
         let (cards, time) = (cards.clone(), part(percent));
         blocking(move || load(address, &cards, rate, time)).await
@@ -130,7 +130,7 @@ async fn measure(
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BoxError> + Send + 'static,
 ) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.map_err(Failure::new)?.map_err(Failure::new)
+    tokio::task::spawn_blocking(work).await?.map_err(Failure::new)
 }
 
 /// Loads a door, at a rate or as fast as it answers.

@@ -102,7 +102,7 @@ impl Sale {
             state: "CA",
             country: "US",
         };
-        let location = String::from_utf8(place.to_content().to_vec()).map_err(Failure::new)?;
+        let location = String::from_utf8(place.to_content().to_vec())?;
         let moment = Utc::now().timestamp_millis().rem_euclid(10_i64.pow(11));
         Ok(Self { card, currency, mcc: args.mcc, location, reference: format!("B{moment:011}") })
     }
@@ -156,8 +156,7 @@ impl RemoteSwitch {
         let request = SendRequest { mti: mti.to_owned(), fields };
         let line = self.line.clone();
         let sent = move || send(&line, &request, PATIENCE);
-        let sent = tokio::task::spawn_blocking(sent).await.map_err(Failure::new)?;
-        let sent = sent.map_err(Failure::new)?;
+        let sent = tokio::task::spawn_blocking(sent).await??;
         match sent.answer {
             Some(_) => Ok(sent),
             None => Err(Failure::new("no answer came in time")),

@@ -107,7 +107,7 @@ pub async fn run(command: ClusterCommand) -> Result<(), Failure> {
         ClusterCommand::KillLeader(args) => up::kill_leader(&args),
         ClusterCommand::Up(_) | ClusterCommand::Join(_) => Ok(()),
     });
-    carried_out.await.map_err(Failure::new)?
+    carried_out.await?
 }
 
 fn at(path: &Path, error: &io::Error) -> Failure {
@@ -115,13 +115,13 @@ fn at(path: &Path, error: &io::Error) -> Failure {
 }
 
 fn leave(args: &LeaveArgs) -> Result<(), Failure> {
-    let directory = DataDirectory::open(&args.data).map_err(Failure::new)?;
-    let cluster = cluster_of(&args.data).map_err(Failure::new)?;
+    let directory = DataDirectory::open(&args.data)?;
+    let cluster = cluster_of(&args.data)?;
     let cluster = cluster
         .ok_or_else(|| Failure::new(format!("`{}` is of no cluster", args.data.display())))?;
     // Before the mark goes: a process killed in between can leave once more.
-    if let Some(node) = node_of(&args.data).map_err(Failure::new)? {
-        let address = cluster.parse::<ClusterAddress>().map_err(Failure::new)?;
+    if let Some(node) = node_of(&args.data)? {
+        let address = cluster.parse::<ClusterAddress>()?;
         // A cluster that is lost is left, too.
         if let Err(error) = ClusterView::remove(&address, &node) {
             println!(
@@ -130,27 +130,27 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
             );
         }
     }
-    leave_chain(&directory).map_err(Failure::new)?;
-    unmark(&args.data).map_err(Failure::new)?;
+    leave_chain(&directory)?;
+    unmark(&args.data)?;
     println!("{} is no node of {cluster} any more", args.data.display());
     Ok(())
 }
 
 fn remove(args: &RemoveArgs) -> Result<(), Failure> {
-    let view = ClusterView::read(&args.journal).map_err(Failure::new)?;
+    let view = ClusterView::read(&args.journal)?;
     let (journal, name) = (&args.journal, &args.node);
     let node = view.nodes.iter().find(|node| node.name == *name);
     let node = node.ok_or_else(|| Failure::new(format!("{journal} has no node `{name}`")))?;
     if !is_away(node) {
         return Err(Failure::new(format!("{name} was there a moment ago: stop it first")));
     }
-    ClusterView::remove(journal, name).map_err(Failure::new)?;
+    ClusterView::remove(journal, name)?;
     println!("{name} is no node of {journal} any more");
     Ok(())
 }
 
 fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
-    let after = ClusterView::step_down(&args.journal, STEP_DOWN_PATIENCE).map_err(Failure::new)?;
+    let after = ClusterView::step_down(&args.journal, STEP_DOWN_PATIENCE)?;
     let after = after.ok_or_else(|| Failure::new("no other node leads yet: is there one?"))?;
     let name = after.leader().map_or("another node", |leader| leader.name.as_str());
     println!("{name} leads, since epoch {}", after.tip.position.epoch.0);
@@ -158,13 +158,13 @@ fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
 }
 
 fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
-    let directory = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
+    let directory = DataDirectory::open_read_only(&args.data)?;
     // A node's journal may end in torn batches, which `leave` cuts.
-    require_alone(&args.data).map_err(Failure::new)?;
-    let journal = open_read_only(&directory.journal_path(), None, None).map_err(Failure::new)?;
+    require_alone(&args.data)?;
+    let journal = open_read_only(&directory.journal_path(), None, None)?;
     let tip = journal.tip;
-    EtcdWindow::create(&args.journal, directory.id(), tip).map_err(Failure::new)?;
-    mark(&args.data, &args.journal, None).map_err(Failure::new)?;
+    EtcdWindow::create(&args.journal, directory.id(), tip)?;
+    mark(&args.data, &args.journal, None)?;
     println!(
         "{} is a cluster that goes on after record {} of {}",
         args.journal,
@@ -181,7 +181,7 @@ fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
 }
 
 fn status(args: &StatusArgs) -> Result<(), Failure> {
-    let view = ClusterView::read(&args.journal).map_err(Failure::new)?;
+    let view = ClusterView::read(&args.journal)?;
     let tip = view.tip.position;
     let leader = view.leader().map(|leader| leader.name.clone());
     if args.json {

@@ -21,9 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
-use super::administration::{
-    AdministrationOutcome, CompanyDataArgs, DataArgs, Office, carry_out, done,
-};
+use super::administration::{CompanyDataArgs, DataArgs, Office, OfficeTask};
 use super::init::CompanyArgs;
 use crate::install::{by_operator, new_company};
 
@@ -98,63 +96,50 @@ impl CompanyCommand {
         }
     }
 
-    pub(super) async fn carry_out(
-        self,
-        office: &Office,
-        outcome: &mut AdministrationOutcome,
-    ) -> Result<(), Failure> {
+    pub(super) async fn carry_out(self, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
         match self {
-            Self::Add(args) => add(args, office, outcome).await,
-            Self::Set(args) => set(args, office, outcome).await,
+            Self::Add(args) => add(args, task).await,
+            Self::Set(args) => set(args, task).await,
         }
     }
 }
 
-async fn add(
-    args: AddCompanyArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let switch = &office.switch;
-    let mut random = switch.random();
-    let at = switch.engine().clock().now();
-    let company = new_company(args.company.order()?, &office.network, at, &mut random)
-        .map_err(Failure::new)?;
-    let access_token = random.token().map_err(Failure::new)?;
+async fn add(args: AddCompanyArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let Office { switch, network, .. } = task.office;
+    let (mut random, at) = (switch.random(), switch.engine().clock().now());
+    let company = new_company(args.company.order()?, network, at, &mut random)?;
+    let access_token = random.token()?;
     let token = NewAccessToken {
-        id: AccessTokenId(random.id(at).map_err(Failure::new)?),
+        id: AccessTokenId(random.id(at)?),
         digest: token_digest(&access_token),
         company: company.id,
         scope: AccessScope { admin: true, ..AccessScope::default() },
     };
     let (company_id, account_id) = (company.id.0, company.account.id.0);
-    carry_out(switch, AdminCommand::Company(company::CompanyCommand::Create(company))).await?;
-    carry_out(switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
-    if args.at.json {
-        let made = json!({
+    task.carry_out(AdminCommand::Company(company::CompanyCommand::Create(company))).await?;
+    task.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
+    task.tell(
+        json!({
             "company_id": company_id,
             "account_id": account_id,
             "access_token": access_token,
-        });
-        outcome.line(made);
-    } else {
-        outcome.line(format!("added company {company_id} with account {account_id}"));
-        outcome.line(format!("access token {access_token} (shown this once)"));
-    }
+        }),
+        format!(
+            "added company {company_id} with account {account_id}\n\
+             access token {access_token} (shown this once)"
+        ),
+    );
     Ok(())
 }
 
-async fn set(
-    args: SetArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let (switch, company) = (&office.switch, args.of.find(office).await?);
+async fn set(args: SetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let company = task.find_company(args.of.company).await?;
     let id = company.id;
     let credit_limit = args.credit_limit.as_deref().map(|text| {
         parse_amount(text, company.currency)
             .map_err(|_| Failure::usage(format!("`{text}` is no amount for --credit-limit")))
     });
+    let credit_limit = credit_limit.transpose()?;
     let velocity =
         VelocityChanges { per_minute: args.velocity_per_minute, per_hour: args.velocity_per_hour };
     let open = |is_open, otherwise| if is_open { CompanyState::Active } else { otherwise };
@@ -162,26 +147,23 @@ async fn set(
     let is_approved = args.approved.map(|approved| open(approved, CompanyState::Pending));
     let billing_address = args.billing_address.as_deref().map(address).transpose()?;
     let is_billed_elsewhere = billing_address.is_some();
+    let funding_source = funding_source(&task.office.switch, &company, &args).await?;
     let changes = CompanyChanges {
-        name: args.name.clone(),
-        website: args.website.clone(),
-        credit_limit: credit_limit.transpose()?,
+        name: args.name,
+        website: args.website,
+        credit_limit,
         velocity,
         partial_approval: args.partial_approval,
         state: is_active.or(is_approved),
         billing_address,
-        funding_source: funding_source(switch, &company, &args).await?,
+        funding_source,
         ..CompanyChanges::default()
     };
-    carry_out(switch, AdminCommand::Company(company::CompanyCommand::Update(id, changes))).await?;
+    task.carry_out(AdminCommand::Company(company::CompanyCommand::Update(id, changes))).await?;
     if is_billed_elsewhere {
-        follow_billing_address(switch, &company).await?;
+        follow_billing_address(task, &company).await?;
     }
-    if args.of.data.json {
-        outcome.line(json!({"company_id": args.of.company}));
-    } else {
-        outcome.line(format!("changed company {}", args.of.company));
-    }
+    task.tell(json!({"company_id": id.0}), format!("changed company {}", id.0));
     Ok(())
 }
 
@@ -206,8 +188,8 @@ async fn funding_source(
     if args.funding_source.is_none() && args.funding_verified.is_none() {
         return Ok(None);
     }
-    let accounts = switch.read(|snapshot| snapshot.accounts(company.slot)).await;
-    let account = accounts.map_err(Failure::new)?.into_iter().next();
+    let accounts = switch.read(|snapshot| snapshot.accounts(company.slot)).await?;
+    let account = accounts.into_iter().next();
     let known = account.and_then(|row| row.account.funding_source);
     let name = args.funding_source.clone().or(known.as_ref().map(|known| known.name.clone()));
     let is_verified = known.is_some_and(|known| {
@@ -224,12 +206,13 @@ async fn funding_source(
 /// Brings the ZIP of the company's billing address to every card without a billing address of its
 /// own. There may be more cards than fit into one change; an operator who interrupts this repeats
 /// it.
-async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<(), Failure> {
+async fn follow_billing_address(task: &OfficeTask<'_>, company: &Company) -> Result<(), Failure> {
+    let switch = &task.office.switch;
     let mut page = Page { order: Order::OldestFirst, ..Page::first(CARDS_AT_A_TIME) };
     loop {
         let filter = CardFilter::default();
         let listed = switch.read(|snapshot| snapshot.list_cards(company.slot, &filter, &page));
-        let cards = listed.await.map_err(Failure::new)?.rows;
+        let cards = listed.await?.rows;
         let follows = |card: &&CardRow| {
             let is_open = card.record.usage.state != CardState::Terminated;
             is_open && card.profile.billing_address.is_none()
@@ -238,10 +221,8 @@ async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<()
             let changes = CardChanges { billing_address: Some(None), ..CardChanges::default() };
             AdminCommand::Card(CardCommand::Update(company.id, card.profile.id, changes))
         });
-        let commands = commands.map(by_operator);
-        let replies = switch.ask_many(commands.collect()).await.map_err(Failure::new)?;
-        for reply in replies {
-            done(switch, reply).await?;
+        for reply in switch.ask_many(commands.map(by_operator).collect()).await? {
+            task.done(reply).await?;
         }
         if cards.len() < CARDS_AT_A_TIME {
             return Ok(());

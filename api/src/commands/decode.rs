@@ -36,8 +36,8 @@ pub struct DecodeArgs {
 pub fn run(args: &DecodeArgs) -> Result<(), Failure> {
     let bytes = plain_bytes(read(args)?, args.dialect.is_some());
     if let Some(name) = &args.dialect {
-        let dialect = dialect_of(name, args.length, args.tpdu.then_some(true));
-        return print_messages(&bytes, &dialect.map_err(Failure::new)?);
+        let dialect = dialect_of(name, args.length, args.tpdu.then_some(true))?;
+        return print_messages(&bytes, &dialect);
     }
     let Some(spelling) = Spelling::of_stream(&bytes) else {
         return Err(Failure::new("no ISO 8583 message begins here in any known spelling"));
@@ -57,7 +57,7 @@ fn guess(spelling: &Spelling) -> Result<Dialect, Failure> {
         return Err(Failure::new("no dialect of this switch reads that"));
     };
     let text = format!("base = \"{name}\"\n{}", settings.replace(", ", "\n"));
-    let dialect = cardswitch_dialects::parse(name, &text).map_err(Failure::new)?;
+    let dialect = cardswitch_dialects::parse(name, &text)?;
     Ok(Dialect { framing, ..dialect })
 }
 

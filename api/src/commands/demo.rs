@@ -42,8 +42,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let program = Program { cards: args.cards, seed: Some(args.pace.seed), at };
     let credentials = home.install_if_needed(program, |line| say(&args, line)).await?;
     let portfolio = home.portfolio()?;
-    let server =
-        Server::start(home.path.as_path(), &settings(&args)).await.map_err(Failure::new)?;
+    let server = Server::start(home.path.as_path(), &settings(&args)).await?;
     say(
         &args,
         &format!(
@@ -97,7 +96,7 @@ fn tell_the_way_in(args: &DemoArgs, home: &Home, way_in: &WayIn<'_>) {
 /// Verifies the directory and reports.
 fn conclude(args: &DemoArgs, home: &Home, report: &FeedReport) -> Result<(), Failure> {
     say(args, "verifying the data directory");
-    let verification = verify(&home.path).map_err(Failure::new)?;
+    let verification = verify(&home.path)?;
     let wrong = verification.figures.iter().find(|figure| !figure.is_right());
     let verdict = wrong.map_or_else(|| "ok".to_owned(), |figure| figure.name.clone());
     let state_hash = verification.state_hash.to_string();

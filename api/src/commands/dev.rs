@@ -56,7 +56,7 @@ fn read_access(directory: &Path) -> Option<DevAddresses> {
 
 fn keep_access(directory: &Path, access: &DevAddresses) -> Result<(), Failure> {
     let path = directory.join(ACCESS_FILE);
-    let text = serde_json::to_vec(access).map_err(Failure::new)?;
+    let text = serde_json::to_vec(access)?;
     replace(&path, &text).map_err(|error| Failure::new(format!("`{}`: {error}", path.display())))
 }
 
@@ -83,8 +83,8 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::new(format!("`{}`: {error}", path.display())))?;
         keep_access(path, &DevAddresses::default())?;
     }
-    let file = read_settings(None, Some(path)).map_err(Failure::new)?;
-    let settings = args.settings.over(file).map_err(Failure::new)?;
+    let file = read_settings(None, Some(path))?;
+    let settings = args.settings.over(file)?;
     let settings = Settings { allow_local_webhooks: true, ..settings };
     start_log(settings.log);
     let stop = StopSignal::listen()?;

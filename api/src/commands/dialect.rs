@@ -60,12 +60,12 @@ pub fn run(args: &DialectCommandArgs) -> Result<(), Failure> {
         },
         DialectCommand::Import { file } => {
             let name = file.to_string_lossy();
-            let text = read_file(&name).map_err(Failure::new)?;
-            print!("{}", import(&name, &text).map_err(Failure::new)?);
+            let text = read_file(&name)?;
+            print!("{}", import(&name, &text)?);
             Ok(())
         }
         DialectCommand::Check { file } => {
-            let dialect = find(&file.to_string_lossy()).map_err(Failure::new)?;
+            let dialect = find(&file.to_string_lossy())?;
             println!("right: messages behind `{}`", dialect.framing.length);
             if let Some(translation) = &dialect.translation {
                 let unused: Vec<_> = translation.unused().map(|field| field.to_string()).collect();

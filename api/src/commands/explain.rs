@@ -51,12 +51,12 @@ fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
 
 /// Carries out `explain`; nothing in the directory changes.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let settings = read_settings(None, Some(&args.data))?;
     let ExplainedTransaction { row, increments, company } = find(args)?;
     if args.json {
         let urls = Urls::new(&settings.base_url_for(settings.http));
         let body = DecisionBody::new(&row, &increments, &company, &urls);
-        println!("{}", serde_json::to_string(&body).map_err(Failure::new)?);
+        println!("{}", serde_json::to_string(&body)?);
     } else {
         print!("{}", render(&row, &increments, &company));
     }
@@ -72,19 +72,19 @@ struct ExplainedTransaction {
 
 /// Finds the transaction, its increments and its company.
 fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
-    let inspection = Inspection::open(&args.data).map_err(Failure::new)?;
-    let keys = open_keys(&args.data, &args.master_key.source()).map_err(Failure::new)?;
+    let inspection = Inspection::open(&args.data)?;
+    let keys = open_keys(&args.data, &args.master_key.source())?;
     let id = TransactionId(args.transaction);
-    let partition = u8::try_from(PARTITION).map_err(Failure::new)?;
-    let cell = DataDirectory::cell_of(&args.data).map_err(Failure::new)?;
+    let partition = u8::try_from(PARTITION)?;
+    let cell = DataDirectory::cell_of(&args.data)?;
     let mint = IdMint::new(keys.secrets.id_key(), partition).in_cell(cell);
     let unknown = || Failure::new(format!("no transaction `{}`", args.transaction));
     let seq = mint.open_transaction_id(id).ok_or_else(unknown)?;
-    let tables = inspection.read().map_err(Failure::new)?;
-    let row = tables.transaction(seq).map_err(Failure::new)?;
+    let tables = inspection.read()?;
+    let row = tables.transaction(seq)?;
     let row = row.filter(|row| row.record.id == id).ok_or_else(unknown)?;
-    let increments = tables.increments(seq, INCREMENTS_MAX).map_err(Failure::new)?;
-    let company = tables.company(row.record.company).map_err(Failure::new)?;
+    let increments = tables.increments(seq, INCREMENTS_MAX)?;
+    let company = tables.company(row.record.company)?;
     Ok(ExplainedTransaction { row, increments, company: company.ok_or_else(unknown)? })
 }
 

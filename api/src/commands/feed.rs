@@ -197,7 +197,7 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
         }
         return run_scenarios(args.line.line(args.connect)?, http, args.scenarios).await;
     };
-    let portfolio = Portfolio::read(cards).map_err(Failure::new)?;
+    let portfolio = Portfolio::read(cards)?;
     let asked = args.start.as_deref().map(parse_start).transpose()?;
     let start = match &args.pace.speed {
         Some(_) => virtual_start(asked, http.as_ref())?,
@@ -286,7 +286,7 @@ pub async fn run_until_stopped(
     let run = tokio::task::spawn_blocking(move || cardswitch_feed::run(&options, &progress));
     let outcome = run.await;
     stopper.abort();
-    outcome.map_err(Failure::new)?.map_err(Failure::new)
+    outcome?.map_err(Failure::new)
 }
 
 /// Checks the result of a run.
@@ -331,7 +331,7 @@ fn virtual_start(
         }
         return Ok(asked.unwrap_or_else(default_start));
     };
-    let clock = cardswitch_feed::manual_clock(source).map_err(Failure::new)?;
+    let clock = cardswitch_feed::manual_clock(source)?;
     start_after(asked, clock)
 }
 
@@ -384,9 +384,9 @@ async fn run_scenarios(
     let paths = args.scenario.iter();
     // All files are read before the first is carried out: a flaw in the last one shows at once.
     let scenarios: Vec<Scenario> =
-        paths.map(|path| Scenario::read(path)).collect::<Result<_, _>>().map_err(Failure::new)?;
+        paths.map(|path| Scenario::read(path)).collect::<Result<_, _>>()?;
     let run = move || scenarios.iter().try_for_each(|scenario| run_scenario(scenario, &options));
-    tokio::task::spawn_blocking(run).await.map_err(Failure::new)?.map_err(Failure::new)
+    tokio::task::spawn_blocking(run).await?.map_err(Failure::new)
 }
 
 fn run_scenario(scenario: &Scenario, options: &ScenarioOptions) -> Result<(), FeedError> {

@@ -92,9 +92,8 @@ impl Home {
         std::fs::create_dir_all(&self.path).map_err(|error| unusable(&self.path, error))?;
         let installation = self.installation(program)?;
         let mut random = random_source(program.seed, None);
-        let credentials =
-            install(&installation, random.as_mut(), &|_| {}).await.map_err(Failure::new)?;
-        let text = serde_json::to_string(&credentials).map_err(Failure::new)?;
+        let credentials = install(&installation, random.as_mut(), &|_| {}).await?;
+        let text = serde_json::to_string(&credentials)?;
         let path = self.path.join(CREDENTIALS_FILE);
         create_private(&path)
             .and_then(|mut file: File| writeln!(file, "{text}"))

@@ -140,11 +140,11 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     let bar = progress_bar(installation.cards, !args.json);
     let mut random = random_source(args.seed, args.cell);
     let made = |count: usize| bar.set_position(count as u64);
-    let credentials = install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
+    let credentials = install(&installation, random.as_mut(), &made).await?;
     bar.finish_and_clear();
     keep_settings(&args)?;
     if args.json {
-        println!("{}", serde_json::to_string(&credentials).map_err(Failure::new)?);
+        println!("{}", serde_json::to_string(&credentials)?);
     } else {
         print_credentials(&args, &credentials)?;
     }
@@ -152,7 +152,7 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
 }
 
 fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
-    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let settings = read_settings(None, Some(&args.data))?;
     let bin = args.bin.clone().unwrap_or_else(|| settings.bin.clone());
     let settings = Settings { bin, ..settings }.checked().map_err(Failure::usage)?;
     let card_numbers = CardNumbers::new(&settings.bin)
@@ -226,7 +226,7 @@ fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
 }
 
 fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let settings = read_settings(None, Some(&args.data))?;
     println!("made data directory {}", args.data.display());
     println!("  company id      {}", credentials.company_id);
     println!("  account id      {}", credentials.account_id);

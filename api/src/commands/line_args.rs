@@ -31,7 +31,7 @@ impl DialectArgs {
     /// Errors: a file that is none.
     pub(super) fn dialect(&self) -> Result<Dialect, Failure> {
         let Self { dialect, length, tpdu } = self;
-        dialect_of(dialect, *length, tpdu.then_some(true)).map_err(Failure::new)
+        Ok(dialect_of(dialect, *length, tpdu.then_some(true))?)
     }
 }
 
@@ -76,8 +76,7 @@ impl LineArgs {
         let dialect = self.dialect.dialect()?;
         let tls = self.tls(&door)?;
         let codes = self.zone_keys.as_ref();
-        let codes = codes.map(|file| Codes::read(file, self.mac, dialect.clone())).transpose();
-        let codes = codes.map_err(Failure::new)?;
+        let codes = codes.map(|file| Codes::read(file, self.mac, dialect.clone())).transpose()?;
         // The maker of codes gets the messages before they are spelled.
         let spelled = if codes.is_some() { Dialect::default() } else { dialect };
         let is_plain = tls.is_none() && codes.is_none();
@@ -92,7 +91,7 @@ impl LineArgs {
         let name = self.tls_name.clone().unwrap_or_else(|| {
             door.first().map(|address| address.ip().to_string()).unwrap_or_default()
         });
-        let tls = ClientTls::open(ClientTlsFiles { authorities, shown }).map_err(Failure::new)?;
-        tls.towards(&name).map(Some).map_err(Failure::new)
+        let tls = ClientTls::open(ClientTlsFiles { authorities, shown })?;
+        Ok(Some(tls.towards(&name)?))
     }
 }

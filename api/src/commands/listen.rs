@@ -121,9 +121,9 @@ impl Listener {
         if let Some(since) = &args.since {
             stream.query_pairs_mut().append_pair("since", since);
         }
-        let forward = args.forward_to.as_ref().map(|address| {
+        let forward = args.forward_to.as_ref().map(|address| -> Result<Forward, Failure> {
             parse_url(address)?;
-            let secret = WebhookSecret::draw(&mut SystemRandom).map_err(Failure::new)?;
+            let secret = WebhookSecret::draw(&mut SystemRandom)?;
             Ok(Forward { address: address.clone(), secret, sender: Sender::new(Reach::Local) })
         });
         Ok(Self { stream, token: args.token.clone(), forward: forward.transpose()? })

@@ -32,16 +32,16 @@ pub struct RotateMasterKeyArgs {
 /// Errors: a key cannot be read or written, or the switch does not answer.
 pub async fn run(args: RotateMasterKeyArgs) -> Result<(), Failure> {
     let place = args.new_master_key.as_ref().map(std::path::absolute);
-    let place = place.transpose().map_err(Failure::new)?;
+    let place = place.transpose()?;
     let report = match DataDirectory::open(&args.data) {
         Err(DirectoryError::InUse(_)) => running(&args, place).await?,
         opened => {
-            let _lock = opened.map_err(Failure::new)?;
+            let _lock = opened?;
             at_rest(&args, place)?
         }
     };
     if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
+        println!("{}", serde_json::to_string(&report)?);
         return Ok(());
     }
     let MasterKeyReport { master_key_id, place, old_place } = report;

@@ -145,6 +145,13 @@ impl Failure {
     }
 }
 
+/// An error of any other kind: it did not work.
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(error)
+    }
+}
+
 /// Carries out a command.
 pub async fn run(cli: Cli) -> Result<(), Failure> {
     if !matches!(cli.command, CliCommand::Completions(_) | CliCommand::Man(_)) {

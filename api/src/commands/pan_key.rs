@@ -89,14 +89,14 @@ enum Keys<'a> {
 
 impl<'a> Keys<'a> {
     fn open(data: &'a Path, master_key: &MasterKeySource) -> Result<Self, Failure> {
-        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
+        let settings = read_settings(None, Some(data))?;
         let place = KeyedDirectory { data, master_key };
         let opened = open_engine(place, ClockSetting::System, settings.retention);
         let (engine, secrets) = match opened {
             Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
                 return Ok(Self::Running(data));
             }
-            opened => opened.map_err(Failure::new)?,
+            opened => opened?,
         };
         let switch = Switch::new(Arc::new(engine));
         let keys = PanRotation::new(switch, Arc::new(secrets), data, ResealingPace::AtRest);
@@ -118,7 +118,7 @@ impl<'a> Keys<'a> {
                 report_of(ask_running(data, &ControlRequest::ForgetPanKeys).await?)
             }
             Self::AtRest(keys) => {
-                keys.resume().await.map_err(Failure::new)?;
+                keys.resume().await?;
                 keys.forget().await.map_err(Failure::new)
             }
         }
@@ -130,7 +130,7 @@ impl<'a> Keys<'a> {
                 progress_of(ask_running(data, &ControlRequest::RotatePanKey).await?)
             }
             Self::AtRest(keys) => {
-                let progress = keys.rotate().await.map_err(Failure::new)?;
+                let progress = keys.rotate().await?;
                 Ok(PanKeyProgress { is_working: false, ..progress })
             }
         }
@@ -200,6 +200,6 @@ fn show(args: &RotatePanKeyArgs, report: &PanKeyReport) -> Result<(), Failure> {
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    println!("{}", serde_json::to_string(value).map_err(Failure::new)?);
+    println!("{}", serde_json::to_string(value)?);
     Ok(())
 }

@@ -109,10 +109,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let http_tls = open(("http", TlsProtocol::Http), args.tls.files())?;
     let iso8583_tls = open((DOOR_NAME_DEFAULT, TlsProtocol::Iso8583), args.iso8583_tls.files())?;
     let mut stop = StopSignal::listen()?;
-    let (http, http_address) = bind("HTTP", args.http).await.map_err(Failure::new)?;
-    let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await.map_err(Failure::new)?;
-    let metrics = bind_for_operators(args.metrics, args.http).await;
-    let (metrics, metrics_address) = metrics.map_err(Failure::new)?;
+    let (http, http_address) = bind("HTTP", args.http).await?;
+    let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await?;
+    let (metrics, metrics_address) = bind_for_operators(args.metrics, args.http).await?;
     println!("ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}");
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
     if let Some(tls) = cell_tls {

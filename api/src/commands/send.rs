@@ -39,8 +39,7 @@ pub async fn run(args: SendArgs) -> Result<(), Failure> {
     let request = SendRequest { mti: args.mti, fields: args.fields };
     let line = args.line.line(args.connect)?;
     let exchange = move || send(&line, &request, args.timeout);
-    let sent =
-        tokio::task::spawn_blocking(exchange).await.map_err(Failure::new)?.map_err(Failure::new)?;
+    let sent = tokio::task::spawn_blocking(exchange).await??;
     println!("request\n{}", sent.request);
     match sent.answer {
         Some(answer) => {

@@ -38,12 +38,12 @@ pub struct ServeArgs {
 
 /// Carries out `serve`: runs until Ctrl-C or SIGTERM, or until the journal fails.
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
-    let mut file = read_settings(args.config.as_deref(), Some(&args.data)).map_err(Failure::new)?;
+    let mut file = read_settings(args.config.as_deref(), Some(&args.data))?;
     file.tls = args.tls.files().or(file.tls);
     args.door_security.over(&mut file);
-    let settings = args.settings.over(file).map_err(Failure::new)?;
+    let settings = args.settings.over(file)?;
     if args.print_config {
-        print!("{}", toml::to_string(&settings).map_err(Failure::new)?);
+        print!("{}", toml::to_string(&settings)?);
         return Ok(());
     }
     start_log(settings.log);
@@ -53,7 +53,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         return node::serve(place, settings, stop).await;
     }
     let server = tokio::select! {
-        started = Server::start(place, &settings) => started.map_err(Failure::new)?,
+        started = Server::start(place, &settings) => started?,
         // Nothing was taken yet, and the files are such that a start may break off anywhere. The
         // thread that reads them would be waited for at any other end.
         () = stop.received() => std::process::exit(0),

@@ -6,15 +6,12 @@ use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::query::{Order, Page};
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope;
-use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_wire::time::render_time;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
-use super::administration::{
-    AdministrationOutcome, CompanyDataArgs, DataArgs, Office, carry_out, parse_id,
-};
+use super::administration::{CompanyDataArgs, DataArgs, OfficeTask, parse_id};
 
 /// The commands for access tokens.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
@@ -22,7 +19,7 @@ pub enum TokenCommand {
     /// Add an access token of a company; prints it, this once
     Add(AddTokenArgs),
     /// List the access tokens of a company
-    List(ListTokensArgs),
+    List(CompanyDataArgs),
     /// Revoke an access token
     Revoke(RevokeArgs),
 }
@@ -35,13 +32,6 @@ pub struct AddTokenArgs {
     /// Scopes, with commas between several [default: read]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
-}
-
-/// The arguments of `token list`.
-#[derive(Debug, clap::Args, Serialize, Deserialize)]
-pub struct ListTokensArgs {
-    #[command(flatten)]
-    of: CompanyDataArgs,
 }
 
 /// The arguments of `token revoke`.
@@ -71,97 +61,67 @@ impl TokenCommand {
     pub(super) const fn data(&self) -> &DataArgs {
         let of = match self {
             Self::Add(args) => &args.of,
-            Self::List(args) => &args.of,
+            Self::List(of) => of,
             Self::Revoke(args) => &args.of,
         };
         &of.data
     }
 
-    pub(super) async fn carry_out(
-        self,
-        office: &Office,
-        outcome: &mut AdministrationOutcome,
-    ) -> Result<(), Failure> {
+    pub(super) async fn carry_out(self, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
         match self {
-            Self::Add(args) => add(args, office, outcome).await,
-            Self::List(args) => list(args, office, outcome).await,
-            Self::Revoke(args) => revoke(args, office, outcome).await,
+            Self::Add(args) => add(args, task).await,
+            Self::List(of) => list(of, task).await,
+            Self::Revoke(args) => revoke(args, task).await,
         }
     }
 }
 
-async fn add(
-    args: AddTokenArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let company = args.of.find(office).await?;
-    let DrawnSecret { text: access_token, digest } =
-        DrawnSecret::draw_token(&office.switch).map_err(Failure::new)?;
-    let at = office.switch.engine().clock().now();
-    let token = NewAccessToken {
-        id: AccessTokenId(office.switch.random().id(at).map_err(Failure::new)?),
-        digest,
-        company: company.id,
-        scope: access_scope(&args.scope),
-    };
-    let token_id = token.id.0;
-    let command = AdminCommand::AccessToken(AccessTokenCommand::Create(token));
-    carry_out(&office.switch, command).await?;
-    if args.of.data.json {
-        outcome.line(json!({"token_id": token_id, "access_token": access_token}));
-    } else {
-        outcome.line(format!("access token {access_token} (shown this once)"));
-    }
+async fn add(args: AddTokenArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let company = task.find_company(args.of.company).await?.id;
+    let DrawnSecret { text: access_token, digest } = DrawnSecret::draw_token(&task.office.switch)?;
+    let (id, scope) = (AccessTokenId(task.new_id()?), access_scope(&args.scope));
+    let token = NewAccessToken { id, digest, company, scope };
+    task.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
+    task.tell(
+        json!({"token_id": id.0, "access_token": access_token}),
+        format!("access token {access_token} (shown this once)"),
+    );
     Ok(())
 }
 
-async fn list(
-    args: ListTokensArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let company = args.of.find(office).await?;
+async fn list(of: CompanyDataArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let company = task.find_company(of.company).await?.slot;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
-    let tokens = office.switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
-    let tokens = tokens.map_err(Failure::new)?.rows;
+    let switch = &task.office.switch;
+    let tokens = switch.read(|snapshot| snapshot.access_tokens(company, &page)).await?.rows;
     let rows = tokens.iter().map(|token| {
         (token.id.0, scope::names(token.scope), render_time(token.created_at), token.label())
     });
-    if args.of.data.json {
+    if task.is_json {
         let shown: Vec<_> = rows
             .map(|(id, scope, created_at, label)| {
                 json!({"token_id": id, "scope": scope, "created_at": created_at, "label": label})
             })
             .collect();
-        outcome.line(json!({"tokens": shown}));
+        task.line(json!({"tokens": shown}));
         return Ok(());
     }
     for (id, scope, created_at, label) in rows {
         let scope = if scope.is_empty() { "read".to_owned() } else { scope.join(",") };
-        outcome.line(format!("{id}  {created_at}  {scope:<24}  {label}"));
+        task.line(format!("{id}  {created_at}  {scope:<24}  {label}"));
     }
     Ok(())
 }
 
-async fn revoke(
-    args: RevokeArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let (switch, company) = (&office.switch, args.of.find(office).await?);
-    let id = AccessTokenId(args.token);
-    let known = switch.read(|snapshot| snapshot.access_token_by_id(company.slot, id)).await;
-    if known.map_err(Failure::new)?.is_none() {
-        return Err(Failure::new(format!("the company has no token `{}`", args.token)));
+async fn revoke(args: RevokeArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let company = task.find_company(args.of.company).await?;
+    let (switch, token) = (&task.office.switch, args.token);
+    let id = AccessTokenId(token);
+    if switch.read(|snapshot| snapshot.access_token_by_id(company.slot, id)).await?.is_none() {
+        return Err(Failure::new(format!("the company has no token `{token}`")));
     }
-    let command = AdminCommand::AccessToken(AccessTokenCommand::Revoke(company.id, id));
-    carry_out(switch, command).await?;
-    if args.of.data.json {
-        outcome.line(json!({"token_id": args.token}));
-    } else {
-        outcome.line(format!("revoked token {}", args.token));
-    }
+    task.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Revoke(company.id, id))).await?;
+    task.tell(json!({"token_id": token}), format!("revoked token {token}"));
     Ok(())
 }
 

@@ -5,7 +5,6 @@
 
 use std::io::Read;
 
-use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
@@ -16,7 +15,6 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::Snapshot;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
-use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_v1::routes::members::NAME_CHARS_MAX;
 use cardswitch_wire::email::is_email;
 use serde::{Deserialize, Serialize};
@@ -25,9 +23,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use super::administration::{
-    AdministrationOutcome, DataArgs, Office, carry_out, find_company, parse_id,
-};
+use super::administration::{DataArgs, OfficeTask, parse_id};
 
 /// How long a link to set a password opens something. Units: microseconds.
 const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
@@ -124,56 +120,42 @@ impl UserSubcommand {
         {
             check(args)?;
             let password = read_password(&args.email)?;
-            args.password_hash = Some(hash(&password).await.map_err(Failure::new)?);
+            args.password_hash = Some(hash(&password).await?);
         }
         Ok(())
     }
 
-    pub(super) async fn carry_out(
-        self,
-        office: &Office,
-        outcome: &mut AdministrationOutcome,
-    ) -> Result<(), Failure> {
+    pub(super) async fn carry_out(self, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
         match self {
-            Self::Add(args) => add(args, office, outcome).await,
-            Self::ResetSecondFactor(args) => reset_second_factor(args, office, outcome).await,
+            Self::Add(args) => add(args, task).await,
+            Self::ResetSecondFactor(args) => reset_second_factor(args, task).await,
         }
     }
 }
 
-async fn reset_second_factor(
-    args: ResetArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
-    let switch = &office.switch;
-    let known = find_user(switch, &args.email).await?;
-    let user = known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
+async fn reset_second_factor(args: ResetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let known = find_user(task, &args.email).await?;
+    let User { id, email, .. } =
+        known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
     let changes =
         UserChanges { totp: Some(None), security_question: Some(None), ..UserChanges::default() };
-    carry_out(switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
-    if args.at.json {
-        outcome.line(json!({"user_id": user.id.0, "email": user.email}));
-    } else {
-        outcome.line(format!("{} is signed out, and signs in with the password alone", user.email));
-    }
+    task.carry_out(AdminCommand::User(UserCommand::Update(id, changes))).await?;
+    task.tell(
+        json!({"user_id": id.0, "email": email}),
+        format!("{email} is signed out, and signs in with the password alone"),
+    );
     Ok(())
 }
 
-async fn add(
-    args: AddUserArgs,
-    office: &Office,
-    outcome: &mut AdministrationOutcome,
-) -> Result<(), Failure> {
+async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     check(&args)?;
-    let switch = &office.switch;
     let password_hash = args.password_hash.clone();
-    let known = find_user(switch, &args.email).await?;
+    let known = find_user(task, &args.email).await?;
     let (first_name, last_name) = names(&args, known.as_ref())?;
     if let Some(company) = args.company {
-        add_member(switch, &args, company, (&first_name, &last_name)).await?;
+        add_member(task, &args, company, (&first_name, &last_name)).await?;
     }
-    let developer_of = developer_of(switch, &args, known.as_ref()).await?;
+    let developer_of = developer_of(task, &args, known.as_ref()).await?;
     let is_open = password_hash.is_some();
     let has_password = is_open || known.as_ref().is_some_and(|user| user.password_hash.is_some());
     let user = match known {
@@ -183,11 +165,11 @@ async fn add(
                 developer_of: args.developer.map(|_| developer_of),
                 ..UserChanges::default()
             };
-            carry_out(switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
+            task.carry_out(AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
             user.id
         }
         None => {
-            let id = UserId(new_id(switch)?);
+            let id = UserId(task.new_id()?);
             let new = NewUser {
                 id,
                 email: args.email.clone(),
@@ -196,12 +178,18 @@ async fn add(
                 password_hash,
                 developer_of,
             };
-            carry_out(switch, AdminCommand::User(UserCommand::Create(new))).await?;
+            task.carry_out(AdminCommand::User(UserCommand::Create(new))).await?;
             id
         }
     };
-    let link = if has_password { None } else { Some(issue_link(office, user).await?) };
-    report(&args, (user, link.as_deref()), outcome);
+    let link = if has_password { None } else { Some(issue_link(task, user).await?) };
+    let email = args.email;
+    let mut words = format!("{email} can sign in");
+    if let Some(link) = &link {
+        let how = "set a password within 7 days, by this link (shown this once):";
+        words.push_str(&format!("\n  {how}\n  {link}"));
+    }
+    task.tell(json!({"user_id": user.0, "email": email, "password_link": link}), words);
     Ok(())
 }
 
@@ -221,25 +209,25 @@ fn check(args: &AddUserArgs) -> Result<(), Failure> {
 fn read_password(email: &str) -> Result<Zeroizing<String>, Failure> {
     let mut text = Zeroizing::new(String::new());
     let bytes_max = PASSWORD_CHARS_MAX as u64 * 4 + 2;
-    std::io::stdin().take(bytes_max).read_to_string(&mut text).map_err(Failure::new)?;
+    std::io::stdin().take(bytes_max).read_to_string(&mut text)?;
     let password = Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned());
     check_new(&password, email).map_err(Failure::usage)?;
     Ok(password)
 }
 
-async fn find_user(switch: &Switch, email: &str) -> Result<Option<User>, Failure> {
-    switch.read(|snapshot| snapshot.user_by_email(email)).await.map_err(Failure::new)
+async fn find_user(task: &OfficeTask<'_>, email: &str) -> Result<Option<User>, Failure> {
+    Ok(task.office.switch.read(|snapshot| snapshot.user_by_email(email)).await?)
 }
 
 /// For which companies it may register apps from now on.
 async fn developer_of(
-    switch: &Switch,
+    task: &OfficeTask<'_>,
     args: &AddUserArgs,
     known: Option<&User>,
 ) -> Result<Vec<CompanyId>, Failure> {
     let slots = known.map(|user| user.developer_of.clone()).unwrap_or_default();
     let read = |snapshot: &Snapshot| slots.iter().map(|slot| snapshot.company(*slot)).collect();
-    let companies: Vec<_> = switch.read(read).await.map_err(Failure::new)?;
+    let companies: Vec<_> = task.office.switch.read(read).await?;
     let ids = companies.into_iter().flatten().map(|company: Company| company.id);
     let named = args.company.map(CompanyId);
     let others = ids.filter(|id| Some(*id) != named);
@@ -256,21 +244,21 @@ fn names(args: &AddUserArgs, known: Option<&User>) -> Result<(LineText, LineText
 
 /// Makes somebody a member of a company, or gives them another role there.
 async fn add_member(
-    switch: &Switch,
+    task: &OfficeTask<'_>,
     args: &AddUserArgs,
     company: Uuid,
     (first_name, last_name): (&LineText, &LineText),
 ) -> Result<(), Failure> {
-    let company = find_company(switch, company).await?;
-    let known = switch.read(|snapshot| snapshot.member_by_email(company.slot, &args.email)).await;
+    let (company, switch) = (task.find_company(company).await?, &task.office.switch);
+    let known = switch.read(|snapshot| snapshot.member_by_email(company.slot, &args.email)).await?;
     let role = args.role.map(MemberRole::from);
-    let command = match known.map_err(Failure::new)? {
+    let command = match known {
         Some(member) => {
             let changes = MemberChanges { role, is_active: Some(true), ..MemberChanges::default() };
             AdminCommand::Member(MemberCommand::Update(company.id, member.id, changes))
         }
         None => AdminCommand::Member(MemberCommand::Create(NewMember {
-            id: MemberId(new_id(switch)?),
+            id: MemberId(task.new_id()?),
             company: company.id,
             first_name: first_name.clone(),
             last_name: last_name.clone(),
@@ -283,41 +271,20 @@ async fn add_member(
             invite: None,
         })),
     };
-    carry_out(switch, command).await
+    task.carry_out(command).await
 }
 
 /// Issues a link to set a password with.
-async fn issue_link(office: &Office, user: UserId) -> Result<String, Failure> {
-    let switch = &office.switch;
-    let key = DrawnSecret::draw().map_err(Failure::new)?;
+async fn issue_link(task: &OfficeTask<'_>, user: UserId) -> Result<String, Failure> {
+    let (key, office) = (DrawnSecret::draw()?, task.office);
     let ticket = NewTicket {
         digest: key.digest,
-        id: TicketId(new_id(switch)?),
+        id: TicketId(task.new_id()?),
         user,
-        expires_at: switch.engine().clock().now().plus(LINK_US),
+        expires_at: office.switch.engine().clock().now().plus(LINK_US),
         address: String::new(),
         content: NewTicketContent::PasswordLink { is_invite: true, sent_by: None },
     };
-    carry_out(switch, AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
+    task.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     Ok(office.urls.password_link(&key.text))
-}
-
-fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
-    switch.random().id(switch.engine().clock().now()).map_err(Failure::new)
-}
-
-fn report(
-    args: &AddUserArgs,
-    (user, link): (UserId, Option<&str>),
-    outcome: &mut AdministrationOutcome,
-) {
-    if args.at.json {
-        outcome.line(json!({"user_id": user.0, "email": args.email, "password_link": link}));
-        return;
-    }
-    outcome.line(format!("{} can sign in", args.email));
-    if let Some(link) = link {
-        outcome.line("  set a password within 7 days, by this link (shown this once):");
-        outcome.line(format!("  {link}"));
-    }
 }

@@ -54,8 +54,8 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
 /// sound in itself.
 fn proven(args: &VerifyArgs) -> Result<Verification, Failure> {
     let secrets = proven_keys(args)?;
-    let pan_keys = secrets.read_pan_keys(&args.data).map_err(Failure::new)?;
-    let verification = verify(&args.data).map_err(Failure::new)?;
+    let pan_keys = secrets.read_pan_keys(&args.data)?;
+    let verification = verify(&args.data)?;
     let kept = pan_keys.require(verification.pan_generations, &args.data);
     kept.map(|()| verification).map_err(Failure::new)
 }
@@ -64,14 +64,14 @@ fn proven_keys(args: &VerifyArgs) -> Result<Secrets, Failure> {
     let source = args.master_key.source();
     if is_backup(&args.data) {
         // Nothing else in it is looked at before.
-        let manifest = Manifest::read(&args.data).map_err(Failure::new)?;
-        let master = source.read_apart(&args.data).map_err(Failure::new)?;
-        let secrets = manifest.open(&master).map_err(Failure::new)?;
-        manifest.check(&secrets).map_err(Failure::new)?;
+        let manifest = Manifest::read(&args.data)?;
+        let master = source.read_apart(&args.data)?;
+        let secrets = manifest.open(&master)?;
+        manifest.check(&secrets)?;
         return Ok(secrets);
     }
     // In words where it is in use, or none.
-    let _lock = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
+    let _lock = DataDirectory::open_read_only(&args.data)?;
     open_keys(&args.data, &source).map(|keys| keys.secrets).map_err(Failure::new)
 }
 

@@ -22,7 +22,7 @@ pub struct ZoneKeysArgs {
 /// Carries out `zone-keys`: one line a key, with its check value and its key block under the master key.
 /// Errors: the file cannot be used.
 pub fn run(args: &ZoneKeysArgs) -> Result<(), Failure> {
-    let keys = ZoneKeys::read(&args.keys, args.mac.usage()).map_err(Failure::new)?;
+    let keys = ZoneKeys::read(&args.keys, args.mac.usage())?;
     let others = [
         ("mac", args.mac.usage(), &keys.mac),
         ("pin", KeyUsage::Pin, &keys.pin),
@@ -35,7 +35,7 @@ pub fn run(args: &ZoneKeysArgs) -> Result<(), Failure> {
         let Some(key) = key else { continue };
         let check_value = to_hex(&key.check_value());
         let block = keys.master.as_ref().map(|master| wrap(usage, key, master));
-        let block = block.transpose().map_err(Failure::new)?.unwrap_or_default();
+        let block = block.transpose()?.unwrap_or_default();
         println!("{}", format!("{name} {check_value} {block}").trim_end());
     }
     Ok(())

@@ -75,7 +75,7 @@ pub async fn join(args: JoinArgs) -> Result<(), Failure> {
     }
     let (journal, from) = (args.journal.clone(), args.from.clone());
     let found = tokio::task::spawn_blocking(move || find_node(&journal, from.as_deref()));
-    let (name, door) = found.await.map_err(Failure::new)??;
+    let (name, door) = found.await??;
     let secrets = open_keys(door, &args).await?;
     let folder = beside(&args.data);
     remove(&folder)?;
@@ -84,7 +84,7 @@ pub async fn join(args: JoinArgs) -> Result<(), Failure> {
         let JoinArgs { data, master_key, no_key_copy, .. } = args;
         let wanted = RestoreArgs::whole(folder.clone(), data.clone(), master_key, no_key_copy);
         restore(&wanted)?;
-        mark(&data, &args.journal, None).map_err(Failure::new)?;
+        mark(&data, &args.journal, None)?;
         println!("{} is a node of {} now, a copy of {name}", data.display(), args.journal);
         Ok(())
     });
@@ -96,7 +96,7 @@ fn find_node(
     journal: &ClusterAddress,
     from: Option<&str>,
 ) -> Result<(String, SocketAddr), Failure> {
-    let view = ClusterView::read(journal).map_err(Failure::new)?;
+    let view = ClusterView::read(journal)?;
     let node = match from {
         Some(name) => view.nodes.iter().find(|node| node.name == name),
         None => view.leader(),
@@ -114,14 +114,14 @@ fn find_node(
 
 /// The keys of the cluster, which the master key opens.
 async fn open_keys(door: SocketAddr, args: &JoinArgs) -> Result<Secrets, Failure> {
-    let master = args.master_key.source().read_apart(&args.data).map_err(Failure::new)?;
+    let master = args.master_key.source().read_apart(&args.data)?;
     let call = NodeCall::get(KEY_PATH.to_owned());
-    let text = call.ask(door, &master, KEY_BYTES_MAX).await.map_err(Failure::new)?;
+    let text = call.ask(door, &master, KEY_BYTES_MAX).await?;
     let text = String::from_utf8_lossy(&text);
     let wrapped = WrappedKey::parse(&mut text.lines())
         .ok_or_else(|| Failure::new(format!("the node at {door} has no key: {text}")))?;
     let kept_at = PathBuf::from(format!("http://{door}{KEY_PATH}"));
-    let data_key = wrapped.open_with(&master, &kept_at).map_err(Failure::new)?;
+    let data_key = wrapped.open_with(&master, &kept_at)?;
     Ok(Secrets::from_root(*data_key))
 }
 
@@ -130,13 +130,13 @@ async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(),
     let status = answer.status();
     let mut body = answer.into_body();
     if !status.is_success() {
-        let said = body.collect().await.map_err(Failure::new)?.to_bytes();
+        let said = body.collect().await?.to_bytes();
         let said = String::from_utf8_lossy(&said).into_owned();
         return Err(Failure::new(format!("the node at {door} answers {status}: {said}")));
     }
     let mut intake = BackupIntake::new(folder).map_err(|error| at(folder, &error))?;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(Failure::new)?;
+        let frame = frame?;
         if let Some(piece) = frame.data_ref() {
             intake.take(piece).map_err(|error| at(folder, &error))?;
         }
@@ -155,7 +155,7 @@ async fn ask_for_backup(
     let mut is_told = false;
     loop {
         let call = NodeCall::get(BACKUP_PATH.to_owned());
-        let answer = call.send(door, secrets).await.map_err(Failure::new)?;
+        let answer = call.send(door, secrets).await?;
         if !answer.headers().contains_key(header::RETRY_AFTER) {
             return Ok(answer);
         }

@@ -236,7 +236,7 @@ fn prepare(args: &UpArgs, layout: &Layout<'_>) -> Result<(), Failure> {
 }
 
 fn wait_for_etcd(journal: &str) -> Result<(), Failure> {
-    let address: ClusterAddress = journal.parse().map_err(Failure::new)?;
+    let address: ClusterAddress = journal.parse()?;
     let since = Stopwatch::start();
     while since.elapsed() < ETCD_PATIENCE {
         match ClusterView::read(&address) {
@@ -250,9 +250,8 @@ fn wait_for_etcd(journal: &str) -> Result<(), Failure> {
 
 /// Runs another command of this program, and returns what it prints.
 fn run_self(arguments: &[&std::ffi::OsStr]) -> Result<String, Failure> {
-    let program = std::env::current_exe().map_err(Failure::new)?;
-    let run = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let run = run.map_err(Failure::new)?;
+    let program = std::env::current_exe()?;
+    let run = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
     if run.status.success() {
         return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
     }
@@ -265,7 +264,7 @@ fn node_command(
     layout: &Layout<'_>,
     node: u16,
 ) -> Result<impl FnMut() -> io::Result<Command> + Send + 'static, Failure> {
-    let program = std::env::current_exe().map_err(Failure::new)?;
+    let program = std::env::current_exe()?;
     let address = |port: u16| format!("127.0.0.1:{port}");
     let (data, name, journal) = (layout.data(node), name_of(node), layout.journal_of(node));
     let doors = [layout.http(node), layout.iso8583(node), layout.metrics(node)].map(address);
@@ -328,8 +327,8 @@ pub(super) fn kill_leader(args: &KillLeaderArgs) -> Result<(), Failure> {
     let layout = Layout { dir: &args.dir, ports: 0 };
     let file = layout.journal_file();
     let journal = fs::read_to_string(&file).map_err(|error| at(&file, &error))?;
-    let address: ClusterAddress = journal.trim().parse().map_err(Failure::new)?;
-    let view = ClusterView::read(&address).map_err(Failure::new)?;
+    let address: ClusterAddress = journal.trim().parse()?;
+    let view = ClusterView::read(&address)?;
     let leader = view.leader().ok_or_else(|| Failure::new("no node leads"))?;
     if !signal(&layout.pid_file(&leader.name), Signal::KILL) {
         return Err(Failure::new(format!("{} is not running here", leader.name)));
