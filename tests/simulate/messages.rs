@@ -49,7 +49,7 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
     let authorize = |kind, facts: PurchaseFacts| {
         let is_nothing = kind != AuthorizationKind::Cash && facts.amounts.amount.is_zero();
         let kind = if is_nothing { AuthorizationKind::Verification } else { kind };
-        let takes_partial = asked.details.partial;
+        let takes_partial = asked.details.partial == Some(true);
         let partial =
             if takes_partial { PartialApproval::Taken } else { PartialApproval::NotTaken };
         let credentials = credentials_of(asked);
@@ -73,7 +73,7 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
             otherwise: None,
         }),
         Act::Advise(_) => {
-            let is_declined = asked.details.declined;
+            let is_declined = asked.details.declined == Some(true);
             let outcome =
                 if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
             NetworkCommand::Advise(Advise { facts, is_cash: false, outcome, original })
@@ -89,7 +89,7 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
         Act::Refund(_) => NetworkCommand::Refund(Refund { facts, original }),
         Act::Reverse => {
             let kept = asked.details.keep.map(|keep| Minor(keep.minor));
-            let is_advice = asked.details.advice;
+            let is_advice = asked.details.advice == Some(true);
             NetworkCommand::Reverse(Reverse {
                 card: Some(facts.card),
                 original,
@@ -150,7 +150,7 @@ fn facts_of(asked: &StepRequest<'_>, rrn: u64) -> Result<PurchaseFacts, FeedErro
 
 /// The card's own credentials, but for the wrong ones; no card has a PIN.
 fn credentials_of(asked: &StepRequest<'_>) -> PresentedCredentials {
-    let is_wrong = |credential| asked.details.wrong.contains(&credential);
+    let is_wrong = |credential| asked.details.is_wrong(credential);
     let own = ExpiryMonth::of(BusinessDate::from_naive(asked.card.expiration));
     let wrong = ExpiryMonth(own.0 ^ 1);
     let cvv = Cvv::parse(CVV.as_bytes());

@@ -11,6 +11,7 @@
 //! | `line` | where a door is, and what secures messages on the way there |
 //! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
 //! | `books`, `balances`, `transactions` | the feed's own ledger, compared with the switch's in two ways |
+//! | `http_client` | one HTTP connection to a switch |
 //! | `scenario`, `send` | explicit steps from a file, judged; one message by hand |
 //! | `report` | counts, percentiles, progress |
 //!
@@ -24,6 +25,7 @@ mod client;
 mod closed_loop;
 mod conversation;
 mod hostile;
+mod http_client;
 mod line;
 mod merchants;
 mod message;
@@ -111,6 +113,13 @@ pub struct HttpSource {
     pub url: String,
     /// The network key.
     pub network_key: String,
+}
+
+impl HttpSource {
+    /// The value of the header that shows the network key.
+    fn authorization(&self) -> String {
+        format!("Bearer {}", self.network_key)
+    }
 }
 
 /// Shows the address alone: the key is a secret.

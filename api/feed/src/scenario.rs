@@ -42,7 +42,6 @@ pub use file::{
     StepFile, Terms, TimeOfDay,
 };
 pub use money::Money;
-pub use script::Details;
 pub use step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 pub use story::Story;
 pub use switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};

@@ -3,24 +3,15 @@
 //! Reads GET {url}/network/v1/cards/{card_id}/transactions with a network key, page by page, on one
 //! connection.
 
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
-use rust_decimal::Decimal;
-use rust_decimal::prelude::ToPrimitive;
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
 
 use super::books::{Books, Difference, State, TransactionView, World};
-use super::merchants::ACCOUNT_CURRENCY;
+use super::http_client::{HttpClient, failed};
 use super::portfolio::Portfolio;
+use super::scenario::Money;
 use super::{FeedError, HttpSource};
 
 /// Transactions asked for at a time.
@@ -41,38 +32,11 @@ pub(super) fn compare(
     source: &HttpSource,
     compared: &ComparisonInput<'_>,
 ) -> Result<(usize, usize, Vec<Difference>), FeedError> {
-    runtime()?.block_on(compare_all(source, compared))
-}
-
-/// The time of a switch on a manual clock; none where it goes by the system's.
-/// Errors: no connection, an answer that is not what the door promises.
-pub fn manual_clock(source: &HttpSource) -> Result<Option<DateTime<Utc>>, FeedError> {
-    let runtime = runtime()?;
-    let clock = async { Reader::open(source).await?.get::<Clock>("clock").await };
-    let clock = runtime.block_on(clock)?;
-    Ok(clock.filter(|clock| clock.manual).map(|clock| clock.now))
-}
-
-#[derive(Deserialize)]
-struct Clock {
-    now: DateTime<Utc>,
-    manual: bool,
-}
-
-fn runtime() -> Result<Runtime, FeedError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    runtime.map_err(|source| FeedError::Thread { source })
-}
-
-async fn compare_all(
-    source: &HttpSource,
-    compared: &ComparisonInput<'_>,
-) -> Result<(usize, usize, Vec<Difference>), FeedError> {
-    let mut reader = Reader::open(source).await?;
+    let mut reader = Reader::open(source)?;
     let (mut cards, mut unknown, mut differences) = (0, 0, Vec::new());
     for slot in compared.books.cards() {
         let Some(card) = compared.portfolio.card(slot) else { continue };
-        let Some(views) = reader.transactions(&card.card_id).await? else {
+        let Some(views) = reader.transactions(&card.card_id)? else {
             unknown += 1;
             continue;
         };
@@ -86,6 +50,19 @@ async fn compare_all(
         }));
     }
     Ok((cards, unknown, differences))
+}
+
+/// The time of a switch on a manual clock; none where it goes by the system's.
+/// Errors: no connection, an answer that is not what the door promises.
+pub fn manual_clock(source: &HttpSource) -> Result<Option<DateTime<Utc>>, FeedError> {
+    let clock: Option<Clock> = Reader::open(source)?.get("clock")?;
+    Ok(clock.filter(|clock| clock.manual).map(|clock| clock.now))
+}
+
+#[derive(Deserialize)]
+struct Clock {
+    now: DateTime<Utc>,
+    manual: bool,
 }
 
 /// A page as the door renders it.
@@ -110,37 +87,24 @@ struct Row {
     flags: Option<Vec<String>>,
 }
 
-struct Reader<'a> {
-    source: &'a HttpSource,
-    authority: String,
-    sender: SendRequest<Empty<Bytes>>,
+struct Reader {
+    client: HttpClient,
+    authorization: String,
 }
 
-impl<'a> Reader<'a> {
-    async fn open(source: &'a HttpSource) -> Result<Self, FeedError> {
-        let bad_url = || FeedError::BadUrl { url: source.url.clone() };
-        let uri = Uri::from_str(&source.url).map_err(|_| bad_url())?;
-        let authority = uri.authority().ok_or_else(bad_url)?.to_string();
-        let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
-        let failed = |error: std::io::Error| FeedError::Http { message: error.to_string() };
-        let stream = TcpStream::connect(address).await.map_err(failed)?;
-        stream.set_nodelay(true).map_err(failed)?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(http_error)?;
-        // The connection's own error shows in the request that it fails.
-        tokio::spawn(async move { drop(connection.await) });
-        Ok(Self { source, authority, sender })
+impl Reader {
+    fn open(source: &HttpSource) -> Result<Self, FeedError> {
+        let client = HttpClient::open(&source.url)?;
+        Ok(Self { client, authorization: source.authorization() })
     }
 
     /// All transactions of a card that carry a reference number of twelve digits; none where the
     /// switch does not know the card.
-    async fn transactions(
-        &mut self,
-        card_id: &str,
-    ) -> Result<Option<Vec<TransactionView>>, FeedError> {
+    fn transactions(&mut self, card_id: &str) -> Result<Option<Vec<TransactionView>>, FeedError> {
         let mut views = Vec::new();
         let mut offset = 0;
         loop {
-            let Some(page) = self.page(card_id, offset).await? else { return Ok(None) };
+            let Some(page) = self.page(card_id, offset)? else { return Ok(None) };
             let len = page.results.len();
             for row in page.results {
                 views.extend(view_of(&row)?);
@@ -152,34 +116,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    async fn page(&mut self, card_id: &str, offset: usize) -> Result<Option<Page>, FeedError> {
-        self.get(&format!("cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}")).await
+    fn page(&mut self, card_id: &str, offset: usize) -> Result<Option<Page>, FeedError> {
+        self.get(&format!("cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}"))
     }
 
     /// Asks the network door; none where there is nothing.
-    async fn get<T: DeserializeOwned>(&mut self, what: &str) -> Result<Option<T>, FeedError> {
-        let base = self.source.url.trim_end_matches('/');
-        let path = format!(
-            "{}/network/v1/{what}",
-            base.split_once("://")
-                .and_then(|(_, rest)| rest.split_once('/'))
-                .map_or(String::new(), |(_, prefix)| format!("/{prefix}"))
-        );
-        let request = Request::get(path)
-            .header("host", &self.authority)
-            .header("authorization", format!("Bearer {}", self.source.network_key))
-            .body(Empty::new())
-            .map_err(|error| FeedError::Http { message: error.to_string() })?;
-        self.sender.ready().await.map_err(http_error)?;
-        let response = self.sender.send_request(request).await.map_err(http_error)?;
-        let status = response.status();
-        let body = response.into_body().collect().await.map_err(http_error)?.to_bytes();
+    fn get<T: DeserializeOwned>(&mut self, what: &str) -> Result<Option<T>, FeedError> {
+        let path = format!("/network/v1/{what}");
+        let headers = [("authorization", self.authorization.as_str())];
+        let (status, body) = self.client.exchange((Method::GET, &path), &headers, None)?;
         match status {
-            StatusCode::OK => serde_json::from_slice(&body)
-                .map(Some)
-                .map_err(|error| FeedError::Http { message: error.to_string() }),
+            StatusCode::OK => serde_json::from_slice(&body).map(Some).map_err(failed),
             StatusCode::NOT_FOUND => Ok(None),
-            other => Err(FeedError::Http { message: format!("status {other}") }),
+            other => Err(failed(format!("status {other}"))),
         }
     }
 }
@@ -194,7 +143,7 @@ fn view_of(row: &Row) -> Result<Option<TransactionView>, FeedError> {
         "pending" => State::Pending,
         "completed" => State::Completed,
         "canceled" => State::Canceled,
-        other => return Err(FeedError::Http { message: format!("unknown state `{other}`") }),
+        other => return Err(failed(format!("unknown state `{other}`"))),
     };
     let world = World {
         state,
@@ -212,18 +161,9 @@ fn view_of(row: &Row) -> Result<Option<TransactionView>, FeedError> {
 
 /// A decimal amount in minor units; the sign says only which way it counts.
 fn minor_units(amount: &serde_json::Number) -> Result<u64, FeedError> {
-    let exponent = u32::from(ACCOUNT_CURRENCY.exponent().unwrap_or(0));
-    let bad_amount = || FeedError::Http { message: format!("`{amount}` is not an amount") };
-    let decimal = Decimal::from_str(&amount.to_string()).map_err(|_| bad_amount())?;
-    let minor = decimal.abs() * Decimal::from(10_u64.pow(exponent));
-    if !minor.fract().is_zero() {
-        return Err(bad_amount());
-    }
-    minor.to_u64().ok_or_else(bad_amount)
-}
-
-fn http_error(error: hyper::Error) -> FeedError {
-    FeedError::Http { message: error.to_string() }
+    let money = Money::parse_any(&amount.to_string());
+    let minor = money.map(|money| money.minor.unsigned_abs());
+    minor.ok_or_else(|| failed(format!("`{amount}` is not an amount")))
 }
 
 #[cfg(test)]

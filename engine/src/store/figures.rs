@@ -13,11 +13,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use redb::{ReadableTable, WriteTransaction};
 
 use super::error::StoreError;
+use super::layers::{LayerChange, Layers};
 use super::query::Snapshot;
 use super::rows;
 use super::tables::{DAY_FIGURES, POSTING_BLOCKS};
@@ -57,6 +57,13 @@ impl DecisionCount {
     fn add(&mut self, other: Self) {
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
+    }
+}
+
+impl LayerChange for DecisionCount {
+    fn after(mut self, earlier: Self) -> Self {
+        self.add(earlier);
+        self
     }
 }
 
@@ -110,7 +117,7 @@ impl NewFigures {
     }
 
     /// One figure for each key, in their order.
-    fn in_order(mut self) -> Vec<(FigureKey, DecisionCount)> {
+    pub(super) fn in_order(mut self) -> Vec<(FigureKey, DecisionCount)> {
         self.0.sort_unstable_by_key(|(key, _)| *key);
         self.0.dedup_by(|next, kept| {
             let is_same = next.0 == kept.0;
@@ -123,87 +130,17 @@ impl NewFigures {
     }
 }
 
-/// Figures added since the last checkpoint, newest layer last. A layer is half as long as the one
-/// before it, or shorter, so there are few of them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct AddedFigures(Vec<Arc<[(FigureKey, DecisionCount)]>>);
+/// Figures added since the last checkpoint.
+pub(super) type AddedFigures = Layers<FigureKey, DecisionCount>;
 
-impl AddedFigures {
-    /// Whether nothing was added.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+/// Adds everything to the table. Cost: a row for each account and quarter with a decision.
+pub(super) fn write(added: &AddedFigures, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+    if added.is_empty() {
+        return Ok(());
     }
-
-    /// Takes what one commit adds.
-    pub(super) fn push(&mut self, added: NewFigures) {
-        let mut added = added.in_order();
-        if added.is_empty() {
-            return;
-        }
-        while let Some(below) = self.0.pop_if(|below| below.len() <= 2 * added.len()) {
-            added = merged(&below, &added);
-        }
-        self.0.push(added.into());
-    }
-
-    /// Everything that was added, one figure for each key, in their order.
-    fn all(&self) -> Vec<(FigureKey, DecisionCount)> {
-        NewFigures(self.0.iter().flat_map(|layer| layer.iter().copied()).collect()).in_order()
-    }
-
-    /// Figures added to an account's quarters within a range.
-    fn of(
-        &self,
-        account: u32,
-        quarters: &Range<u32>,
-    ) -> impl Iterator<Item = (FigureKey, DecisionCount)> {
-        let key = |quarter| FigureKey { account, quarter, code: 0 };
-        let (from, to) = (key(quarters.start), key(quarters.end));
-        self.0.iter().flat_map(move |layer| {
-            let start = layer.partition_point(|(key, _)| *key < from);
-            let end = layer.partition_point(|(key, _)| *key < to).max(start);
-            layer[start..end].iter().copied()
-        })
-    }
-
-    /// Adds everything to the table. Cost: a row for each account and quarter with a decision.
-    pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        write_rows(write_txn, &self.all())
-    }
-}
-
-/// Two layers as one; where both have a key, its figures are added up.
-fn merged(
-    below: &[(FigureKey, DecisionCount)],
-    above: &[(FigureKey, DecisionCount)],
-) -> Vec<(FigureKey, DecisionCount)> {
-    let mut figures = Vec::with_capacity(below.len() + above.len());
-    let mut below = below.iter().peekable();
-    for (key, figure) in above {
-        while let Some(lower) = below.next_if(|lower| lower.0 < *key) {
-            figures.push(*lower);
-        }
-        let mut figure = *figure;
-        if let Some(same) = below.next_if(|lower| lower.0 == *key) {
-            figure.add(same.1);
-        }
-        figures.push((*key, figure));
-    }
-    figures.extend(below);
-    figures
-}
-
-/// Adds figures, which come in the order of their keys, to those in the table.
-fn write_rows(
-    write_txn: &WriteTransaction,
-    figures: &[(FigureKey, DecisionCount)],
-) -> Result<(), StoreError> {
     let mut table = write_txn.open_table(DAY_FIGURES.definition())?;
     let place = |key: &FigureKey| (key.account, key.quarter);
-    for added in figures.chunk_by(|(one, _), (other, _)| place(one) == place(other)) {
+    for added in added.all().chunk_by(|(one, _), (other, _)| place(one) == place(other)) {
         let place = place(&added[0].0);
         let stored = table.get(place)?.map(|value| unpack(value.value())).transpose()?;
         let mut figures: BTreeMap<u16, DecisionCount> =
@@ -265,7 +202,9 @@ pub(super) fn figures_of(
             found.entry((key.value().1, code)).or_default().add(figure);
         }
     }
-    for (key, figure) in snapshot.added_figures().of(account, &quarters) {
+    let key = |quarter| FigureKey { account, quarter, code: 0 };
+    let added = key(quarters.start)..key(quarters.end);
+    for (key, figure) in snapshot.added_figures().within(added) {
         found.entry((key.quarter, key.code)).or_default().add(figure);
     }
     Ok(found)

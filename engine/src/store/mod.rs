@@ -17,6 +17,7 @@ mod directory;
 mod error;
 mod events;
 mod figures;
+mod layers;
 mod numbers;
 pub mod overlay;
 mod project;

@@ -19,7 +19,8 @@ use std::sync::Arc;
 use redb::{AccessGuard, ReadableTable, WriteTransaction};
 
 use super::error::StoreError;
-use super::figures::{AddedFigures, NewFigures};
+use super::figures::{self, AddedFigures, NewFigures};
+use super::layers::{LayerChange, Layers};
 use super::project::Projection;
 use super::query::SharedTable;
 use super::rows;
@@ -40,13 +41,7 @@ const PAGE_BYTES: usize = PAGE_HEAD.len() + PAGE_CARDS as usize * CARD_BYTES;
 
 const _: () = assert!(PAGE_BYTES < 4 * 1024 - 64);
 
-/// A change of a number since the last checkpoint.
-trait NumberChange: Copy {
-    /// This change and an earlier one as one.
-    fn after(self, earlier: Self) -> Self;
-}
-
-impl NumberChange for AccountBalances {
+impl LayerChange for AccountBalances {
     fn after(self, _earlier: Self) -> Self {
         self
     }
@@ -59,55 +54,15 @@ pub(super) struct CardChange {
     pub(super) held: Minor,
 }
 
-impl NumberChange for CardChange {
+impl LayerChange for CardChange {
     fn after(self, earlier: Self) -> Self {
         Self { usage: self.usage.or(earlier.usage), held: earlier.held + self.held }
     }
 }
 
-/// Changes of one kind, newest layer last. A layer is half as long as the one before it, or
-/// shorter, so there are few of them.
-#[derive(Clone, Debug)]
-struct Layers<T>(Vec<Arc<[(u32, T)]>>);
-
-impl<T> Default for Layers<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T: NumberChange> Layers<T> {
-    /// The change of a slot.
-    fn get(&self, slot: u32) -> Option<T> {
-        let found = self.0.iter().filter_map(|layer| {
-            let place = layer.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
-            Some(layer[place].1)
-        });
-        found.reduce(|earlier, change| change.after(earlier))
-    }
-
-    /// Puts the changes of one commit on top; they come in the order of their records.
-    fn push(&mut self, changes: &[(u32, T)]) {
-        if changes.is_empty() {
-            return;
-        }
-        let mut changes = one_a_slot(changes);
-        while let Some(below) = self.0.pop_if(|below| below.len() <= 2 * changes.len()) {
-            changes = merged(&below, &changes);
-        }
-        self.0.push(changes.into());
-    }
-
-    /// The changes of all slots.
-    fn all(&self) -> Vec<(u32, T)> {
-        let layers = self.0.iter();
-        layers.fold(Vec::new(), |below, layer| merged(&below, layer))
-    }
-}
-
 /// The changes of each slot as one, in the order of slots. Slots are sorted, not changes, which are
 /// ten times as long.
-fn one_a_slot<T: NumberChange>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
+fn one_a_slot<T: LayerChange>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
     let mut order: Vec<u64> =
         (0..).zip(changes).map(|(place, (slot, _))| u64::from(*slot) << 32 | place).collect();
     order.sort_unstable();
@@ -119,28 +74,13 @@ fn one_a_slot<T: NumberChange>(changes: &[(u32, T)]) -> Vec<(u32, T)> {
     of_each.filter_map(|keys| keys.iter().filter_map(change_at).reduce(as_one)).collect()
 }
 
-/// Two layers as one.
-fn merged<T: NumberChange>(below: &[(u32, T)], above: &[(u32, T)]) -> Vec<(u32, T)> {
-    let mut changes = Vec::with_capacity(below.len() + above.len());
-    let mut below = below.iter().peekable();
-    for (slot, change) in above {
-        while let Some(earlier) = below.next_if(|earlier| earlier.0 < *slot) {
-            changes.push(*earlier);
-        }
-        let same = below.next_if(|earlier| earlier.0 == *slot);
-        changes.push((*slot, same.map_or(*change, |same| change.after(same.1))));
-    }
-    changes.extend(below);
-    changes
-}
-
 /// The changes since the last checkpoint, as of one commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     /// The commit they belong to.
     pub(super) commit: u64,
-    cards: Layers<CardChange>,
-    balances: Layers<AccountBalances>,
+    cards: Layers<u32, CardChange>,
+    balances: Layers<u32, AccountBalances>,
     figures: AddedFigures,
 }
 
@@ -163,9 +103,10 @@ impl Numbers {
         let held_of =
             |(slot, held): &(u32, Minor)| (*slot, CardChange { usage: None, held: *held });
         let usages = run.usages().iter().map(usage_of);
-        self.cards.push(&usages.chain(held.iter().map(held_of)).collect::<Vec<_>>());
-        self.balances.push(run.balances());
-        self.figures.push(figures);
+        let cards: Vec<_> = usages.chain(held.iter().map(held_of)).collect();
+        self.cards.push(one_a_slot(&cards));
+        self.balances.push(one_a_slot(run.balances()));
+        self.figures.push(figures.in_order());
         self
     }
 
@@ -186,7 +127,7 @@ impl Numbers {
 
     /// Writes everything to the tables. Cost: at most a page for each slot with a change.
     pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
-        self.figures.write(write_txn)?;
+        figures::write(&self.figures, write_txn)?;
         let mut balances = write_txn.open_table(ACCOUNT_BALANCES.definition())?;
         for (slot, row) in self.balances.all() {
             balances.insert(slot, rows::encode(ACCOUNT_BALANCES.name(), &row)?.as_slice())?;
@@ -350,9 +291,9 @@ mod tests {
                     all.usage = change.usage.or(all.usage);
                     all.held += change.held;
                 }
-                layers.push(&changes);
+                layers.push(one_a_slot(&changes));
                 kept.push((layers.clone(), expected.clone()));
-                assert!(layers.0.len() <= 8, "{} layers", layers.0.len());
+                assert!(layers.count() <= 8, "{} layers", layers.count());
             }
             // Later commits have changed nothing of what an earlier one saw.
             for (layers, expected) in kept {

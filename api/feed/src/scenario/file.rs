@@ -129,6 +129,31 @@ pub struct StepFile {
     pub posted: Option<Money>,
 }
 
+impl StepFile {
+    /// Whether a credential is given, and wrong.
+    #[must_use]
+    pub fn is_wrong(&self, credential: Credential) -> bool {
+        self.wrong.as_ref().is_some_and(|wrong| wrong.contains(&credential))
+    }
+
+    /// Whether it has expectations of the card and its allowance.
+    pub(super) fn expects_card(&self) -> bool {
+        self.balance.or(self.daily_balance).is_some() || self.card_state.is_some()
+    }
+
+    /// Whether it has expectations of the account: the change of each balance since the scenario
+    /// began, or its value if the scenario set it up.
+    pub(super) fn expects_account(&self) -> bool {
+        let Self { ledger, available, available_credit, pending_credits, .. } = self;
+        [ledger, available, available_credit, pending_credits].into_iter().any(Option::is_some)
+    }
+
+    /// Whether it has expectations of the transaction that it opens or is about.
+    pub(super) fn expects_transaction(&self) -> bool {
+        self.state.is_some() || self.amount.or(self.held).or(self.posted).is_some()
+    }
+}
+
 /// The way in which a message names the transaction that it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]

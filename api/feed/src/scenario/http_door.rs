@@ -55,8 +55,8 @@ fn body(asked: &StepRequest<'_>) -> Value {
     let remaining = details.keep.map(|keep| details.billing.unwrap_or(keep));
     set("remaining", remaining.map(decimal));
     set("billing_amount", details.billing.filter(|_| remaining.is_none()).map(decimal));
-    set("partial", details.partial.then_some(json!(true)));
-    set("approved", details.declined.then_some(json!(false)));
+    set("partial", (details.partial == Some(true)).then_some(json!(true)));
+    set("approved", (details.declined == Some(true)).then_some(json!(false)));
     if let Some(Presentment { number, count }) = details.number {
         set("presentment_number", Some(json!(number)));
         set("presentment_count", Some(json!(count)));
@@ -70,7 +70,7 @@ fn body(asked: &StepRequest<'_>) -> Value {
         set("expiration", expiry.map(Value::from));
         let cvv = given(asked.card.cvv.as_deref(), details.given(Credential::Cvv));
         set("cvv", cvv.map(Value::from));
-        let is_pin_wrong = details.wrong.contains(&Credential::Pin);
+        let is_pin_wrong = details.is_wrong(Credential::Pin);
         set("pin", is_pin_wrong.then_some(json!(WRONG_PIN)));
     }
     for (key, value) in naming(asked) {

@@ -11,9 +11,8 @@ use cardswitch_iso8583::{
 
 use super::ScenarioOptions;
 use super::act::Act;
-use super::file::{Credential, Naming};
+use super::file::{Credential, Naming, StepFile};
 use super::money::Money;
-use super::script::Details;
 use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 use crate::FeedError;
 use crate::client::Connection;
@@ -73,18 +72,18 @@ fn encode(asked: &StepRequest<'_>) -> Vec<u8> {
     let merchant = catalogue().merchant(asked.merchant);
     let builder = with_amounts(with_merchant(builder, merchant, asked.merchant), asked);
     let builder = with_original(with_credentials(builder, asked), asked);
-    let stood_in: &[u8] = if details.declined { b"05" } else { b"00" };
+    let stood_in: &[u8] = if details.declined == Some(true) { b"05" } else { b"00" };
     let builder = builder.set_optional(39, matches!(act, Act::Advise(_)).then_some(stood_in));
     finish(builder, private_use(asked))
 }
 
 /// The message type of an act, which is that of the transaction it opens too.
-fn mti(act: Act, details: &Details) -> Mti {
+fn mti(act: Act, details: &StepFile) -> Mti {
     match act {
         Act::Purchase(_) => Mti::FINANCIAL_REQUEST,
         Act::Advise(_) => Mti::AUTHORIZATION_ADVICE,
         Act::Present(_) | Act::Refund(_) => Mti::FINANCIAL_ADVICE,
-        Act::Reverse if details.advice => Mti::REVERSAL_ADVICE,
+        Act::Reverse if details.advice == Some(true) => Mti::REVERSAL_ADVICE,
         Act::Reverse => Mti::REVERSAL_REQUEST,
         _ => Mti::AUTHORIZATION_REQUEST,
     }
@@ -120,7 +119,7 @@ fn with_credentials(builder: MessageBuilder, asked: &StepRequest<'_>) -> Message
         return builder;
     }
     let expiry = given_expiry(asked.card, asked.details.given(Credential::Expiry));
-    let is_pin_wrong = asked.details.wrong.contains(&Credential::Pin);
+    let is_pin_wrong = asked.details.is_wrong(Credential::Pin);
     let pin = is_pin_wrong.then(|| Pin::parse(WRONG_PIN.as_bytes())).flatten();
     let pin = pin.and_then(|pin| encode_pin_block(&pin, asked.card.pan.as_bytes()));
     builder
@@ -154,7 +153,7 @@ fn with_original(builder: MessageBuilder, asked: &StepRequest<'_>) -> MessageBui
 
 fn original_data(original: &Original, merchant: u16) -> Option<[u8; 42]> {
     OriginalData {
-        mti: mti(original.act, &Details::default()),
+        mti: mti(original.act, &StepFile::default()),
         stan: original.identity.stan,
         transmitted: transmission_time(original.identity.sent_us),
         acquirer: acquirer(merchant),
@@ -172,7 +171,7 @@ fn private_use(asked: &StepRequest<'_>) -> PrivateUseWriter {
     if let Some(super::file::Presentment { number, count }) = asked.details.number {
         writer = writer.presentment(PresentmentSequence { number, count });
     }
-    if asked.details.partial {
+    if asked.details.partial == Some(true) {
         writer = writer.partial_capable();
     }
     writer
@@ -202,13 +201,9 @@ fn answered(message: &Message<'_>, asked: &StepRequest<'_>) -> StepAnswer {
     }
 }
 
-impl Details {
+impl StepFile {
     /// The way a message gives a credential that a scenario may get wrong.
     pub(super) fn given(&self, credential: Credential) -> CredentialChoice {
-        if self.wrong.contains(&credential) {
-            CredentialChoice::Wrong
-        } else {
-            CredentialChoice::Right
-        }
+        if self.is_wrong(credential) { CredentialChoice::Wrong } else { CredentialChoice::Right }
     }
 }

@@ -3,9 +3,8 @@
 use std::fmt::Display;
 
 use super::Mismatch;
-use super::file::ExpectedAnswer;
+use super::file::{ExpectedAnswer, StepFile};
 use super::money::Money;
-use super::script::{AccountExpectations, CardExpectations, TransactionExpectations};
 use super::step_request::StepAnswer;
 use super::switch::{AccountView, CardView, ScenarioTransaction};
 
@@ -58,19 +57,14 @@ impl Judge {
     }
 
     /// Compares a card and its allowance.
-    pub(super) fn card(&mut self, expected: &CardExpectations, found: &CardView) {
+    pub(super) fn card(&mut self, expected: &StepFile, found: &CardView) {
         self.compare("balance", expected.balance, Some(found.balance));
         self.compare("daily_balance", expected.daily_balance, found.daily_balance);
         self.compare("card_state", expected.card_state.clone(), Some(found.state.clone()));
     }
 
     /// Compares how far the account has moved from where it counts from.
-    pub(super) fn account(
-        &mut self,
-        expected: &AccountExpectations,
-        first: &AccountView,
-        now: &AccountView,
-    ) {
+    pub(super) fn account(&mut self, expected: &StepFile, first: &AccountView, now: &AccountView) {
         let moved = |first: Money, now: Money| Some(Money::of_account(now.minor - first.minor));
         self.compare("ledger", expected.ledger, moved(first.ledger, now.ledger));
         self.compare("available", expected.available, moved(first.available, now.available));
@@ -81,11 +75,7 @@ impl Judge {
     }
 
     /// Compares a transaction.
-    pub(super) fn transaction(
-        &mut self,
-        expected: &TransactionExpectations,
-        found: Option<&ScenarioTransaction>,
-    ) {
+    pub(super) fn transaction(&mut self, expected: &StepFile, found: Option<&ScenarioTransaction>) {
         let state = found.map(|found| found.state.clone());
         self.compare("state", expected.state.clone(), state);
         self.compare("amount", expected.amount, found.map(|found| found.amount));
@@ -146,10 +136,8 @@ mod tests {
             available_credit: Money::of_account(available + 7),
             pending_credits: Money::of_account(0),
         };
-        let expected = AccountExpectations {
-            ledger: Some(Money::of_account(-5)),
-            ..AccountExpectations::default()
-        };
+        let ledger = Some(Money::of_account(-5));
+        let expected = StepFile { ledger, ..StepFile::default() };
         let mut judge = Judge::default();
         judge.account(&expected, &view(100, 90), &view(95, 0));
         assert_eq!(judge.mismatches, []);

@@ -8,10 +8,7 @@ use cardswitch_iso8583::line_of;
 use toml::Spanned;
 
 use super::act::Act;
-use super::file::{
-    AccountSetup, Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, StepFile, Terms,
-    TimeOfDay,
-};
+use super::file::{AccountSetup, ExpectedAnswer, Naming, ScenarioFile, StepFile, Terms, TimeOfDay};
 use super::money::Money;
 use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
 
@@ -32,16 +29,14 @@ pub(super) struct Step {
     pub(super) line: usize,
     pub(super) act: Act,
     pub(super) card: String,
-    /// The name of its message, which a step without one has by its number.
-    pub(super) name: Option<String>,
     /// The message that it sends again.
     pub(super) again: Option<RepeatedStep>,
     /// The transaction it opens, by `as` or its number.
     pub(super) opens: Option<String>,
     /// The earlier transaction it is about.
     pub(super) of: Option<String>,
-    pub(super) details: Details,
-    pub(super) expected: Expectations,
+    /// Its options and expectations.
+    pub(super) file: StepFile,
 }
 
 /// A message that is sent again.
@@ -51,62 +46,6 @@ pub(super) struct RepeatedStep {
     pub(super) place: usize,
     /// That step, as the file names it.
     pub(super) name: String,
-}
-
-/// The details of a message beside its amount.
-#[derive(Debug, Clone, Default)]
-#[expect(missing_docs, reason = "names are the keys of a file, which its page explains")]
-pub struct Details {
-    pub mcc: Option<u16>,
-    pub billing: Option<Money>,
-    pub number: Option<Presentment>,
-    pub keep: Option<Money>,
-    pub by: Option<Naming>,
-    pub partial: bool,
-    pub advice: bool,
-    pub declined: bool,
-    pub settled: bool,
-    pub repeat: bool,
-    pub wrong: Vec<Credential>,
-    pub terms: Terms,
-}
-
-/// The expectations after a step.
-#[derive(Debug)]
-pub(super) struct Expectations {
-    /// None where the first answer to the message is expected again.
-    pub(super) answer: Option<ExpectedAnswer>,
-    pub(super) approved: Option<Money>,
-    pub(super) card: CardExpectations,
-    pub(super) account: AccountExpectations,
-    pub(super) transaction: TransactionExpectations,
-}
-
-/// Expectations of the card and its allowance.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct CardExpectations {
-    pub(super) balance: Option<Money>,
-    pub(super) daily_balance: Option<Money>,
-    pub(super) card_state: Option<String>,
-}
-
-/// Expectations of the account: the change of each balance since the scenario began, or its value
-/// if the scenario set it up.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct AccountExpectations {
-    pub(super) ledger: Option<Money>,
-    pub(super) available: Option<Money>,
-    pub(super) available_credit: Option<Money>,
-    pub(super) pending_credits: Option<Money>,
-}
-
-/// Expectations of the transaction that the step opens or is about.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct TransactionExpectations {
-    pub(super) state: Option<String>,
-    pub(super) amount: Option<Money>,
-    pub(super) held: Option<Money>,
-    pub(super) posted: Option<Money>,
 }
 
 /// A flaw of a file, and its line.
@@ -180,9 +119,7 @@ fn read_step(
     let card = card.or_else(|| file.card.clone());
     let opens = act.opens(of.is_some());
     let opens = opens.then(|| file.name.clone().unwrap_or_else(|| number.to_string()));
-    let expected = expectations(&file, act);
-    if expected.transaction != TransactionExpectations::default() && opens.is_none() && of.is_none()
-    {
+    if file.expects_transaction() && opens.is_none() && of.is_none() {
         return Err("`state`, `amount`, `held` and `posted` need `of` here".to_owned());
     }
     check_merchant(&file, of.as_deref(), act)?;
@@ -192,14 +129,12 @@ fn read_step(
     if file.by == Some(Naming::Rrn) && matches!(act, Act::Refund(_)) {
         return Err("`by`: a refund has a reference number of its own".to_owned());
     }
-    let name = file.name.clone();
-    let details = details(file);
     // A step about a transaction is about its card, which `take_cards_over` fills in.
     let card = match (&of, card) {
         (Some(_), None) => String::new(),
         (_, card) => card_named(card, cards)?,
     };
-    Ok(Step { line, act, card, name, again: None, opens, of, details, expected })
+    Ok(Step { line, act, card, again: None, opens, of, file })
 }
 
 /// The only act of a step, and the card or transaction that its verb names.
@@ -353,48 +288,6 @@ fn card_named(name: Option<String>, cards: &BTreeMap<String, Terms>) -> Result<S
     }
 }
 
-fn details(file: StepFile) -> Details {
-    Details {
-        mcc: file.mcc,
-        billing: file.billing,
-        number: file.number,
-        keep: file.keep,
-        by: file.by,
-        partial: file.partial.unwrap_or(false),
-        advice: file.advice.unwrap_or(false),
-        declined: file.declined.unwrap_or(false),
-        settled: file.settled.unwrap_or(false),
-        repeat: file.repeat.unwrap_or(false),
-        wrong: file.wrong.unwrap_or_default(),
-        terms: file.to.unwrap_or_default(),
-    }
-}
-
-fn expectations(file: &StepFile, act: Act) -> Expectations {
-    let by_default = (act != Act::Again).then_some(ExpectedAnswer::APPROVED);
-    Expectations {
-        answer: file.expect.clone().or(by_default),
-        approved: file.approved,
-        card: CardExpectations {
-            balance: file.balance,
-            daily_balance: file.daily_balance,
-            card_state: file.card_state.clone(),
-        },
-        account: AccountExpectations {
-            ledger: file.ledger,
-            available: file.available,
-            available_credit: file.available_credit,
-            pending_credits: file.pending_credits,
-        },
-        transaction: TransactionExpectations {
-            state: file.state.clone(),
-            amount: file.amount,
-            held: file.held,
-            posted: file.posted,
-        },
-    }
-}
-
 /// Finds the messages that are sent again, each of which is about the transaction of the first one.
 fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
     for at in 0..steps.len() {
@@ -404,7 +297,7 @@ fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
             continue;
         }
         let name = step.of.take().unwrap_or_default();
-        let is_named = |(place, step): (usize, &Step)| match &step.name {
+        let is_named = |(place, step): (usize, &Step)| match &step.file.name {
             Some(own) => *own == name,
             None => (place + 1).to_string() == name,
         };
@@ -430,9 +323,9 @@ fn check_names(steps: &[Step]) -> Result<(), Flaw> {
     let mut named = BTreeSet::new();
     for (at, step) in steps.iter().enumerate() {
         let other = step.opens.as_ref().and_then(|name| opened.insert(name.as_str(), at));
-        let is_taken = step.name.as_ref().is_some_and(|name| !named.insert(name.as_str()));
+        let is_taken = step.file.name.as_ref().is_some_and(|name| !named.insert(name.as_str()));
         if is_taken || other.is_some() {
-            let name = step.opens.as_ref().or(step.name.as_ref()).map_or("", String::as_str);
+            let name = step.opens.as_ref().or(step.file.name.as_ref()).map_or("", String::as_str);
             let message = format!("`as`: there are two steps `{name}`");
             return Err(Flaw { line: step.line, message });
         }
@@ -464,7 +357,7 @@ fn check_original(step: &Step, name: &str, original: Act) -> Result<(), String> 
         return Err(format!("`{name}` is {what} transfer"));
     }
     let currency = original.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
-    if step.details.keep.is_some_and(|keep| keep.currency != currency) {
+    if step.file.keep.is_some_and(|keep| keep.currency != currency) {
         return Err(format!("`keep` is in the currency of `{name}`"));
     }
     Ok(())
@@ -503,11 +396,17 @@ impl Script {
         }
         let currency = first.act.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
         // `check_merchant` has refused the categories that there are no merchants of.
-        catalogue().find(first.details.mcc, currency).unwrap_or(0)
+        catalogue().find(first.file.mcc, currency).unwrap_or(0)
     }
 }
 
 impl Step {
+    /// The answer that is expected; none where the first answer to the message is expected again.
+    pub(super) fn expected_answer(&self) -> Option<ExpectedAnswer> {
+        let by_default = (self.act != Act::Again).then_some(ExpectedAnswer::APPROVED);
+        self.file.expect.clone().or(by_default)
+    }
+
     /// The transaction whose state it may expect.
     pub(super) fn subject(&self) -> Option<&str> {
         self.opens.as_deref().or(self.of.as_deref())
@@ -517,7 +416,7 @@ impl Step {
 /// The step in a line of words, as the table shows it.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let details = &self.details;
+        let StepFile { name, number, keep, billing, repeat, .. } = &self.file;
         f.write_str(self.act.verb())?;
         match (self.act, self.act.amount()) {
             (_, Some(amount)) => write!(f, " {amount}")?,
@@ -534,19 +433,19 @@ impl fmt::Display for Step {
         if let (Some(_), Some(of)) = (self.act.amount(), &self.of) {
             write!(f, " of {of}")?;
         }
-        if let Some(name) = &self.name {
+        if let Some(name) = name {
             write!(f, " as {name}")?;
         }
-        if let Some(number) = details.number {
+        if let Some(number) = number {
             write!(f, ", {} of {}", number.number, number.count)?;
         }
-        if let Some(keep) = details.keep {
+        if let Some(keep) = keep {
             write!(f, ", keep {keep}")?;
         }
-        if let Some(billing) = details.billing {
+        if let Some(billing) = billing {
             write!(f, ", billed {billing}")?;
         }
-        f.write_str(if details.repeat { ", marked as a repeat" } else { "" })
+        f.write_str(if *repeat == Some(true) { ", marked as a repeat" } else { "" })
     }
 }
 

@@ -34,9 +34,9 @@ expect = "nothing_held"
     let [authorize, present, reverse] = &script.steps[..] else { panic!("three steps") };
     assert_eq!((authorize.line, present.line, reverse.line), (4, 10, 16));
     assert_eq!(authorize.card, "card");
-    assert_eq!(authorize.expected.answer, Some(ExpectedAnswer::APPROVED));
+    assert_eq!(authorize.expected_answer(), Some(ExpectedAnswer::APPROVED));
     assert_eq!(present.subject(), Some("dinner"));
-    assert_eq!(reverse.expected.answer, Some(ExpectedAnswer::of_reason("nothing_held")));
+    assert_eq!(reverse.expected_answer(), Some(ExpectedAnswer::of_reason("nothing_held")));
 }
 
 #[test]

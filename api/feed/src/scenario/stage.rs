@@ -11,7 +11,7 @@ use super::act::Act;
 use super::file::{AccountSetup, ExpectedAnswer, StepFile};
 use super::judge::Judge;
 use super::money::Money;
-use super::script::{AccountExpectations, CardExpectations, Script, Step, TransactionExpectations};
+use super::script::{Script, Step};
 use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 use crate::FeedError;
@@ -208,7 +208,10 @@ impl<'a> Stage<'a> {
             Act::Suspend => self.switch.set_card_state(card, "suspended"),
             Act::Activate => self.switch.set_card_state(card, "active"),
             Act::Terminate => self.switch.terminate_card(card),
-            _ => self.switch.change_allowance(card, &step.details.terms, self.now_us),
+            _ => {
+                let terms = step.file.to.clone().unwrap_or_default();
+                self.switch.change_allowance(card, &terms, self.now_us)
+            }
         }
     }
 
@@ -218,7 +221,7 @@ impl<'a> Stage<'a> {
         let id = id.unwrap_or_default();
         match step.act {
             Act::Transfer(amount) => {
-                self.switch.transfer((&self.account_id, amount), step.details.settled)
+                self.switch.transfer((&self.account_id, amount), step.file.settled == Some(true))
             }
             Act::Settle => self.switch.conclude(id, "settle"),
             _ => self.switch.conclude(id, "return"),
@@ -235,8 +238,8 @@ impl<'a> Stage<'a> {
         };
         let asked = StepRequest {
             act: sender.act,
-            details: &sender.details,
-            is_repeat: step.details.repeat,
+            details: &sender.file,
+            is_repeat: step.file.repeat == Some(true),
             card: &self.cards[&sender.card],
             merchant: self.script.merchant(sender),
             identity,
@@ -278,32 +281,33 @@ impl<'a> Stage<'a> {
         step: &Step,
         answered: Option<&StepAnswer>,
     ) -> Result<Vec<super::Mismatch>, FeedError> {
-        let (mut judge, expected) = (Judge::default(), &step.expected);
+        let (mut judge, expected) = (Judge::default(), &step.file);
         if let Some(again) = &step.again {
             let first = self.sent.get(&again.place).and_then(|sent| sent.answered.as_ref());
             judge.first_answer(first, answered);
         }
+        let expected_answer = step.expected_answer();
         if step.act.is_answered() {
-            if let Some(expected) = &expected.answer {
+            if let Some(expected) = &expected_answer {
                 judge.answer(expected, answered);
             }
             judge.approved(expected.approved, answered.and_then(|answered| answered.approved));
         }
-        let is_inquired = expected.answer.as_ref().is_some_and(|answer| answer.code == Some(0));
+        let is_inquired = expected_answer.is_some_and(|answer| answer.code == Some(0));
         if step.act == Act::Inquire && is_inquired {
             let told = answered.and_then(|answered| answered.balance);
-            judge.told_balance(expected.card.balance, told);
+            judge.told_balance(expected.balance, told);
         }
-        if expected.card != CardExpectations::default() {
-            judge.card(&expected.card, &self.switch.card(&self.cards[&step.card])?);
+        if expected.expects_card() {
+            judge.card(expected, &self.switch.card(&self.cards[&step.card])?);
         }
-        if expected.account != AccountExpectations::default() {
+        if expected.expects_account() {
             let (_, now) = self.switch.account()?;
-            judge.account(&expected.account, &self.first, &now);
+            judge.account(expected, &self.first, &now);
         }
-        if expected.transaction != TransactionExpectations::default() {
+        if expected.expects_transaction() {
             let found = self.transaction(step)?;
-            judge.transaction(&expected.transaction, found.as_ref());
+            judge.transaction(expected, found.as_ref());
         }
         Ok(judge.mismatches)
     }
@@ -321,7 +325,8 @@ impl<'a> Stage<'a> {
                 _ => ExpectedAnswer::of(&answered),
             };
             file.expect = (expected != ExpectedAnswer::APPROVED).then_some(expected);
-            let is_partial = step.details.partial && answered.approved != step.act.amount();
+            let is_partial =
+                step.file.partial == Some(true) && answered.approved != step.act.amount();
             file.approved = answered.approved.filter(|_| is_partial);
         }
         if let Some(card) = self.cards.get(&step.card).filter(|_| step.act.is_of_card()) {

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use super::act::Act;
+use super::file::StepFile;
 use super::money::Money;
-use super::script::Details;
 use crate::message::Identity;
 use crate::portfolio::Card;
 
@@ -14,7 +14,7 @@ pub struct StepRequest<'a> {
     /// The act.
     pub act: Act,
     /// The details beside its amount.
-    pub details: &'a Details,
+    pub details: &'a StepFile,
     /// Whether the message says that it was sent before.
     pub is_repeat: bool,
     /// The card.

@@ -1,17 +1,9 @@
 //! A running switch. Its messages go through either door; cards are made and changed under `/v1`, the clock is
 //! turned, and cards, account and transactions are read over HTTP. One connection, one request at a time.
 
-use std::str::FromStr;
-
 use chrono::{DateTime, Utc};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, Uri};
-use hyper_util::rt::TokioIo;
+use hyper::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio::runtime::Runtime;
 
 use super::file::{Span, Terms};
 use super::http_door;
@@ -21,6 +13,7 @@ use super::step_request::{StepAnswer, StepRequest};
 use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 use super::{DoorProtocol, ScenarioOptions};
 use crate::FeedError;
+use crate::http_client::{HttpClient, failed};
 use crate::message::Identity;
 use crate::portfolio::Card;
 
@@ -46,10 +39,7 @@ pub(super) struct HttpAnswer {
 /// The connection.
 pub(super) struct SwitchApi<'a> {
     options: &'a ScenarioOptions,
-    runtime: Runtime,
-    authority: String,
-    prefix: String,
-    sender: SendRequest<Full<Bytes>>,
+    client: HttpClient,
     /// None where the messages go over HTTP.
     iso_door: Option<IsoDoor>,
 }
@@ -58,22 +48,12 @@ impl<'a> SwitchApi<'a> {
     /// Connects.
     /// Errors: an address that is none, nobody there.
     pub(super) fn open(options: &'a ScenarioOptions) -> Result<Self, FeedError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .map_err(|source| FeedError::Thread { source })?;
-        let url = &options.http.url;
-        let bad_url = || FeedError::BadUrl { url: url.clone() };
-        let uri = Uri::from_str(url).map_err(|_| bad_url())?;
-        let authority = uri.authority().ok_or_else(bad_url)?.to_string();
-        let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
-        let sender = runtime.block_on(connect(address))?;
-        let prefix = uri.path().trim_end_matches('/').to_owned();
+        let client = HttpClient::open(&options.http.url)?;
         let iso_door = match options.door {
             DoorProtocol::Iso8583 => Some(IsoDoor::open(options)?),
             DoorProtocol::Http => None,
         };
-        Ok(Self { options, runtime, authority, prefix, sender, iso_door })
+        Ok(Self { options, client, iso_door })
     }
 
     /// Makes a request, and returns its answer.
@@ -84,7 +64,7 @@ impl<'a> SwitchApi<'a> {
         place: (Method, &str),
         body: Option<&Value>,
     ) -> Result<HttpAnswer, FeedError> {
-        self.exchange(access, place, &[], body)
+        self.exchange(access, place, None, body)
     }
 
     /// Sends a message of the card network, and returns its answer; the same key makes the same
@@ -95,43 +75,26 @@ impl<'a> SwitchApi<'a> {
         (path, key): (&str, &str),
         body: &Value,
     ) -> Result<HttpAnswer, FeedError> {
-        let place = (Method::POST, path);
-        self.exchange(Access::Network, place, &[("idempotency-key", key)], Some(body))
+        self.exchange(Access::Network, (Method::POST, path), Some(key), Some(body))
     }
 
     fn exchange(
         &mut self,
         access: Access,
-        (method, path): (Method, &str),
-        headers: &[(&str, &str)],
+        place: (Method, &str),
+        key: Option<&str>,
         body: Option<&Value>,
     ) -> Result<HttpAnswer, FeedError> {
         let authorization = match access {
-            Access::Network => format!("Bearer {}", self.options.http.network_key),
+            Access::Network => self.options.http.authorization(),
             Access::Admin => format!("Token {}", self.options.access_token),
         };
-        let content = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        let builder = headers
-            .iter()
-            .fold(Request::builder(), |builder, (name, value)| builder.header(*name, *value));
-        let request = builder
-            .method(method)
-            .uri(format!("{}{path}", self.prefix))
-            .header("host", &self.authority)
-            .header("authorization", authorization)
-            .header("content-type", "application/json")
-            .body(Full::new(content))
-            .map_err(failed)?;
-        let sender = &mut self.sender;
-        let (status, bytes) = self.runtime.block_on(async {
-            sender.ready().await.map_err(failed)?;
-            let response = sender.send_request(request).await.map_err(failed)?;
-            let status = response.status().as_u16();
-            let bytes = response.into_body().collect().await.map_err(failed)?.to_bytes();
-            Ok::<_, FeedError>((status, bytes))
-        })?;
+        let authorization = [("authorization", authorization.as_str())];
+        let key = key.map(|key| ("idempotency-key", key));
+        let headers: Vec<_> = authorization.into_iter().chain(key).collect();
+        let (status, bytes) = self.client.exchange(place, &headers, body)?;
         let body = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
-        Ok(HttpAnswer { status, body: body.map_err(failed)? })
+        Ok(HttpAnswer { status: status.as_u16(), body: body.map_err(failed)? })
     }
 
     /// A request that has to succeed.
@@ -290,15 +253,6 @@ impl PlayedSwitch for SwitchApi<'_> {
     }
 }
 
-async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedError> {
-    let stream = TcpStream::connect(address).await.map_err(failed)?;
-    stream.set_nodelay(true).map_err(failed)?;
-    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // The connection's own error shows in the request that it fails.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
-}
-
 /// The terms as `/v1` takes them; terms without a value are left out.
 fn terms_body(terms: &Terms, now_us: i64) -> Value {
     let time = |span: Span| {
@@ -334,8 +288,4 @@ fn text_of(body: &Value, key: &str) -> Result<String, FeedError> {
 pub(super) fn money_of(body: &Value, key: &str) -> Result<Money, FeedError> {
     let money = Money::parse_any(&body[key].to_string());
     money.ok_or_else(|| failed(format!("`{key}` of an answer is no amount: {}", body[key])))
-}
-
-fn failed(error: impl std::fmt::Display) -> FeedError {
-    FeedError::Http { message: error.to_string() }
 }
