@@ -105,11 +105,12 @@ struct SearchTerms {
 
 impl SearchTerms {
     fn new(text: &str, view: &View<'_>) -> Self {
-        let amount = typed_amount(text.trim_start_matches(['-', '−']).trim_start_matches('$'));
+        let currency = view.company.currency;
+        let unsigned = text.trim_start_matches(['-', '−']).trim_start_matches('$');
         Self {
             lowered: text.to_lowercase(),
             last_four: last_four_of(text),
-            amount: parse_amount(&amount, view.company.currency).ok(),
+            amount: parse_amount(&typed_amount(unsigned, currency), currency).ok(),
         }
     }
 

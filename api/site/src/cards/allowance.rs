@@ -101,7 +101,7 @@ pub(super) async fn save(
         return allowance_page(&acting, &card, shown).await;
     }
     let company = &acting.company;
-    let body = FormBody::of(typed.changed_allowance(&known, company.zone));
+    let body = FormBody::of(typed.changed_allowance(&known, (company.zone, company.currency)));
     match change_allowance(&acting.state, company, card.profile.allowance_id, body.fields()?).await
     {
         Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),

@@ -8,6 +8,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant_category::MCC_MIN;
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_v1::routes::allowances::INTERVALS;
@@ -116,7 +117,7 @@ impl CardFields {
             let own = shipping_address_id(company.id);
             body.insert("shipping_address".into(), json!({"id": own}));
         }
-        let allowance = self.changed_allowance(&Self::default(), company.zone);
+        let allowance = self.changed_allowance(&Self::default(), (company.zone, company.currency));
         body.insert("allowance".into(), allowance.into());
         body
     }
@@ -146,11 +147,15 @@ impl CardFields {
 
     /// The values of the allowance that differ from those a form showed. A value that was set
     /// elsewhere more finely than a form shows, such as to the second, stays.
-    pub(super) fn changed_allowance(&self, shown: &Self, zone: Tz) -> Map<String, Value> {
+    pub(super) fn changed_allowance(
+        &self,
+        shown: &Self,
+        of: (Tz, CurrencyCode),
+    ) -> Map<String, Value> {
         let mut body = Map::new();
         for (name, _, field) in ALLOWANCE {
             if self.typed.of(name) != shown.typed.of(name) {
-                body.insert(name.into(), self.allowance_value(name, field, zone));
+                body.insert(name.into(), self.allowance_value(name, field, of));
             }
         }
         if self.typed.is_ticked("reset") {
@@ -163,11 +168,16 @@ impl CardFields {
         body
     }
 
-    fn allowance_value(&self, name: &str, field: AllowanceField, zone: Tz) -> Value {
+    fn allowance_value(
+        &self,
+        name: &str,
+        field: AllowanceField,
+        (zone, currency): (Tz, CurrencyCode),
+    ) -> Value {
         match (field, self.typed.of(name).trim()) {
             (AllowanceField::Tick, _) => self.typed.is_ticked(name).into(),
             (_, "") => Value::Null,
-            (AllowanceField::Amount, typed) => typed_amount(typed).into(),
+            (AllowanceField::Amount, typed) => typed_amount(typed, currency).into(),
             (AllowanceField::Word, typed) => typed.into(),
             (AllowanceField::Time, typed) => {
                 parse_field_time(typed, zone).unwrap_or_else(|| typed.to_owned()).into()
@@ -187,7 +197,7 @@ impl CardFields {
 mod tests {
     use super::*;
 
-    const ZONE: Tz = Tz::America__Los_Angeles;
+    const OF: (Tz, CurrencyCode) = (Tz::America__Los_Angeles, CurrencyCode(840));
 
     fn fields<const N: usize>(typed: [(&'static str, &str); N]) -> CardFields {
         CardFields { scope: Vec::new(), typed: typed.into_iter().collect() }
@@ -205,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_is_typed_becomes_what_the_api_takes() {
-        let body = shown().changed_allowance(&CardFields::default(), ZONE);
+        let body = shown().changed_allowance(&CardFields::default(), OF);
         let expected = json!({
             "amount": "1000",
             "interval": "monthly",
@@ -217,13 +227,13 @@ mod tests {
 
     #[test]
     fn only_what_is_other_than_was_shown_is_sent() {
-        let body = |typed: &CardFields| Value::Object(typed.changed_allowance(&shown(), ZONE));
+        let body = |typed: &CardFields| Value::Object(typed.changed_allowance(&shown(), OF));
         assert_eq!(body(&shown()), json!({}));
         assert_eq!(body(&typed("", "")), json!({"end_time": null, "scope": [3]}));
         let odd = typed("soon", "food");
         assert_eq!(body(&odd), json!({"end_time": "soon", "scope": [3, "food"]}));
         let ticked = fields([("reset", "true"), ("single_use", "true")]);
-        let body = Value::Object(ticked.changed_allowance(&CardFields::default(), ZONE));
+        let body = Value::Object(ticked.changed_allowance(&CardFields::default(), OF));
         assert_eq!(body, json!({"reset": true, "single_use": true}));
     }
 

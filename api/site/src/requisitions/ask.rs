@@ -100,7 +100,7 @@ pub(super) async fn ask(
     acting: ActingMember,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let mut body = body_of(&form, acting.company.zone, None);
+    let mut body = body_of(&form, (acting.company.zone, acting.company.currency), None);
     find_meant(&acting, &mut body).await?;
     let own = acting.member.id.0.to_string();
     let other = form.of("member");

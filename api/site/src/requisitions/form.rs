@@ -6,6 +6,7 @@ use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::time::{parse_date, render_date, render_time};
@@ -16,7 +17,7 @@ use crate::dimension_choices::{ids_of, put_dimensions};
 use crate::faults::Faults;
 use crate::form_snapshot::FormSnapshot;
 use crate::forms::{TypedFields, unix_lines};
-use crate::words::{Moment, day_words, field_amount, moment, requisition_badge};
+use crate::words::{Moment, day_words, field_amount, moment, requisition_badge, typed_amount};
 
 /// The fields of a requisition's form, as the requisition is.
 pub(super) fn shown_of(requisition: &Requisition, company: &Company) -> TypedFields {
@@ -33,11 +34,12 @@ pub(super) fn shown_of(requisition: &Requisition, company: &Company) -> TypedFie
 /// been set to the minute by a program, and may be past while something else is changed.
 pub(super) fn body_of(
     typed: &TypedFields,
-    zone: Tz,
+    (zone, currency): (Tz, CurrencyCode),
     known: Option<&Requisition>,
 ) -> Map<String, Value> {
     let mut body = Map::new();
-    body.insert("amount".to_owned(), text_or_null(typed.of("amount")));
+    let amount = typed_amount(typed.of("amount"), currency);
+    body.insert("amount".to_owned(), text_or_null(&amount));
     body.insert("description".to_owned(), text_or_null(typed.of("description")));
     body.insert("note".to_owned(), text_or_null(&unix_lines(typed.of("note"))));
     let was = known.map(|known| last_day(known.end_time, zone));
@@ -142,17 +144,17 @@ mod tests {
     #[test]
     fn what_is_typed_becomes_the_body_of_the_api() {
         let typed = [
-            ("amount", " 12.50 "),
+            ("amount", " 1,012.50 "),
             ("description", " Chairs "),
             ("note", "two\r\nof them"),
             ("label", ""),
         ];
         let typed = typed.into_iter().collect();
         let expected = json!({
-            "amount": "12.50", "description": "Chairs", "note": "two\nof them",
+            "amount": "1012.50", "description": "Chairs", "note": "two\nof them",
             "end_time": null, "label": null,
         });
-        assert_eq!(Value::Object(body_of(&typed, ZONE, None)), expected);
+        assert_eq!(Value::Object(body_of(&typed, (ZONE, CurrencyCode(840)), None)), expected);
     }
 
     #[test]

@@ -227,7 +227,7 @@ pub(super) async fn change(
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
         return requisition_page(&acting, &known, said).await;
     }
-    let mut body = body_of(&form, acting.company.zone, Some(&known));
+    let mut body = body_of(&form, (acting.company.zone, acting.company.currency), Some(&known));
     find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
     match change_requisition(&acting.state, ((&acting).into(), None), known.id, body.fields()?)

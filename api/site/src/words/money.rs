@@ -3,7 +3,7 @@
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 
 use cardswitch_wire::amount::write_amount;
-use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::currency::{exponent, render_currency};
 
 /// Currencies whose signs stand for no other; all others are named by their three letters.
 const SIGNS: [(&str, &str); 5] =
@@ -36,14 +36,18 @@ pub(crate) fn field_amount(amount: Minor, currency: CurrencyCode) -> String {
 }
 
 /// An amount as typed, in the form that `/v1` takes: without blanks around it, and without commas
-/// that stand between thousands. Its reader judges whether it is an amount.
-pub(crate) fn typed_amount(text: &str) -> String {
+/// that stand between thousands. Its reader judges whether it is an amount, and refuses a comma that
+/// could be a decimal point.
+pub(crate) fn typed_amount(text: &str, currency: CurrencyCode) -> String {
     let text = text.trim();
     let (whole, rest) =
         text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
     let mut groups = whole.split(',');
     let first = groups.next().unwrap_or_default();
+    let is_decimal = rest.is_none() && exponent(currency) == 3 && whole.matches(',').count() == 1;
     let is_apart = whole.contains(',')
+        && !is_decimal
+        && first != "0"
         && (1..=3).contains(&first.len())
         && groups.all(|group| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit()));
     match rest {
@@ -85,10 +89,16 @@ mod tests {
             ("1234,567", "1234,567"),
             (",100", ",100"),
             ("1,00a", "1,00a"),
+            ("0,500", "0,500"),
             ("", ""),
         ];
         for (typed, expected) in rows {
-            assert_eq!(typed_amount(typed), expected, "{typed}");
+            assert_eq!(typed_amount(typed, CurrencyCode(840)), expected, "{typed}");
+        }
+        // Dinars have three decimals.
+        let rows = [("1,500", "1,500"), ("1,500.000", "1500.000"), ("1,500,000", "1500000")];
+        for (typed, expected) in rows {
+            assert_eq!(typed_amount(typed, CurrencyCode(414)), expected, "{typed}");
         }
         assert_eq!(field_amount(Minor(-5), CurrencyCode(840)), "-0.05");
         assert_eq!(field_amount(Minor::UNLIMITED, CurrencyCode(840)), "");
