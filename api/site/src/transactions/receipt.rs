@@ -50,6 +50,8 @@ pub(super) async fn hand_in_receipt(
         Err(UploadError::Refused(page)) => return Ok(*page),
     };
     let UploadForm { file, seen } = form;
+    // The upload took its time.
+    let row = find_own(&acting, id).await?;
     if seen != receipt_seen(&row) {
         return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
