@@ -165,6 +165,8 @@ pub enum FormBond {
     SharedLink = 3,
     /// A browser that a user signed in with.
     Device = 4,
+    /// A session, while it acts for a company.
+    Company = 5,
 }
 
 impl Secrets {

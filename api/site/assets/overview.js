@@ -105,7 +105,7 @@
     stream.addEventListener('error', () => { state.textContent = 'Connection lost. Reconnecting…'; });
     stream.addEventListener('end', () => {
       stream.close();
-      state.textContent = 'You’ve been signed out, or you no longer have access.';
+      state.textContent = 'You’ve been signed out, switched company, or no longer have access.';
     });
     // A page that is kept for the way back must not hold a connection.
     addEventListener('pagehide', () => stream.close());

@@ -61,7 +61,10 @@ impl FromRequestParts<AppState> for Question {
             (RequestCheck::Ask(request), Some(session)) => (*request, session),
         };
         match request.grantable(&session.memberships) {
-            Ok(choices) => Ok(Self { state, request, session, choices }),
+            Ok(choices) => {
+                let state = state.as_actor(session.actor());
+                Ok(Self { state, request, session, choices })
+            }
             Err(refusal) => Err(tell(parts, &request.app.name, &request.refused(refusal))),
         }
     }

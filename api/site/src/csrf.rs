@@ -2,8 +2,9 @@
 //! send it. The proofs are the browser's word for its origin, and a value that only pages of the
 //! site can have.
 //!
-//! The value is a keyed hash of the session, or of a cookie where there is no session. Another
-//! session's value is therefore worth nothing, and neither is one from before sign-in.
+//! The value is a keyed hash of the session, with the company that the form is about, or of a cookie
+//! where there is no session. The value of another session or company is therefore worth nothing, and
+//! neither is one from before sign-in.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
@@ -12,6 +13,7 @@ use cardswitch_secrets::FormBond;
 use subtle::ConstantTimeEq;
 use url::Url;
 
+use super::sent_forms::without_mark;
 use super::session::Session;
 use super::visit::Visit;
 
@@ -27,17 +29,27 @@ pub(super) fn csrf_of(state: &AppState, visit: &Visit, session: Option<&Session>
     }
 }
 
-/// The value of the forms that the visitor was shown; none where they were shown none.
-pub(super) fn csrf_sent(
+/// Whether a form came with the value of a page that the visitor was shown.
+pub(super) fn is_visitors(
     state: &AppState,
     visit: &Visit,
     session: Option<&Session>,
-) -> Option<String> {
+    sent: &str,
+) -> bool {
     let of_visitor = |key: &str| state.secrets.form_tag(FormBond::Visitor, key.as_bytes());
     match session {
-        Some(session) => Some(session.csrf(state)),
-        None => visit.form_key_sent().map(of_visitor),
+        Some(session) => is_of_session(state, session, sent),
+        None => visit.form_key_sent().is_some_and(|key| is_own(&of_visitor(key), sent)),
     }
+}
+
+/// Whether a form came with the value of a page about the user, or about the company for which the
+/// user still acts.
+pub(super) fn is_of_session(state: &AppState, session: &Session, sent: &str) -> bool {
+    let current = session.current.as_ref();
+    let of_company = current.map(|(company, _)| session.company_csrf(state, company.id));
+    is_own(&session.csrf(state), sent)
+        || of_company.is_some_and(|value| is_own(&value, without_mark(sent)))
 }
 
 /// Whether a form came with the `expected` value.

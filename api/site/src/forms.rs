@@ -6,6 +6,7 @@
 //! `TypedFields` holds fields that are named elsewhere: by a table, or by `/v1`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
@@ -24,6 +25,7 @@ use url::form_urlencoded;
 
 use super::csrf;
 use super::error_page::{error_page, failure_page};
+use super::sent_forms::{SentForms, has_mark};
 use super::session::{OptionalSession, Session};
 use super::visit::Visit;
 
@@ -58,10 +60,11 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         let fields = fields_of(&body).ok_or_else(|| failure_page(StatusCode::BAD_REQUEST))?;
         let sent = fields.iter().find(|(name, _)| name == csrf::FIELD);
         let sent = sent.and_then(|(_, Field(values))| values.first()).map_or("", String::as_str);
-        let expected = Visit::find(&parts.extensions)
-            .and_then(|visit| csrf::csrf_sent(state, visit, session.as_ref()));
-        if !expected.is_some_and(|expected| csrf::is_own(&expected, sent)) {
-            return Err(stale_form());
+        let visit = Visit::find(&parts.extensions);
+        let visit = visit.filter(|visit| csrf::is_visitors(state, visit, session.as_ref(), sent));
+        let visit = visit.ok_or_else(stale_form)?;
+        if let Some(forms) = parts.extensions.get::<Arc<SentForms>>().filter(|_| has_mark(sent)) {
+            visit.keep_turn(forms.begin(parts.uri.path(), &body).await?);
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
     }
@@ -142,10 +145,11 @@ pub(super) fn foreign_form() -> Response {
     error_page(StatusCode::FORBIDDEN, "Blocked: cross-site request", text)
 }
 
-/// The refusal of a form that was not made for the visitor.
+/// The refusal of a form that was not made for the visitor, or for another of their companies.
 pub(super) fn stale_form() -> Response {
-    let text = "Go back, load the page again and send the form once more. If that does not help, \
-                your browser may be refusing cookies of this site.";
+    let text = "Go back, load the page again and send the form once more. You may have switched to \
+                another company. If that does not help, your browser may be refusing cookies of this \
+                site.";
     error_page(StatusCode::FORBIDDEN, "This form is out of date", text)
 }
 

@@ -58,6 +58,7 @@ mod requisitions;
 mod rights;
 mod search;
 mod second_factor;
+mod sent_forms;
 pub mod session;
 pub mod shared_card;
 mod sign_in;
@@ -68,6 +69,8 @@ mod transactions;
 mod visit;
 mod webhooks;
 mod words;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -109,7 +112,7 @@ pub fn site_routes(state: &AppState, others: Router<AppState>) -> Router<AppStat
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
         .method_not_allowed_fallback(async |_: OptionalSession| ApiError::method_not_allowed())
-        .layer(from_fn_with_state(state.clone(), visit::receive))
+        .layer(from_fn_with_state((state.clone(), Arc::default()), visit::receive))
 }
 
 /// The pages of the user's own account.

@@ -31,14 +31,18 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::{Reader, View, read_view};
+use serde::Deserialize;
+use uuid::Uuid;
 
 use super::error_page::error_page;
+use super::fresh_id;
 use super::notice::{Notice, go_on};
+use super::sent_forms::with_mark;
 use super::session::{RequiredSession, Session};
 
 /// A right that not every visitor has.
@@ -119,6 +123,19 @@ pub(super) struct ActingMember {
     pub(super) member: Member,
 }
 
+/// The company of the page with an address that reads more of it.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CompanyQuery {
+    company: Option<Uuid>,
+}
+
+impl CompanyQuery {
+    /// Whether the visitor still acts for that company.
+    pub(super) fn is_current(&self, acting: &ActingMember) -> bool {
+        self.company.is_none_or(|company| CompanyId(company) == acting.company.id)
+    }
+}
+
 impl ActingMember {
     /// Errors: the way to sign-in, or the page of a refusal.
     async fn with_right(
@@ -139,9 +156,11 @@ impl ActingMember {
         read_view(&self.state, self, read).await
     }
 
-    /// The value that their forms carry.
+    /// The value that forms of a page about the company carry.
     pub(super) fn csrf(&self) -> String {
-        self.session.csrf(&self.state)
+        let value = self.session.company_csrf(&self.state, self.company.id);
+        // Without a mark a form that comes twice is carried out twice.
+        fresh_id(&self.state).map_or(value.clone(), |mark| with_mark(&value, mark))
     }
 
     /// Goes on to the page at `path`, which will say `notice`.

@@ -63,10 +63,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// The value that forms of this session carry.
+    /// The value that forms about the user carry.
     #[must_use]
     pub fn csrf(&self, state: &AppState) -> String {
         state.secrets.form_tag(FormBond::Session, &self.ticket.digest)
+    }
+
+    /// The value that forms about a company carry: out of date once the user acts for another one.
+    #[must_use]
+    pub fn company_csrf(&self, state: &AppState, CompanyId(company): CompanyId) -> String {
+        let bound_to = [&self.ticket.digest[..], company.as_bytes()].concat();
+        state.secrets.form_tag(FormBond::Company, &bound_to)
     }
 
     /// Whether it is still open and allows what it did when it was found: rights are checked by the
@@ -96,6 +103,12 @@ impl Session {
         Actor::User { id: self.user.id, member }
     }
 
+    /// The same in the audit of a company; none where the user is no member of it.
+    pub(super) fn actor_in(&self, id: CompanyId) -> Option<Actor> {
+        let (_, member) = self.memberships.iter().find(|(company, _)| company.id == id)?;
+        Some(Actor::User { id: self.user.id, member: Some(member.id) })
+    }
+
     /// Whether the user administers the current company.
     #[must_use]
     pub fn is_administrator(&self) -> bool {
@@ -113,7 +126,8 @@ impl Session {
     }
 }
 
-/// The state in the visitor's hands, and their session where there is one.
+/// The state in the hands of anybody, and the visitor's session where there is one. A session says
+/// nothing of what is done for others, such as a try at another account.
 #[derive(Clone, Debug)]
 pub struct OptionalSession(pub ActorState, pub Option<Session>);
 
@@ -137,8 +151,7 @@ impl FromRequestParts<AppState> for OptionalSession {
                 session
             }
         };
-        let actor = session.as_ref().map_or(Actor::Switch, Session::actor);
-        Ok(Self(state.for_request(&parts.extensions, actor), session))
+        Ok(Self(state.for_request(&parts.extensions, Actor::Switch), session))
     }
 }
 
@@ -153,7 +166,7 @@ impl FromRequestParts<AppState> for RequiredSession {
         let OptionalSession(state, session) = OptionalSession::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
-        session.map(|session| Self(state, session)).ok_or_else(|| {
+        session.map(|session| Self(state.as_actor(session.actor()), session)).ok_or_else(|| {
             // The action of a form is lost; sign-in leads back to pages only.
             let next = parts.uri.path_and_query().filter(|_| parts.method == Method::GET);
             let next = next.map_or("", |next| next.as_str());
@@ -211,7 +224,7 @@ pub async fn begin_session(
     ClientAddress(address): ClientAddress,
 ) -> Result<Option<HeaderValue>, ApiError> {
     if let Some(old) = find_session(headers, state)? {
-        end_ticket(state, old.user.id, old.ticket.id).await?;
+        end_ticket(&state.as_actor(old.actor()), old.user.id, old.ticket.id).await?;
     }
     let key = DrawnSecret::draw()?;
     let now = state.now();

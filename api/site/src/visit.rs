@@ -9,19 +9,21 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
-use axum::http::{Extensions, HeaderMap, HeaderName, Uri};
+use axum::http::{Extensions, HeaderMap, HeaderName, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_id::answer_of;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
+use parking_lot::Mutex;
 
 use super::cookies::SiteCookie;
 use super::error_page::failure_page;
 use super::frame::framed;
 use super::headers;
 use super::notice::Notice;
+use super::sent_forms::{FormTurn, SentForms};
 use super::session::Session;
 
 /// How long forms of a visitor without a session are good. Units: seconds.
@@ -39,6 +41,8 @@ pub(super) struct Visit {
     notice: Option<Notice>,
     is_notice_shown: AtomicBool,
     visitor: OnceLock<SignedInVisitor>,
+    /// The form that is being carried out, if it comes from a page of a company.
+    form: Mutex<Option<FormTurn>>,
 }
 
 /// The signed-in visitor, and the value that their forms carry.
@@ -66,6 +70,7 @@ impl Visit {
             notice: word.as_deref().and_then(Notice::named),
             is_notice_shown: AtomicBool::new(false),
             visitor: OnceLock::new(),
+            form: Mutex::new(None),
         })
     }
 
@@ -117,6 +122,11 @@ impl Visit {
         self.notice
     }
 
+    /// Keeps the turn of a form until its answer is there.
+    pub(super) fn keep_turn(&self, turn: FormTurn) {
+        *self.form.lock() = Some(turn);
+    }
+
     fn leave(&self, headers: &mut HeaderMap, is_secure: bool) {
         if self.is_form_key_new && self.is_form_key_used.load(Ordering::Relaxed) {
             let cookie = SiteCookie::Form.set(&self.form_key, FORM_KEY_S, is_secure);
@@ -142,6 +152,7 @@ impl Visit {
             notice: None,
             is_notice_shown: AtomicBool::new(false),
             visitor: OnceLock::new(),
+            form: Mutex::new(None),
         }
     }
 }
@@ -153,14 +164,32 @@ fn searched(uri: &Uri) -> String {
     pairs.find(|(name, _)| name == "q").map(|(_, text)| text.into_owned()).unwrap_or_default()
 }
 
-/// Answers a request of the site.
+/// Answers a request of the site. A form is carried out also where its sender hangs up, as browsers
+/// do when a button is pressed twice.
 pub(super) async fn receive(
-    State(state): State<AppState>,
-    request: Request,
+    State((state, forms)): State<(AppState, Arc<SentForms>)>,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    receive_with(&state, request, async |request, _| as_page(answer_of(next.run(request)).await))
-        .await
+    request.extensions_mut().insert(forms);
+    if request.method() != Method::POST {
+        return receive_here(state, request, next).await;
+    }
+    match tokio::spawn(receive_here(state, request, next)).await {
+        Ok(response) => response,
+        Err(broken) => std::panic::resume_unwind(broken.into_panic()),
+    }
+}
+
+async fn receive_here(state: AppState, request: Request, next: Next) -> Response {
+    receive_with(&state, request, async |request, visit| {
+        let answer = as_page(answer_of(next.run(request)).await);
+        if let Some(turn) = visit.form.lock().take() {
+            turn.end(&answer);
+        }
+        answer
+    })
+    .await
 }
 
 /// Answers a request by `handle`, and puts the frame around its page.

@@ -53,6 +53,27 @@ async fn members_are_seen_and_managed_by_whom_the_rights_say() {
     assert_eq!(shown(&bench, &format!("/v1{path}")).await["is_active"], true);
 }
 
+/// A page that was still open made its things in the company that was chosen since.
+#[tokio::test]
+async fn a_page_of_another_company_is_out_of_date() {
+    let bench = company().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    let (other, elsewhere) = membership(&bench, OTHER_COMPANY).await;
+    let role = Some(MemberRole::Administrator);
+    let changes = MemberChanges { role, ..MemberChanges::default() };
+    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
+    by_switch(&bench.state).carry_out(command).await.unwrap();
+    let form = ada.get("/members/new").await.expect(200);
+    let file = format!("/statements/file?company={COMPANY}&month=2026-01&format=csv");
+    ada.get(&file).await.expect(200);
+    ada.post("/company", &[("company", &OTHER_COMPANY.to_string())]).await.expect(303);
+    let page = ada.post_from(&form, "/members/new", &JEAN).await.expect(403);
+    assert!(page.body.contains("This form is out of date"), "{}", page.body);
+    ada.get(&file).await.expect(403);
+    ada.post("/company", &[("company", &COMPANY.to_string())]).await.expect(303);
+    ada.post_from(&form, "/members/new", &JEAN).await.expect(303);
+}
+
 #[tokio::test]
 async fn whoever_is_invited_chooses_a_password_and_signs_in() {
     let bench = company().await;

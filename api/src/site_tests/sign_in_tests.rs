@@ -14,6 +14,7 @@ use cardswitch_engine::directory::user::{
     ProvenPassword, SecurityQuestion, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
+use cardswitch_engine::store::query::{AuditFilter, Page as ListPage};
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_site::session::begin_session;
@@ -159,6 +160,23 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
     letter(&bench, 0).await;
     assert_eq!(letters(&bench).len(), 1);
     assert!(letters(&bench)[0].contains(&format!("To: {EMAIL}")));
+}
+
+/// A visitor's tries at other accounts stood in the audit log of the visitor's own company, so that its
+/// administrators learned who has an account.
+#[tokio::test]
+async fn a_try_at_another_account_is_no_act_of_the_visitors_company() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    let known = letters(&bench).len();
+    visitor.fill("/password/forgot", &[("email", OTHER_EMAIL)]).await.expect(200);
+    assert!(letter(&bench, known).await.contains(&format!("To: {OTHER_EMAIL}")));
+    let events = bench.state.switch.read_at_once(|snapshot| {
+        let company = snapshot.company_by_id(CompanyId(COMPANY))?.unwrap();
+        snapshot.audit_events(Some(company.slot), &AuditFilter::default(), &ListPage::first(100))
+    });
+    let links = events.unwrap().rows.into_iter().filter(|event| event.action.contains("link"));
+    assert_eq!(links.count(), 0);
 }
 
 /// A member of the company with this address.

@@ -42,6 +42,12 @@ impl Page {
         self.field("csrf")
     }
 
+    /// The value that binds the last of its forms, which is about the company.
+    pub(super) fn company_csrf(&self) -> String {
+        let (_, rest) = self.body.rsplit_once("name=\"csrf\" value=\"").unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    }
+
     /// The value of a hidden field.
     pub(super) fn field(&self, name: &str) -> Option<String> {
         let (_, rest) = self.body.split_once(&format!("name=\"{name}\" value=\""))?;
@@ -87,6 +93,19 @@ impl<'a> Visitor<'a> {
         let csrf = self.csrf.clone();
         let mut body = Serializer::new(String::new());
         body.append_pair("csrf", &csrf).extend_pairs(fields);
+        let headers = [("origin", ORIGIN), ("sec-fetch-site", "same-origin")];
+        self.post_with(path, &headers, &body.finish()).await
+    }
+
+    /// Sends a form of this page.
+    pub(super) async fn post_from(
+        &mut self,
+        page: &Page,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Page {
+        let mut body = Serializer::new(String::new());
+        body.append_pair("csrf", &page.company_csrf()).extend_pairs(fields);
         let headers = [("origin", ORIGIN), ("sec-fetch-site", "same-origin")];
         self.post_with(path, &headers, &body.finish()).await
     }

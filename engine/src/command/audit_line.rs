@@ -26,9 +26,9 @@ pub struct AuditLine<'a> {
 pub enum AuditedPlace<'a> {
     /// The company's audit.
     Company(CompanyId),
-    /// The audit of each company in which a user is a member.
+    /// The audit of the company for which a user acts, else of the user's oldest.
     User(UserId),
-    /// The audit of each company that has a member with this address.
+    /// The same of the user with this address.
     Email(&'a str),
     /// The audit of a ticket, by the hash of its secret: that of the code's company, else those of
     /// its user.

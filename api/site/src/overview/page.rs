@@ -11,6 +11,7 @@ use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Page, RequisitionFilter, TransactionFilter};
 use cardswitch_v1::routes::view::View;
+use uuid::Uuid;
 
 use super::figure_words::OverviewFigures;
 use super::figures::{FigureCache, Figures};
@@ -35,6 +36,7 @@ const NEWEST: usize = 8;
 #[template(path = "overview/overview.html")]
 struct OverviewContent<'a> {
     company: &'a str,
+    company_id: Uuid,
     zone: String,
     currency: String,
     shown: OverviewFigures,
@@ -85,6 +87,7 @@ async fn company_page(acting: &ActingMember, switch: SwitchFigures) -> Result<Re
         .map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,
+        company_id: company.id.0,
         zone: zone_words(company.zone),
         currency: cardswitch_wire::currency::render_currency(company.currency),
         shown,

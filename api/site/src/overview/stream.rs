@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::Query;
+use axum::http::header::{CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
@@ -18,7 +19,7 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::live::{FeedMessage, LiveOverviews, Place};
-use crate::rights::{CompanyReader, Right};
+use crate::rights::{CompanyQuery, CompanyReader, Right};
 
 /// How often something is said where nothing is new.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -29,7 +30,12 @@ const FULL_RETRY_S: u32 = 30;
 pub(super) async fn follow(
     Extension(overviews): Extension<Arc<LiveOverviews>>,
     CompanyReader(acting): CompanyReader,
+    Query(of): Query<CompanyQuery>,
 ) -> Result<Response, ApiError> {
+    if !of.is_current(&acting) {
+        // The page does not ask again.
+        return Ok((headers(), "event: end\ndata: {}\n\n").into_response());
+    }
     let place = overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
     let mut news = overviews.follow(&acting.state, &acting.company)?;
@@ -41,8 +47,11 @@ pub(super) async fn follow(
         let message = follower.next_message().await?;
         Some((Ok::<_, Infallible>(message), follower))
     });
-    let headers = [(CONTENT_TYPE, "text/event-stream")];
-    Ok((headers, Body::from_stream(messages)).into_response())
+    Ok((headers(), Body::from_stream(messages)).into_response())
+}
+
+const fn headers() -> [(HeaderName, &'static str); 1] {
+    [(CONTENT_TYPE, "text/event-stream")]
 }
 
 /// A reader of a stream, and the place that it takes meanwhile.

@@ -47,7 +47,7 @@ use super::cards::secret::CardSecret;
 use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
-use super::session::OptionalSession;
+use super::session::{OptionalSession, Session};
 use super::visit::Visit;
 
 const WRONG: &str = "Incorrect answers. Check them and try again.";
@@ -66,6 +66,12 @@ async fn keep_to_itself(mut response: Response) -> Response {
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert("x-robots-tag", HeaderValue::from_static("noindex, nofollow, noarchive"));
     response
+}
+
+/// The state in the hands of a viewer, who acts as a member of the card's company or as nobody.
+fn in_hands_of(state: ActorState, session: Option<&Session>, opened: &LinkedCard) -> ActorState {
+    let actor = session.and_then(|session| session.actor_in(opened.company.id));
+    actor.map_or(state.clone(), |actor| state.as_actor(actor))
 }
 
 /// A visitor's view of a shared card.
@@ -104,6 +110,7 @@ async fn show(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
+    let state = in_hands_of(state, session.as_ref(), &opened);
     let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     if !opened.is_open_to(&state, &headers) {
@@ -122,6 +129,7 @@ async fn act(
     SiteForm(form): SiteForm<ViewerForm>,
 ) -> Result<Response, ApiError> {
     let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
+    let state = in_hands_of(state, session.as_ref(), &opened);
     let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     match form.action {

@@ -17,8 +17,9 @@ use serde::Deserialize;
 use super::months::Month;
 use super::page::{Days, account_of, month_page};
 use crate::faults::{Faults, with_status};
+use crate::forms::stale_form;
 use crate::pager::Part;
-use crate::rights::{Right, StatementReader};
+use crate::rights::{CompanyQuery, Right, StatementReader};
 
 /// Request.
 #[derive(Debug, Default, Deserialize)]
@@ -43,8 +44,12 @@ impl FileQuery {
 /// GET /statements/file.
 pub(super) async fn get_file(
     StatementReader(acting): StatementReader,
+    Query(of): Query<CompanyQuery>,
     Query(asked): Query<FileQuery>,
 ) -> Result<Response, ApiError> {
+    if !of.is_current(&acting) {
+        return Ok(stale_form());
+    }
     let format = Format::ALL.into_iter().find(|format| format.extension() == asked.format);
     let format = format.ok_or_else(ApiError::not_found)?;
     let asked = asked.with_days();

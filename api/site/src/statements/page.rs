@@ -15,6 +15,7 @@ use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::time::render_date;
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::months::Month;
 use super::ranges::{Range, ranges};
@@ -50,6 +51,7 @@ pub(super) struct Days {
 #[derive(Template)]
 #[template(path = "statements/page.html")]
 struct MonthContent<'a> {
+    company: Uuid,
     account: String,
     currency: String,
     zone: String,
@@ -124,6 +126,7 @@ pub(super) async fn month_page(
     let text = month.text();
     let filters = [("month", text.as_str())];
     let content = MonthContent {
+        company: company.id.0,
         account: format!("{} {}", account.name, account.number),
         currency: render_currency(account.currency),
         zone: zone_words(company.zone),

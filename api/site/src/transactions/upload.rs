@@ -72,7 +72,7 @@ pub(super) async fn read_upload_form(
     if let Some(changed) = refusal_where_changed(&acting.session, &acting.state) {
         return Err(refused(changed));
     }
-    if !csrf::is_own(&acting.csrf(), &sent) {
+    if !csrf::is_of_session(&acting.state, &acting.session, &sent) {
         return Err(refused(stale_form()));
     }
     match &form.file {
