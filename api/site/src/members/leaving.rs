@@ -154,9 +154,7 @@ async fn leave(
     }
     let (done, notice) = match way {
         Way::Deactivated => (deactivated(acting, id).await, Notice::MEMBER_DEACTIVATED),
-        Way::Deleted => {
-            (remove_member(&acting.state, &acting.company, id).await, Notice::MEMBER_DELETED)
-        }
+        Way::Deleted => (remove_member(acting.into(), id).await, Notice::MEMBER_DELETED),
     };
     match done {
         // Members who deleted themselves have no list to go on to.
@@ -169,5 +167,5 @@ async fn leave(
 
 async fn deactivated(acting: &ActingMember, id: MemberId) -> Result<(), ApiError> {
     let body = FormBody::of(json!({"is_active": false}));
-    change_member(&acting.state, acting.into(), id, body.fields()?).await
+    change_member(acting.into(), id, body.fields()?).await
 }

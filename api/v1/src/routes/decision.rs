@@ -372,14 +372,12 @@ impl TermsBody {
     get, path = "/v1/transactions/{transaction_id}/decision",
     responses((status = 200, body = DecisionBody)),
 )]
-pub async fn get_decision(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<DecisionBody>> {
+pub async fn get_decision(call: Call, PathId(id): PathId) -> Answer<Json<DecisionBody>> {
+    let Call(state, _) = &call;
     let id = TransactionId(id);
     let seq = state.switch.engine().ids().open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;
-    let body = read_view(&state, &caller, |view| {
+    let body = read_view(&call, |view| {
         let Some(row) = find_transaction(view, seq, id)? else { return Ok(None) };
         let increments = view.snapshot.increments(seq, INCREMENTS_MAX)?;
         Ok(Some(DecisionBody::new(&row, &increments, view.company, view.urls)))
