@@ -5,8 +5,8 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::decision::{
-    Change, ComparedValues, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity,
-    Remedy, RuleFinding, explain, explain_increment,
+    Change, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity, Remedy,
+    RuleFinding, explain, explain_increment,
 };
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::company::Company;
@@ -261,29 +261,17 @@ pub const fn render_decided_by(decided_by: DecisionMaker) -> &'static str {
 
 impl RuleBody {
     fn new(finding: &RuleFinding, words: &Words) -> Self {
+        let RuleFinding { rule, passed, compared } = *finding;
         let body = |quantity| QuantityBody::new(quantity, words.currency);
-        let ComparedValues { input, threshold, usage } = match finding.compared {
-            Some(compared) => compared,
-            None => return Self::without_figures(finding, words),
-        };
+        let usage = compared.and_then(|compared| compared.usage);
         Self {
-            input: Some(body(input)),
-            threshold: threshold.map(body),
+            rule: rule.name(),
+            response_code: rule.response_code().number(),
+            passed,
+            input: compared.map(|compared| body(compared.input)),
+            threshold: compared.and_then(|compared| compared.threshold).map(body),
             usage_before: usage.map(|[before, _]| body(before)),
             usage_after: usage.map(|[_, after]| body(after)),
-            ..Self::without_figures(finding, words)
-        }
-    }
-
-    fn without_figures(finding: &RuleFinding, words: &Words) -> Self {
-        Self {
-            rule: finding.rule.name(),
-            response_code: finding.rule.response_code().number(),
-            passed: finding.passed,
-            input: None,
-            threshold: None,
-            usage_before: None,
-            usage_after: None,
             explanation: words.finding(finding),
         }
     }
