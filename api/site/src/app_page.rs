@@ -41,25 +41,10 @@ struct AppContent<'a> {
     seen: FormSnapshot,
     form: &'a AppForm,
     /// The approved profile, shown while an edit waits.
-    approved: Option<ApprovedProfile>,
+    approved: Option<AppProfile>,
     may_replace_secret: bool,
     may_authorize: bool,
     token_scopes: Vec<&'static ScopeWords>,
-}
-
-/// The profile that stands while another waits.
-struct ApprovedProfile {
-    name: String,
-    website: String,
-    redirect_urls: Vec<String>,
-}
-
-impl ApprovedProfile {
-    fn of(app: &App) -> Option<Self> {
-        app.revision.as_ref()?;
-        let AppProfile { name, website, redirect_urls } = app.profile();
-        Some(Self { name, website, redirect_urls })
-    }
 }
 
 /// GET /apps/{id}.
@@ -86,7 +71,7 @@ fn app_page(acting: &ActingMember, app: &App, form: &AppForm) -> Response {
         registered: shown_moment(app.created_at, &acting.session),
         seen: seen(app),
         form,
-        approved: ApprovedProfile::of(app),
+        approved: app.revision.as_ref().map(|_| app.profile()),
         may_replace_secret: may_replace_secret(acting, app),
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),

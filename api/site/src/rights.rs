@@ -153,7 +153,7 @@ impl ActingMember {
         &self,
         read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, ApiError> {
-        read_view(&self.state, self, read).await
+        read_view(self, read).await
     }
 
     /// The value that forms of a page about the company carry.
@@ -217,7 +217,11 @@ impl FromRequestParts<AppState> for ActingMember {
 /// Members read as `/v1` does.
 impl<'a> From<&'a ActingMember> for Reader<'a> {
     fn from(acting: &'a ActingMember) -> Self {
-        Self { company: &acting.company, shows_links: acting.may(Right::ManageCards) }
+        Self {
+            state: &acting.state,
+            company: &acting.company,
+            shows_links: acting.may(Right::ManageCards),
+        }
     }
 }
 

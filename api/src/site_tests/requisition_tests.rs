@@ -270,10 +270,9 @@ async fn a_verdict_is_about_what_was_seen_whatever_is_asked_meanwhile() {
     let (status, body) = bench.ask("PUT", &api(&path), dearer).await;
     assert_eq!(status, 200, "{body}");
     let fields = Fields::parse(br#"{"status": "approved"}"#).unwrap();
-    let reader = Reader { company: &company, shows_links: false };
-    review_requisition(&by_switch(&bench.state), (reader, Some(reviewer)), &seen, fields)
-        .await
-        .unwrap();
+    let state = by_switch(&bench.state);
+    let reader = Reader { state: &state, company: &company, shows_links: false };
+    review_requisition((reader, Some(reviewer)), &seen, fields).await.unwrap();
     let body = shown(&bench, &api(&path)).await;
     assert_eq!((&body["status"], &body["amount"]), (&json!("approved"), &json!(120.5)));
     assert_eq!((&body["description"], body["end_time"].is_null()), (&json!("Chairs"), false));

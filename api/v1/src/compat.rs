@@ -13,7 +13,6 @@
 //! Lists know one value of a filter and no null, so what asks for more is several lists put
 //! together here. Null reads the list it is to narrow from end to end, `ROWS_MAX` rows at most.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use axum::Router;
@@ -355,11 +354,11 @@ async fn put_together(
     let mut reader = ListReader { parts, next, until, rows_left: ROWS_MAX };
     for list in &wanted.lists {
         match reader.read(list, wanted.page.offset + wanted.page.limit).await? {
-            Read::Rows(listed) => {
+            Ok(listed) => {
                 whole.count += listed.count;
                 whole.rows.extend(listed.rows);
             }
-            Read::Other(response) => return Ok(response),
+            Err(response) => return Ok(response),
         }
     }
     wanted.order(&mut whole.rows);
@@ -384,10 +383,12 @@ impl LegacyQuery {
         if self.lists.len() < 2 {
             return;
         }
+        // An instant is a text of always the same length; a longer whole number is a greater one.
         let key = |row: &RawValue| {
             let fields = fields_of(row).unwrap_or_default();
             let value = fields.get(self.ordered_by).map(|value| value.get().to_owned());
-            SortKey(value.unwrap_or_default())
+            let value = value.unwrap_or_default();
+            (value.len(), value)
         };
         if self.has_newest_first {
             rows.sort_by_cached_key(|row| std::cmp::Reverse(key(row)));
@@ -395,29 +396,6 @@ impl LegacyQuery {
             rows.sort_by_cached_key(|row| key(row));
         }
     }
-}
-
-/// An instant, which is a text of always the same length, or a whole number.
-#[derive(PartialEq, Eq)]
-struct SortKey(String);
-
-impl Ord for SortKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.len().cmp(&other.0.len()).then_with(|| self.0.cmp(&other.0))
-    }
-}
-
-impl PartialOrd for SortKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// The outcome of reading a list.
-enum Read {
-    Rows(ListPage<Box<RawValue>>),
-    /// It is no list, or was refused.
-    Other(Response),
 }
 
 /// Reads lists as a client would, page by page.
@@ -430,8 +408,13 @@ struct ListReader<'a> {
 }
 
 impl ListReader<'_> {
-    /// Reads the first `rows_wanted` rows of a list, and counts all of it.
-    async fn read(&mut self, list: &PartialList, rows_wanted: usize) -> Result<Read, ApiError> {
+    /// Reads the first `rows_wanted` rows of a list, and counts all of it; an answer that is no list is
+    /// handed back as it came.
+    async fn read(
+        &mut self,
+        list: &PartialList,
+        rows_wanted: usize,
+    ) -> Result<Result<ListPage<Box<RawValue>>, Response>, ApiError> {
         let (mut listed, mut offset) = (ListPage::EMPTY, 0);
         let mut list = list.clone();
         if !list.parameters.iter().any(|(name, _)| name == "created_before") {
@@ -443,7 +426,7 @@ impl ListReader<'_> {
             let query = list.query(rows_missing.min(PAGE_LEN_MAX), offset);
             let page = match self.ask(&query).await? {
                 Ok(page) => page,
-                Err(response) => return Ok(Read::Other(response)),
+                Err(response) => return Ok(Err(response)),
             };
             let rows_read = page.results.len();
             self.rows_left = self.rows_left.checked_sub(rows_read).ok_or_else(|| {
@@ -463,7 +446,7 @@ impl ListReader<'_> {
             }
             let is_enough = !reads_all && offset >= rows_wanted;
             if rows_read == 0 || is_enough || offset as u64 >= page.count {
-                return Ok(Read::Rows(listed));
+                return Ok(Ok(listed));
             }
         }
     }

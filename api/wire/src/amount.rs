@@ -80,20 +80,6 @@ impl PartialSchema for Amount {
 
 impl ToSchema for Amount {}
 
-/// Why a text is not an amount.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AmountError {
-    /// It is no decimal number.
-    NotANumber,
-    /// It has more decimals than the currency.
-    TooManyDecimals {
-        /// How many the currency has.
-        exponent: u32,
-    },
-    /// Its magnitude is beyond 10^12.
-    TooLarge,
-}
-
 /// Appends an amount as responses show it, digits only: an exact JSON number.
 pub fn write_amount(out: &mut String, minor: Minor, code: CurrencyCode) {
     let unit = 10_u64.pow(currency::exponent(code));
@@ -130,24 +116,23 @@ pub fn write_number(out: &mut String, number: u64, digits_min: u32) {
     }
 }
 
-impl From<AmountError> for Flaw {
-    fn from(error: AmountError) -> Self {
-        match error {
-            AmountError::NotANumber => Self::new("not_a_number", "must be a decimal number"),
-            AmountError::TooManyDecimals { exponent } => {
-                let message = format!("must have at most {exponent} decimals");
-                Self::new("too_many_decimals", message)
-            }
-            AmountError::TooLarge => Self::new("too_large", "must be within 1000000000000"),
-        }
-    }
+fn not_a_number() -> Flaw {
+    Flaw::new("not_a_number", "must be a decimal number")
+}
+
+fn too_many_decimals(exponent: u32) -> Flaw {
+    Flaw::new("too_many_decimals", format!("must have at most {exponent} decimals"))
+}
+
+fn too_large() -> Flaw {
+    Flaw::new("too_large", "must be within 1000000000000")
 }
 
 /// Parses an amount from a JSON number or from numeric text in quotes.
-pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, AmountError> {
+pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, Flaw> {
     let json = value.get();
     if json.starts_with('"') {
-        let text = fields::borrowed_text(value).map_err(|_| AmountError::NotANumber)?;
+        let text = fields::borrowed_text(value).map_err(|_| not_a_number())?;
         parse_amount(&text, code)
     } else {
         parse_amount(json, code)
@@ -157,20 +142,20 @@ pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, 
 /// Parses an amount: digits with an optional sign, fraction and power of ten. Zeros at the end of
 /// the fraction do not count as decimals.
 /// Units: major units in, minor units of the currency `code` out.
-pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, AmountError> {
+pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, Flaw> {
     let exponent = currency::exponent(code);
     if let Some(minor) = parse_plain_amount(text, exponent) {
         return Ok(minor);
     }
     let decimal = parse_decimal(text, exponent)?.normalize();
     if decimal.abs() > Decimal::from(AMOUNT_MAX_MAJOR) {
-        return Err(AmountError::TooLarge);
+        return Err(too_large());
     }
     if decimal.scale() > exponent {
-        return Err(AmountError::TooManyDecimals { exponent });
+        return Err(too_many_decimals(exponent));
     }
     let minor = decimal * Decimal::from(10_i64.pow(exponent));
-    i64::try_from(minor).map(Minor).map_err(|_| AmountError::TooLarge)
+    i64::try_from(minor).map(Minor).map_err(|_| too_large())
 }
 
 /// Parses what amounts nearly always are: few digits, with at most as many decimals as the currency
@@ -193,9 +178,9 @@ fn parse_plain_amount(text: &str, exponent: u32) -> Option<Minor> {
 }
 
 /// Parses the text exactly; digits beyond what a decimal holds are refused, never rounded.
-fn parse_decimal(text: &str, exponent: u32) -> Result<Decimal, AmountError> {
+fn parse_decimal(text: &str, exponent: u32) -> Result<Decimal, Flaw> {
     if text.len() > TEXT_BYTES_MAX {
-        return Err(AmountError::NotANumber);
+        return Err(not_a_number());
     }
     let (mantissa, power) = match text.split_once(['e', 'E']) {
         Some((mantissa, power)) => (mantissa, parse_power(power)?),
@@ -204,40 +189,40 @@ fn parse_decimal(text: &str, exponent: u32) -> Result<Decimal, AmountError> {
     let unsigned = mantissa.strip_prefix('-').unwrap_or(mantissa);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
     if !is_digits(whole) || !is_digits(fraction) {
-        return Err(AmountError::NotANumber);
+        return Err(not_a_number());
     }
     let fraction = fraction.trim_end_matches('0');
     let sign = if mantissa.starts_with('-') { "-" } else { "" };
-    let decimal = Decimal::from_str_exact(&format!("{sign}{whole}.{fraction}0"))
-        .map_err(|_| AmountError::TooLarge)?;
+    let decimal =
+        Decimal::from_str_exact(&format!("{sign}{whole}.{fraction}0")).map_err(|_| too_large())?;
     // A number too small for its scale has more decimals than any currency.
-    shift(decimal, power)?.ok_or(AmountError::TooManyDecimals { exponent })
+    shift(decimal, power)?.ok_or_else(|| too_many_decimals(exponent))
 }
 
 fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn parse_power(text: &str) -> Result<i32, AmountError> {
+fn parse_power(text: &str) -> Result<i32, Flaw> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if !is_digits(digits) || digits.len() > 3 {
-        return Err(AmountError::NotANumber);
+        return Err(not_a_number());
     }
-    text.parse().map_err(|_| AmountError::NotANumber)
+    text.parse().map_err(|_| not_a_number())
 }
 
 /// Multiplies by ten to the `power`; none where that leaves more decimals than can be held.
-fn shift(decimal: Decimal, power: i32) -> Result<Option<Decimal>, AmountError> {
+fn shift(decimal: Decimal, power: i32) -> Result<Option<Decimal>, Flaw> {
     if decimal.is_zero() {
         return Ok(Some(Decimal::ZERO));
     }
     let step = Decimal::from(10);
     let mut shifted = decimal.normalize();
     for _ in 0..power.max(0) {
-        shifted = shifted.checked_mul(step).ok_or(AmountError::TooLarge)?.normalize();
+        shifted = shifted.checked_mul(step).ok_or_else(too_large)?.normalize();
     }
     let scale = i64::from(shifted.scale()) + i64::from(-power.min(0));
-    let scale = u32::try_from(scale).map_err(|_| AmountError::TooLarge)?;
+    let scale = u32::try_from(scale).map_err(|_| too_large())?;
     Ok(shifted.set_scale(scale).is_ok().then_some(shifted))
 }
 
@@ -251,8 +236,7 @@ mod tests {
 
     #[test]
     fn amounts_read_exactly_or_not_at_all() {
-        use AmountError::{NotANumber, TooLarge, TooManyDecimals};
-        let rows: &[(&str, CurrencyCode, Result<i64, AmountError>)] = &[
+        let rows = [
             ("0", USD, Ok(0)),
             ("-0", USD, Ok(0)),
             ("-0.00", USD, Ok(0)),
@@ -270,35 +254,35 @@ mod tests {
             ("1000000000000", USD, Ok(100_000_000_000_000)),
             ("-1000000000000", USD, Ok(-100_000_000_000_000)),
             ("999999999999.99", USD, Ok(99_999_999_999_999)),
-            ("1000000000000.01", USD, Err(TooLarge)),
-            ("1e13", USD, Err(TooLarge)),
-            ("1e999", USD, Err(TooLarge)),
-            ("99999999999999999999999999999999999999", USD, Err(TooLarge)),
-            ("0.001", USD, Err(TooManyDecimals { exponent: 2 })),
-            ("1e-3", USD, Err(TooManyDecimals { exponent: 2 })),
-            ("1e-300", USD, Err(TooManyDecimals { exponent: 2 })),
+            ("1000000000000.01", USD, Err(too_large())),
+            ("1e13", USD, Err(too_large())),
+            ("1e999", USD, Err(too_large())),
+            ("99999999999999999999999999999999999999", USD, Err(too_large())),
+            ("0.001", USD, Err(too_many_decimals(2))),
+            ("1e-3", USD, Err(too_many_decimals(2))),
+            ("1e-300", USD, Err(too_many_decimals(2))),
             ("100", JPY, Ok(100)),
             ("100.0", JPY, Ok(100)),
-            ("100.5", JPY, Err(TooManyDecimals { exponent: 0 })),
+            ("100.5", JPY, Err(too_many_decimals(0))),
             ("1.234", KWD, Ok(1_234)),
-            ("", USD, Err(NotANumber)),
-            ("-", USD, Err(NotANumber)),
-            ("+5", USD, Err(NotANumber)),
-            (" 5", USD, Err(NotANumber)),
-            ("5.", USD, Err(NotANumber)),
-            (".5", USD, Err(NotANumber)),
-            ("1_000", USD, Err(NotANumber)),
-            ("1,000", USD, Err(NotANumber)),
-            ("1e", USD, Err(NotANumber)),
-            ("1e1.5", USD, Err(NotANumber)),
-            ("0x10", USD, Err(NotANumber)),
-            ("NaN", USD, Err(NotANumber)),
-            ("Infinity", USD, Err(NotANumber)),
-            ("true", USD, Err(NotANumber)),
-            ("\u{0661}", USD, Err(NotANumber)),
+            ("", USD, Err(not_a_number())),
+            ("-", USD, Err(not_a_number())),
+            ("+5", USD, Err(not_a_number())),
+            (" 5", USD, Err(not_a_number())),
+            ("5.", USD, Err(not_a_number())),
+            (".5", USD, Err(not_a_number())),
+            ("1_000", USD, Err(not_a_number())),
+            ("1,000", USD, Err(not_a_number())),
+            ("1e", USD, Err(not_a_number())),
+            ("1e1.5", USD, Err(not_a_number())),
+            ("0x10", USD, Err(not_a_number())),
+            ("NaN", USD, Err(not_a_number())),
+            ("Infinity", USD, Err(not_a_number())),
+            ("true", USD, Err(not_a_number())),
+            ("\u{0661}", USD, Err(not_a_number())),
         ];
         for (text, code, expected) in rows {
-            assert_eq!(parse_amount(text, *code), expected.map(Minor), "{text}");
+            assert_eq!(parse_amount(text, code), expected.map(Minor), "{text}");
         }
         assert!(parse_amount("1e-99", USD).is_err());
         assert!(parse_amount("0.0000000000000000000000000000000000000001", USD).is_err());

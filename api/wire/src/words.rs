@@ -69,18 +69,6 @@ words! {
     PassphraseType: ["text", "date"];
 }
 
-/// An amount in a request: a number, or the same as text.
-#[derive(Debug)]
-pub struct RequestAmount;
-
-/// An amount of 0 or more in a request: a number, or the same as text.
-#[derive(Debug)]
-pub struct Budget;
-
-/// An amount above 0 in a request: a number, or the same as text.
-#[derive(Debug)]
-pub struct Limit;
-
 /// The least that an amount may be.
 #[derive(Clone, Copy)]
 enum AmountMinimum {
@@ -109,10 +97,14 @@ fn amount_given(description: &str, least: AmountMinimum) -> RefOr<Schema> {
 }
 
 macro_rules! amounts {
-    ($($name:ident = $schema:literal: $least:ident, $description:literal;)*) => {$(
+    ($($(#[doc = $description:literal])+ $name:ident = $schema:literal: $least:ident;)*) => {$(
+        $(#[doc = $description])+
+        #[derive(Debug)]
+        pub struct $name;
+
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                amount_given($description, AmountMinimum::$least)
+                amount_given(concat!($($description),+).trim(), AmountMinimum::$least)
             }
         }
 
@@ -125,12 +117,14 @@ macro_rules! amounts {
 }
 
 amounts! {
-    RequestAmount = "AmountGiven": Any, "An amount: a number, or the same as text. At most as many \
-        decimals as the currency has.";
-    Budget = "Budget": Zero, "An amount of 0 or more: a number, or the same as text. At most as \
-        many decimals as the currency has.";
-    Limit = "Limit": AboveZero, "An amount above 0: a number, or the same as text. At most as \
-        many decimals as the currency has.";
+    /// An amount: a number, or the same as text. At most as many decimals as the currency has.
+    RequestAmount = "AmountGiven": Any;
+    /// An amount of 0 or more: a number, or the same as text. At most as many decimals as the
+    /// currency has.
+    Budget = "Budget": Zero;
+    /// An amount above 0: a number, or the same as text. At most as many decimals as the currency
+    /// has.
+    Limit = "Limit": AboveZero;
 }
 
 /// A number that is a name: digits, or a whole number.

@@ -2,7 +2,6 @@
 
 use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};
-use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
@@ -10,7 +9,7 @@ use cardswitch_v1::routes::view::View;
 
 use super::names::member_name;
 use crate::members::role_words;
-use crate::words::{card_badge, merchant_kind, moment, money};
+use crate::words::{card_badge, every, merchant_kind, moment, money};
 
 /// The actions of signing in and out, which a list folds together.
 pub(super) const SIGN_INS: [&str; 5] = [
@@ -88,7 +87,7 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
     Ok(match value {
         AuditValue::None => "none".to_owned(),
         AuditValue::Amount(amount) => money(*amount, view.company.currency),
-        AuditValue::Interval(interval) => interval_words(*interval).to_owned(),
+        AuditValue::Interval(interval) => every(*interval).to_owned(),
         AuditValue::Instant(at) => moment(*at, view.company.zone).words,
         AuditValue::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
         AuditValue::Categories(codes) if codes.is_empty() => "all".to_owned(),
@@ -108,17 +107,6 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
             member.map_or_else(|| "deleted member".to_owned(), |member| member_name(&member))
         }
     })
-}
-
-const fn interval_words(interval: Interval) -> &'static str {
-    match interval {
-        Interval::None => "never",
-        Interval::Daily => "every day",
-        Interval::Weekly => "every week",
-        Interval::Monthly => "every month",
-        Interval::Quarterly => "every quarter",
-        Interval::Yearly => "every year",
-    }
 }
 
 fn state_words(state: CardState) -> &'static str {

@@ -102,8 +102,7 @@ pub(super) async fn save(
     }
     let company = &acting.company;
     let body = FormBody::of(typed.changed_allowance(&known, (company.zone, company.currency)));
-    match change_allowance(&acting.state, company, card.profile.allowance_id, body.fields()?).await
-    {
+    match change_allowance((&acting).into(), card.profile.allowance_id, body.fields()?).await {
         Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?.below("allowance");

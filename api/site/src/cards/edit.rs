@@ -74,7 +74,7 @@ pub(super) async fn save(
     let mut body = typed.changed_profile(&known, holder);
     find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
-    match change_card(&acting.state, (&acting).into(), card.profile.id, body.fields()?).await {
+    match change_card((&acting).into(), card.profile.id, body.fields()?).await {
         Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::CARD_SAVED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;

@@ -156,7 +156,7 @@ pub(super) async fn make_link(
 ) -> Result<Response, ApiError> {
     let card = get_card(&acting, CardId(id)).await?;
     let body = FormBody::of(typed.body(card.profile.id));
-    match share_card(&acting.state, (&acting).into(), body.fields()?).await {
+    match share_card((&acting).into(), body.fields()?).await {
         Ok(link) => Ok(acting.go_on(&format!("/cards/{id}?link={}", link.0), Notice::LINK_MADE)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;

@@ -57,5 +57,5 @@ async fn make(acting: &ActingMember, fields: &CardFields) -> Result<CardId, ApiE
     let holder = acting.read(|view| holder_id(fields.typed.of("holder"), None, view)).await?;
     let mut body = fields.new_card(holder, &acting.company);
     find_meant(acting, &mut body).await?;
-    cards::make_card(&acting.state, acting.into(), FormBody::of(body).fields()?).await
+    cards::make_card(acting.into(), FormBody::of(body).fields()?).await
 }

@@ -61,7 +61,7 @@ pub(super) async fn change(
 
 async fn set_state(acting: &ActingMember, card: CardId, to: &str) -> Result<(), ApiError> {
     let body = FormBody::of(json!({"state": to}));
-    change_card(&acting.state, acting.into(), card, body.fields()?).await
+    change_card(acting.into(), card, body.fields()?).await
 }
 
 /// The form of `POST /cards/suspend`.

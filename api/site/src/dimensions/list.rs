@@ -7,7 +7,6 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_v1::routes::dimensions::make;
-use cardswitch_v1::routes::view::Reader;
 use cardswitch_wire::fields::parse_id;
 
 use super::form::{body_of, parent_choices};
@@ -105,7 +104,7 @@ pub(super) async fn make_dimension(
     let mut body = body_of(&sent);
     find_meant_in(&acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
-    let Err(error) = make(&acting.state, Reader::from(&acting), kind, body.fields()?).await else {
+    let Err(error) = make((&acting).into(), kind, body.fields()?).await else {
         return Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_MADE));
     };
     let faults = Faults::of_refusal(error)?;

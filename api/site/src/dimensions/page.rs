@@ -13,7 +13,7 @@ use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
 use cardswitch_v1::routes::dimensions::change;
-use cardswitch_v1::routes::view::{Reader, View};
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 
 use super::form::{FIELDS, body_of, parent_choices};
@@ -197,8 +197,7 @@ pub(super) async fn change_dimension(
     let mut body = body_of(&sent);
     find_meant_in(&acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);
-    let Err(error) = change(&acting.state, Reader::from(&acting), (kind, id), body.fields()?).await
-    else {
+    let Err(error) = change((&acting).into(), (kind, id), body.fields()?).await else {
         return Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;

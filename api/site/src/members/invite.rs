@@ -55,7 +55,7 @@ pub(super) async fn invite(
 ) -> Result<Response, ApiError> {
     let mut body = body_of(&form);
     find_meant(&acting, &mut body).await?;
-    match invite_member(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
+    match invite_member((&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(acting.go_on(&format!("/members/{}", id.0), Notice::MEMBER_INVITED)),
         Err(error) => new_page(&acting, &form, &faults_of(error)?).await,
     }

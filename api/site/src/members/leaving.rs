@@ -3,7 +3,11 @@
 
 mod effects;
 
+use std::convert::Infallible;
+
 use askama::Template;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
@@ -26,7 +30,7 @@ use crate::words::person;
 
 /// The way of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Deactivated,
     Deleted,
 }
@@ -55,29 +59,28 @@ pub(super) struct LeaveForm {
     seen: String,
 }
 
-/// GET /members/{id}/deactivate.
-pub(super) async fn ask_first(
-    MemberManager(acting): MemberManager,
-    PathId(id): PathId,
-) -> Result<Response, ApiError> {
-    ask(&acting, MemberId(id), Way::Deactivated).await
-}
+/// The way that a path names.
+impl<S: Send + Sync> FromRequestParts<S> for Way {
+    type Rejection = Infallible;
 
-/// GET /members/{id}/delete.
-pub(super) async fn ask_to_delete(
-    MemberManager(acting): MemberManager,
-    PathId(id): PathId,
-) -> Result<Response, ApiError> {
-    ask(&acting, MemberId(id), Way::Deleted).await
-}
-
-async fn ask(acting: &ActingMember, id: MemberId, way: Way) -> Result<Response, ApiError> {
-    let member = get_member(acting, id).await?;
-    if !is_open(&member, way) {
-        return Ok(Redirect::to(&format!("/members/{}", id.0)).into_response());
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        let is_deletion = parts.uri.path().ends_with("/delete");
+        Ok(if is_deletion { Self::Deleted } else { Self::Deactivated })
     }
-    let effects = read_effects(acting, &member).await?;
-    Ok(leave_page(acting, &member, (way, effects, &Faults::default())))
+}
+
+/// GET /members/{id}/deactivate and /members/{id}/delete.
+pub(super) async fn ask(
+    MemberManager(acting): MemberManager,
+    PathId(id): PathId,
+    way: Way,
+) -> Result<Response, ApiError> {
+    let member = get_member(&acting, MemberId(id)).await?;
+    if !is_open(&member, way) {
+        return Ok(Redirect::to(&format!("/members/{id}")).into_response());
+    }
+    let effects = read_effects(&acting, &member).await?;
+    Ok(leave_page(&acting, &member, (way, effects, &Faults::default())))
 }
 
 /// Whether a member can still leave in this way.
@@ -115,59 +118,41 @@ fn leave_page(
     with_status(frame::page(&title, content), faults.status())
 }
 
-/// POST /members/{id}/deactivate.
-pub(super) async fn deactivate(
+/// POST /members/{id}/deactivate and /members/{id}/delete.
+pub(super) async fn leave(
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
+    way: Way,
     SiteForm(form): SiteForm<LeaveForm>,
 ) -> Result<Response, ApiError> {
-    leave(&acting, (MemberId(id), Way::Deactivated), &form).await
-}
-
-/// POST /members/{id}/delete.
-pub(super) async fn delete(
-    MemberManager(acting): MemberManager,
-    PathId(id): PathId,
-    SiteForm(form): SiteForm<LeaveForm>,
-) -> Result<Response, ApiError> {
-    leave(&acting, (MemberId(id), Way::Deleted), &form).await
-}
-
-async fn leave(
-    acting: &ActingMember,
-    (id, way): (MemberId, Way),
-    form: &LeaveForm,
-) -> Result<Response, ApiError> {
-    let member = get_member(acting, id).await?;
-    let path = format!("/members/{}", id.0);
+    let member = get_member(&acting, MemberId(id)).await?;
+    let path = format!("/members/{id}");
     if !is_open(&member, way) {
         return Ok(Redirect::to(&path).into_response());
     }
-    let effects = read_effects(acting, &member).await?;
+    let effects = read_effects(&acting, &member).await?;
     // INVARIANT: nothing ends that was not on the list when it was agreed to.
     if let Err(faults) = effects.seen().check(&form.seen) {
-        return Ok(leave_page(acting, &member, (way, effects, &faults)));
+        return Ok(leave_page(&acting, &member, (way, effects, &faults)));
     }
     if !form.is_confirmed {
         let faults = Faults::alert_only("Tick the box to confirm.");
-        return Ok(leave_page(acting, &member, (way, effects, &faults)));
+        return Ok(leave_page(&acting, &member, (way, effects, &faults)));
     }
     let (done, notice) = match way {
-        Way::Deactivated => (deactivated(acting, id).await, Notice::MEMBER_DEACTIVATED),
-        Way::Deleted => {
-            (remove_member(&acting.state, &acting.company, id).await, Notice::MEMBER_DELETED)
-        }
+        Way::Deactivated => (deactivated(&acting, member.id).await, Notice::MEMBER_DEACTIVATED),
+        Way::Deleted => (remove_member((&acting).into(), member.id).await, Notice::MEMBER_DELETED),
     };
     match done {
         // Members who deleted themselves have no list to go on to.
         Ok(()) if member.slot == acting.member.slot => Ok(acting.go_on("/", notice)),
         Ok(()) if way == Way::Deleted => Ok(acting.go_on("/members", notice)),
         Ok(()) => Ok(acting.go_on(&path, notice)),
-        Err(error) => member_page(acting, &member, (None, Faults::of_refusal(error)?)).await,
+        Err(error) => member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await,
     }
 }
 
 async fn deactivated(acting: &ActingMember, id: MemberId) -> Result<(), ApiError> {
     let body = FormBody::of(json!({"is_active": false}));
-    change_member(&acting.state, acting.into(), id, body.fields()?).await
+    change_member(acting.into(), id, body.fields()?).await
 }

@@ -156,9 +156,7 @@ pub(super) async fn change(
     }
     let mut body = body_of(&form);
     find_meant(&acting, &mut body).await?;
-    match change_member(&acting.state, (&acting).into(), member.id, FormBody::of(body).fields()?)
-        .await
-    {
+    match change_member((&acting).into(), member.id, FormBody::of(body).fields()?).await {
         Ok(()) => Ok(acting.go_on(&format!("/members/{id}"), Notice::MEMBER_SAVED)),
         Err(error) => member_page(&acting, &member, (Some(form), faults_of(error)?)).await,
     }

@@ -35,8 +35,8 @@ pub(super) fn member_routes() -> Router<AppState> {
         .route("/members", get(list::list_members))
         .route("/members/new", get(invite::show).post(invite::invite))
         .route("/members/{id}", get(member::show).post(member::change))
-        .route("/members/{id}/deactivate", get(leaving::ask_first).post(leaving::deactivate))
-        .route("/members/{id}/delete", get(leaving::ask_to_delete).post(leaving::delete))
+        .route("/members/{id}/deactivate", get(leaving::ask).post(leaving::leave))
+        .route("/members/{id}/delete", get(leaving::ask).post(leaving::leave))
         .route("/members/{id}/reactivate", post(returning::reactivate))
         .route("/members/{id}/invite", post(returning::send_link))
 }

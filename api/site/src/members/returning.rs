@@ -47,7 +47,7 @@ pub(super) async fn reactivate(
 ) -> Result<Response, ApiError> {
     let member = get_member(&acting, MemberId(id)).await?;
     let body = FormBody::of(json!({"is_active": true}));
-    match change_member(&acting.state, (&acting).into(), member.id, body.fields()?).await {
+    match change_member((&acting).into(), member.id, body.fields()?).await {
         Ok(()) => Ok(acting.go_on(&format!("/members/{id}"), Notice::MEMBER_REACTIVATED)),
         Err(error) => member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await,
     }

@@ -137,10 +137,9 @@ fn texts(figures: &Figures, company: &Company) -> Vec<(&'static str, String)> {
     let (approved, declined) =
         (figures.approved_on(figures.today), figures.declined_on(figures.today));
     let month = |of: &dyn Fn(BusinessDate) -> Tally| {
-        figures.all_days().map(of).fold(Tally::default(), |sum, day| Tally {
-            count: sum.count + day.count,
-            sum: Minor(sum.sum.0.saturating_add(day.sum.0)),
-        })
+        let mut all = Tally::default();
+        figures.all_days().for_each(|day| all.add(of(day)));
+        all
     };
     let all_approved = month(&|day| figures.approved_on(day));
     let all_declined = month(&|day| figures.declined_on(day));

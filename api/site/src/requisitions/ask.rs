@@ -41,7 +41,7 @@ struct NewRequisitionContent<'a> {
 
 /// GET /requisitions/new.
 pub(super) async fn show(acting: ActingMember) -> Result<Response, ApiError> {
-    if let Err(error) = check_network(&acting.state, &acting.company) {
+    if let Err(error) = check_network((&acting).into()) {
         return Ok(error_page(StatusCode::CONFLICT, "No requisitions here", &barrier(error)));
     }
     new_page(&acting, &TypedFields::default(), &Faults::default()).await
@@ -107,7 +107,7 @@ pub(super) async fn ask(
     let is_for_other = acting.session.is_administrator() && !other.is_empty();
     let member = if is_for_other { other } else { &own };
     body.insert("member".to_owned(), json!({ "id": member }));
-    match ask_for(&acting.state, (&acting).into(), FormBody::of(body).fields()?).await {
+    match ask_for((&acting).into(), FormBody::of(body).fields()?).await {
         Ok(id) => Ok(acting.go_on(&format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
         Err(error) => new_page(&acting, &form, &faults_of(error)?).await,
     }

@@ -62,9 +62,7 @@ pub(super) async fn list_requisitions(
     let content = RequisitionListContent {
         company: &acting.company.name,
         sees_all: sees_all(&acting),
-        barrier: check_network(&acting.state, &acting.company)
-            .err()
-            .map_or_else(String::new, barrier),
+        barrier: check_network((&acting).into()).err().map_or_else(String::new, barrier),
         of,
         tabs: tabs(&query),
         is_filtered: query.is_filtered(),

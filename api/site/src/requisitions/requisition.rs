@@ -230,9 +230,7 @@ pub(super) async fn change(
     let mut body = body_of(&form, (acting.company.zone, acting.company.currency), Some(&known));
     find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
-    match change_requisition(&acting.state, ((&acting).into(), None), known.id, body.fields()?)
-        .await
-    {
+    match change_requisition(((&acting).into(), None), known.id, body.fields()?).await {
         Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
         Err(error) => {
             let (faults, form) = (faults_of(error)?, Some(form));
@@ -257,7 +255,7 @@ pub(super) async fn cancel(
         let said = RequisitionForms { faults, ..RequisitionForms::default() };
         return requisition_page(&acting, &known, said).await;
     }
-    match take_back(&acting.state, &acting.company, known.id).await {
+    match take_back((&acting).into(), known.id).await {
         Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_CANCELED)),
         Err(error) => {
             let faults = Faults::of_refusal(error)?;

@@ -121,7 +121,7 @@ async fn decide(
 ) -> Result<(), ApiError> {
     check_card(acting, known, form.card.trim()).await?;
     let whom = (acting.into(), Some(acting.member.id));
-    review_requisition(&acting.state, whom, known, FormBody::of(form.body()).fields()?).await
+    review_requisition(whom, known, FormBody::of(form.body()).fields()?).await
 }
 
 /// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.

@@ -3,7 +3,7 @@
 
 use askama::Template;
 use axum::response::Response;
-use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
+use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
@@ -16,7 +16,7 @@ use crate::assets::COPY;
 use crate::cards::face::Face;
 use crate::cards::secret::CardSecret;
 use crate::frame::{plain_page, plain_page_with_scripts};
-use crate::words::{PageReader, day_words, moment, money, zone_words};
+use crate::words::{PageReader, day_words, every, moment, money, zone_words};
 
 /// The title of every page here, the same for all since browsers remember titles.
 const TITLE: &str = "Shared card";
@@ -127,17 +127,6 @@ fn budget(opened: &LinkedCard, today: BusinessDate) -> Budget {
         balance: money(usage.allowance_balance(terms), currency),
         of: money(terms.amount, currency),
         limits,
-    }
-}
-
-const fn every(interval: Interval) -> &'static str {
-    match interval {
-        Interval::None => "not by itself",
-        Interval::Daily => "every day",
-        Interval::Weekly => "every week",
-        Interval::Monthly => "every month",
-        Interval::Quarterly => "every quarter",
-        Interval::Yearly => "every year",
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn get_file(
             let account = acting.read(account_of).await?.account.id;
             let access = acting.lasting_access(Right::SeeStatements);
             let reader = (Reader::from(&acting), access);
-            let file = statement_file(&acting.state, reader, account, (dates, format));
+            let file = statement_file(reader, account, (dates, format));
             match file.await {
                 Ok(file) => return Ok(file),
                 Err(error) => error,

@@ -10,7 +10,6 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
-use cardswitch_v1::routes::view::Reader;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -59,7 +58,7 @@ pub(super) async fn hand_in_receipt(
         let text = "Choose a file first.";
         return refused(&acting, &row, (StatusCode::BAD_REQUEST, text)).await;
     };
-    match hand_in(&acting.state, Reader::from(&acting), TransactionId(id), file).await {
+    match hand_in((&acting).into(), TransactionId(id), file).await {
         Ok(_) => Ok(done(&acting, id, Notice::RECEIPT_KEPT)),
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let text = "That file isn’t a PNG, JPEG or PDF.";
@@ -106,7 +105,7 @@ pub(super) async fn delete_receipt(
     if form.seen != receipt_seen(&row) {
         return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
-    set_receipt(&acting.state, Reader::from(&acting), TransactionId(id), None).await?;
+    set_receipt((&acting).into(), TransactionId(id), None).await?;
     Ok(done(&acting, id, Notice::RECEIPT_DELETED))
 }
 
@@ -124,6 +123,6 @@ pub(super) async fn lose_receipt(
         return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
     let receipt = Some(lost(&acting.state));
-    set_receipt(&acting.state, Reader::from(&acting), TransactionId(id), receipt).await?;
+    set_receipt((&acting).into(), TransactionId(id), receipt).await?;
     Ok(done(&acting, id, Notice::RECEIPT_LOST))
 }

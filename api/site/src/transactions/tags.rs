@@ -5,7 +5,6 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_v1::routes::transaction_tags::tag;
-use cardswitch_v1::routes::view::Reader;
 use serde_json::{Map, Value};
 
 use super::find_own;
@@ -52,8 +51,8 @@ pub(super) async fn tag_transaction(
     let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
     let mut body = body_of(&sent, extent);
     find_meant(&acting, &mut body).await?;
-    let (body, reader) = (FormBody::of(body), Reader::from(&acting));
-    let Err(error) = tag(&acting.state, reader, TransactionId(id), body.fields()?).await else {
+    let body = FormBody::of(body);
+    let Err(error) = tag((&acting).into(), TransactionId(id), body.fields()?).await else {
         return Ok(acting.go_on(&format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
     };
     let faults = Faults::of_refusal(error)?;

@@ -26,7 +26,7 @@ pub(super) use self::merchants::merchant_kind;
 pub(super) use self::money::{field_amount, grouped, money, typed_amount};
 pub(super) use self::rules::PageReader;
 pub(super) use self::times::{
-    Moment, clock_words, day_words, field_time, moment, moment_to_second, near_moment,
+    Moment, clock_words, day_words, every, field_time, moment, moment_to_second, near_moment,
     parse_field_time, shown_moment, shown_time, zone_words,
 };
 pub(super) use self::transactions::{amount_words, kind_words, place, title};

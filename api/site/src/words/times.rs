@@ -1,6 +1,6 @@
 //! Instants and days as people read them: by the wall clock of a company.
 
-use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_wire::time::render_time;
 use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone};
@@ -80,6 +80,18 @@ pub(crate) fn clock_words(at: Timestamp, zone: Tz) -> String {
 /// The name of a zone, such as `America/Los Angeles`.
 pub(crate) fn zone_words(zone: Tz) -> String {
     zone.name().replace('_', " ")
+}
+
+/// How often a budget starts anew.
+pub(crate) const fn every(interval: Interval) -> &'static str {
+    match interval {
+        Interval::None => "never",
+        Interval::Daily => "every day",
+        Interval::Weekly => "every week",
+        Interval::Monthly => "every month",
+        Interval::Quarterly => "every quarter",
+        Interval::Yearly => "every year",
+    }
 }
 
 /// A day, such as `4 Mar 2026`.

@@ -107,11 +107,8 @@ pub async fn list_access_tokens(
     get, path = "/v1/access-tokens/{access_token_id}",
     responses((status = 200, body = AccessTokenBody)),
 )]
-pub async fn get_access_token(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<AccessTokenBody>> {
-    let body = read_view(&state, &caller, |view| {
+pub async fn get_access_token(call: Call, PathId(id): PathId) -> Answer<Json<AccessTokenBody>> {
+    let body = read_view(&call, |view| {
         let id = AccessTokenId(id);
         let found = view.snapshot.access_token_by_id(view.company.slot, id)?;
         let Some(token) = found.filter(|token| !token.is_revoked) else { return Ok(None) };

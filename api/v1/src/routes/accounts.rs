@@ -92,13 +92,10 @@ pub async fn list_accounts(call: Call, list: ListQuery) -> Answer<Json<Listing<A
 #[utoipa::path(
     get, path = "/v1/accounts/{account_id}", responses((status = 200, body = AccountBody)),
 )]
-pub async fn get_account(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<AccountBody>> {
-    let account = read_view(&state, &caller, |view| {
-        view.snapshot.account_by_id(view.company.slot, AccountId(id))
-    });
+pub async fn get_account(call: Call, PathId(id): PathId) -> Answer<Json<AccountBody>> {
+    let Call(state, _) = &call;
+    let account =
+        read_view(&call, |view| view.snapshot.account_by_id(view.company.slot, AccountId(id)));
     let account = account.await?.ok_or_else(ApiError::not_found)?;
     Ok(Json(AccountBody::new(&account, state.urls())))
 }

@@ -7,14 +7,11 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{Interval, date_at, start_of_date};
-use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AllowanceId, Timestamp};
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::store::query::CardRow;
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Parts, Presence, Rule, budget, flag, instant, limit, part, rule};
@@ -27,7 +24,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::words;
 
 /// An allowance as responses show it. Source: spec "Allowance".
@@ -245,11 +242,8 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
 #[utoipa::path(
     get, path = "/v1/allowances/{allowance_id}", responses((status = 200, body = AllowanceBody)),
 )]
-pub async fn get_allowance(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<AllowanceBody>> {
-    read_allowance(&state, &caller, AllowanceId(id)).await.map(Json)
+pub async fn get_allowance(call: Call, PathId(id): PathId) -> Answer<Json<AllowanceBody>> {
+    read_allowance(&call, AllowanceId(id)).await.map(Json)
 }
 
 /// Update an allowance.
@@ -258,37 +252,31 @@ pub async fn get_allowance(
     responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn update_allowance(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<AllowanceBody>> {
     let id = AllowanceId(id);
-    read_allowance(&state, &caller, id).await?;
-    change_allowance(&state, &caller.company, id, body.fields()?).await?;
-    read_allowance(&state, &caller, id).await.map(Json)
+    read_allowance(&call, id).await?;
+    change_allowance((&call).into(), id, body.fields()?).await?;
+    read_allowance(&call, id).await.map(Json)
 }
 
 /// Changes what `fields` name of an allowance.
 /// Errors: faults of the fields, or the reason why it was not changed.
 pub async fn change_allowance(
-    state: &ActorState,
-    company: &Company,
+    reader: Reader<'_>,
     id: AllowanceId,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
-    let changes = parse_allowance_changes(&mut fields, company.currency);
+    let changes = parse_allowance_changes(&mut fields, reader.company.currency);
     fields.finish()?;
-    Ok(state
-        .carry_out(AdminCommand::Allowance(AllowanceCommand::Update(company.id, id, changes)))
-        .await?)
+    let command = AllowanceCommand::Update(reader.company.id, id, changes);
+    Ok(reader.state.carry_out(AdminCommand::Allowance(command)).await?)
 }
 
-async fn read_allowance(
-    state: &AppState,
-    caller: &Caller,
-    id: AllowanceId,
-) -> Result<AllowanceBody, ApiError> {
-    let body = read_view(state, caller, |view| {
+async fn read_allowance(call: &Call, id: AllowanceId) -> Result<AllowanceBody, ApiError> {
+    let body = read_view(call, |view| {
         let card = view.snapshot.card_by_allowance_id(view.company.slot, id)?;
         Ok(card.map(|card| AllowanceBody::new(&card, view)))
     });

@@ -11,7 +11,7 @@ use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
-use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::pan::Pan;
 use cardswitch_wire::bodies;
@@ -62,15 +62,13 @@ fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
         ),
     ),
 )]
-pub async fn get_number(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<NoStore<Json<CardNumberBody>>> {
-    let card = find_card(&state, &caller, CardId(id)).await?;
+pub async fn get_number(call: Call, PathId(id): PathId) -> Answer<NoStore<Json<CardNumberBody>>> {
+    let Call(state, caller) = &call;
+    let card = find_card(&call, CardId(id)).await?;
     if !card.profile.is_virtual {
         return Err(ApiError::card_not_virtual());
     }
-    let pan = open_number(&state, &card, &caller.company)?;
+    let pan = open_number(state, &card, &caller.company)?;
     tracing::info!(card = %id, token = %caller.token.0, "a card number was shown");
     Ok(NoStore(Json(CardNumberBody {
         number: pan.reveal(),
@@ -84,27 +82,24 @@ pub async fn get_number(
     put, path = "/v1/cards/{card_id}/pin", operation_id = "set_card_pin", request_body = NewPin,
     responses((status = 200, body = CardBody)),
 )]
-pub async fn set_pin(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-    body: JsonBody,
-) -> Answer<Json<CardBody>> {
+pub async fn set_pin(call: Call, PathId(id): PathId, body: JsonBody) -> Answer<Json<CardBody>> {
+    let Call(state, caller) = &call;
     let id = CardId(id);
-    let card = find_card(&state, &caller, id).await?;
+    let card = find_card(&call, id).await?;
     let mut fields = body.fields()?;
     let pin = parse_pin(&mut fields);
     fields.finish()?;
-    let pan = open_number(&state, &card, &caller.company)?;
+    let pan = open_number(state, &card, &caller.company)?;
     let verifier = state.secrets.pin_verifier(&pan, pin.as_bytes());
     state
         .carry_out(AdminCommand::Card(CardCommand::SetPin(caller.company.id, id, verifier)))
         .await?;
     tracing::info!(card = %id.0, token = %caller.token.0, "a PIN was set");
-    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+    read_card(&call, id).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-async fn find_card(state: &AppState, caller: &Caller, id: CardId) -> Result<CardRow, ApiError> {
-    read_view(state, caller, |view| view.find_card(id)).await?.ok_or_else(ApiError::not_found)
+async fn find_card(call: &Call, id: CardId) -> Result<CardRow, ApiError> {
+    read_view(call, |view| view.find_card(id)).await?.ok_or_else(ApiError::not_found)
 }
 
 /// The number of a card in clear.

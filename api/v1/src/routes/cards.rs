@@ -13,9 +13,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, ListPage};
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::auth::Call;
 use cardswitch_secrets::issuing::IssuingOrder;
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
@@ -274,16 +272,12 @@ pub async fn list_cards(call: Call, list: ListQuery) -> Answer<Json<Listing<Card
 
 /// Retrieve a card.
 #[utoipa::path(get, path = "/v1/cards/{card_id}", responses((status = 200, body = CardBody)))]
-pub async fn get_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<CardBody>> {
-    read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
+pub async fn get_card(call: Call, PathId(id): PathId) -> Answer<Json<CardBody>> {
+    read_card(&call, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-pub(super) async fn read_card(
-    state: &AppState,
-    caller: &Caller,
-    id: CardId,
-) -> Result<Option<CardBody>, ApiError> {
-    read_view(state, caller, |view| {
+pub(super) async fn read_card(call: &Call, id: CardId) -> Result<Option<CardBody>, ApiError> {
+    read_view(call, |view| {
         let card = view.find_card(id)?;
         card.map(|card| CardBody::new(&card, view)).transpose()
     })
@@ -294,25 +288,18 @@ pub(super) async fn read_card(
 #[utoipa::path(
     post, path = "/v1/cards", request_body = NewCard, responses((status = 201, body = CardBody)),
 )]
-pub async fn create_card(
-    Call(state, caller): Call,
-    body: JsonBody,
-) -> Answer<(StatusCode, Json<CardBody>)> {
-    let id = make_card(&state, (&caller).into(), body.fields()?).await?;
-    let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
+pub async fn create_card(call: Call, body: JsonBody) -> Answer<(StatusCode, Json<CardBody>)> {
+    let id = make_card((&call).into(), body.fields()?).await?;
+    let card = read_card(&call, id).await?.ok_or_else(ApiError::not_found)?;
     Ok((StatusCode::CREATED, Json(card)))
 }
 
 /// Makes the card that is asked for in `fields`.
 /// Errors: faults of the fields, or the reason why the card was not made.
-pub async fn make_card(
-    state: &ActorState,
-    reader: Reader<'_>,
-    mut fields: Fields<'_>,
-) -> Result<CardId, ApiError> {
+pub async fn make_card(reader: Reader<'_>, mut fields: Fields<'_>) -> Result<CardId, ApiError> {
     let order = parse_order(&mut fields, reader.company.into());
     let CardOrder { assigned_to, dimensions, .. } = order.order;
-    let (is_assignable, unknown) = read_view(state, reader, |view| {
+    let (is_assignable, unknown) = read_view(reader, |view| {
         Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
     })
     .await?;
@@ -322,10 +309,10 @@ pub async fn make_card(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let draw = || {
-        let card = draw_card(state, &order)?;
+        let card = draw_card(reader.state, &order)?;
         Ok((card.id, AdminCommand::Card(CardCommand::Issue(card))))
     };
-    let issued = issue(state, draw).await?;
+    let issued = issue(reader.state, draw).await?;
     issued.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
 }
 
@@ -334,20 +321,15 @@ pub async fn make_card(
     put, path = "/v1/cards/{card_id}", request_body = CardUpdate,
     responses((status = 200, body = CardBody)),
 )]
-pub async fn update_card(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-    body: JsonBody,
-) -> Answer<Json<CardBody>> {
+pub async fn update_card(call: Call, PathId(id): PathId, body: JsonBody) -> Answer<Json<CardBody>> {
     let id = CardId(id);
-    change_card(&state, (&caller).into(), id, body.fields()?).await?;
-    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+    change_card((&call).into(), id, body.fields()?).await?;
+    read_card(&call, id).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
 /// Changes what `fields` name of a card.
 /// Errors: faults of the fields, there is no such card, or it was not changed.
 pub async fn change_card(
-    state: &ActorState,
     reader: Reader<'_>,
     id: CardId,
     mut fields: Fields<'_>,
@@ -355,7 +337,7 @@ pub async fn change_card(
     let changes = parse_card_changes(&mut fields);
     let assigned_to = changes.assigned_to.flatten();
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (exists, is_assignable, unknown) = read_view(state, reader, |view| {
+    let (exists, is_assignable, unknown) = read_view(reader, |view| {
         let unknown = view.unknown_dimensions(&dimensions)?;
         Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
     })
@@ -370,7 +352,7 @@ pub async fn change_card(
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
     let command = AdminCommand::Card(CardCommand::Update(reader.company.id, id, changes));
-    state.carry_out(command).await.map_err(|error| refused(error, is_set))
+    reader.state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }
 
 /// Close a card permanently.

@@ -46,12 +46,13 @@ bodies! {
     responses((status = 201, body = CreatedCards)),
 )]
 pub async fn create_cards(
-    Call(state, caller): Call,
+    call: Call,
     body: JsonBody<BULK_BODY_BYTES_MAX>,
 ) -> Answer<(StatusCode, Json<CreatedCards>)> {
+    let Call(state, caller) = &call;
     let mut fields = body.fields()?;
     let requests = parse_cards(&mut fields, (&*caller.company).into());
-    let faults = read_view(&state, &caller, |view| {
+    let faults = read_view(&call, |view| {
         let unknown = |(place, request): &(usize, _)| Ok((*place, unknown_in(request, view)?));
         requests.iter().map(unknown).collect::<Result<Vec<_>, StoreError>>()
     });
@@ -62,8 +63,8 @@ pub async fn create_cards(
     }
     fields.finish()?;
     let orders: Vec<_> = requests.into_iter().map(|(_, order)| order).collect();
-    let ids = issue_cards(&state, &orders).await?;
-    let results = read_view(&state, &caller, |view| {
+    let ids = issue_cards(state, &orders).await?;
+    let results = read_view(&call, |view| {
         let cards = ids.iter().filter_map(|id| view.find_card(*id).transpose());
         cards.map(|card| CardBody::new(&card?, view)).collect::<Result<_, _>>()
     });

@@ -6,8 +6,7 @@ use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, VelocityChanges};
 use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
-use cardswitch_identity::auth::{Call, Caller};
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Parts, Rule, rule};
@@ -95,12 +94,12 @@ impl CompanyBody {
 
 /// Retrieve the company.
 #[utoipa::path(get, path = "/v1/company", responses((status = 200, body = CompanyBody)))]
-pub async fn get_company(Call(state, caller): Call) -> Answer<Json<CompanyBody>> {
-    read_company(&state, &caller).await
+pub async fn get_company(call: Call) -> Answer<Json<CompanyBody>> {
+    read_company(&call).await
 }
 
-async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyBody>, ApiError> {
-    let body = read_view(state, caller, |view| {
+async fn read_company(call: &Call) -> Result<Json<CompanyBody>, ApiError> {
+    let body = read_view(call, |view| {
         // The caller's was read before what it asked for was done.
         let slot = view.company.slot;
         let company = view.snapshot.company(slot)?;
@@ -134,9 +133,10 @@ fn parse_update(fields: &mut Fields<'_>) -> Update {
     responses((status = 200, body = CompanyBody)),
 )]
 pub async fn update_company(
-    Call(state, caller): Call,
+    call: Call,
     body: JsonBody<COMPANY_BODY_BYTES_MAX>,
 ) -> Answer<Json<CompanyBody>> {
+    let Call(state, caller) = &call;
     let mut fields = body.fields()?;
     for (name, scope, has_scope) in
         [("sso", "iam", caller.scope.iam), ("risk", "admin", caller.scope.admin)]
@@ -156,7 +156,7 @@ pub async fn update_company(
             .carry_out(AdminCommand::Company(CompanyCommand::Update(caller.company.id, changes)))
             .await?;
     }
-    read_company(&state, &caller).await
+    read_company(&call).await
 }
 
 fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {

@@ -5,8 +5,8 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::decision::{
-    Change, ComparedValues, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity,
-    Remedy, RuleFinding, explain, explain_increment,
+    Change, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity, Remedy,
+    RuleFinding, explain, explain_increment,
 };
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::company::Company;
@@ -261,29 +261,17 @@ pub const fn render_decided_by(decided_by: DecisionMaker) -> &'static str {
 
 impl RuleBody {
     fn new(finding: &RuleFinding, words: &Words) -> Self {
+        let RuleFinding { rule, passed, compared } = *finding;
         let body = |quantity| QuantityBody::new(quantity, words.currency);
-        let ComparedValues { input, threshold, usage } = match finding.compared {
-            Some(compared) => compared,
-            None => return Self::without_figures(finding, words),
-        };
+        let usage = compared.and_then(|compared| compared.usage);
         Self {
-            input: Some(body(input)),
-            threshold: threshold.map(body),
+            rule: rule.name(),
+            response_code: rule.response_code().number(),
+            passed,
+            input: compared.map(|compared| body(compared.input)),
+            threshold: compared.and_then(|compared| compared.threshold).map(body),
             usage_before: usage.map(|[before, _]| body(before)),
             usage_after: usage.map(|[_, after]| body(after)),
-            ..Self::without_figures(finding, words)
-        }
-    }
-
-    fn without_figures(finding: &RuleFinding, words: &Words) -> Self {
-        Self {
-            rule: finding.rule.name(),
-            response_code: finding.rule.response_code().number(),
-            passed: finding.passed,
-            input: None,
-            threshold: None,
-            usage_before: None,
-            usage_after: None,
             explanation: words.finding(finding),
         }
     }
@@ -372,14 +360,12 @@ impl TermsBody {
     get, path = "/v1/transactions/{transaction_id}/decision",
     responses((status = 200, body = DecisionBody)),
 )]
-pub async fn get_decision(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<DecisionBody>> {
+pub async fn get_decision(call: Call, PathId(id): PathId) -> Answer<Json<DecisionBody>> {
+    let Call(state, _) = &call;
     let id = TransactionId(id);
     let seq = state.switch.engine().ids().open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;
-    let body = read_view(&state, &caller, |view| {
+    let body = read_view(&call, |view| {
         let Some(row) = find_transaction(view, seq, id)? else { return Ok(None) };
         let increments = view.snapshot.increments(seq, INCREMENTS_MAX)?;
         Ok(Some(DecisionBody::new(&row, &increments, view.company, view.urls)))

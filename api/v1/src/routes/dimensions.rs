@@ -18,9 +18,7 @@ use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{code, line, reference};
 use cardswitch_wire::fault::Flaw;
@@ -208,21 +206,20 @@ pub async fn list_dimensions(
     get, path = "/v1/categories/{category_id}", responses((status = 200, body = DimensionBody)),
 )]
 pub async fn get_dimension(
-    Call(state, caller): Call,
+    call: Call,
     PathDimensionKind(kind): PathDimensionKind,
     PathId(id): PathId,
 ) -> Answer<Json<DimensionBody>> {
-    read_dimension(&state, &caller, kind, DimensionId(id)).await.map(Json)
+    read_dimension(&call, kind, DimensionId(id)).await.map(Json)
 }
 
 /// Errors: there is none, or none any more.
 async fn read_dimension(
-    state: &AppState,
-    caller: &Caller,
+    call: &Call,
     kind: DimensionKind,
     id: DimensionId,
 ) -> Result<DimensionBody, ApiError> {
-    let body = read_view(state, caller, |view| {
+    let body = read_view(call, |view| {
         let dimension = view.find_dimension(kind, id)?;
         dimension.map(|dimension| DimensionBody::new(&dimension, view)).transpose()
     });
@@ -235,30 +232,29 @@ async fn read_dimension(
     responses((status = 201, body = DimensionBody)),
 )]
 pub async fn create_dimension(
-    Call(state, caller): Call,
+    call: Call,
     PathDimensionKind(kind): PathDimensionKind,
     body: JsonBody,
 ) -> Answer<(StatusCode, Json<DimensionBody>)> {
-    let id = make(&state, Reader::from(&caller), kind, body.fields()?).await?;
-    let body = read_dimension(&state, &caller, kind, id).await?;
+    let id = make((&call).into(), kind, body.fields()?).await?;
+    let body = read_dimension(&call, kind, id).await?;
     Ok((StatusCode::CREATED, Json(body)))
 }
 
 /// Makes one dimension of a company as the fields of a body say.
 /// Errors: fields are at fault, or it was not made.
 pub async fn make(
-    state: &ActorState,
     reader: Reader<'_>,
     kind: DimensionKind,
     mut fields: Fields<'_>,
 ) -> Result<DimensionId, ApiError> {
-    let id = DimensionId(state.switch.new_id());
+    let id = DimensionId(reader.state.switch.new_id());
     let new = parse_new(&mut fields, (id, reader.company.id), kind);
     let parent = new.parent;
-    let is_known = read_view(state, reader, |view| has_parent(view, kind, parent)).await?;
+    let is_known = read_view(reader, |view| has_parent(view, kind, parent)).await?;
     fault_parent(&mut fields, is_known);
     fields.finish()?;
-    state.carry_out(AdminCommand::Dimension(DimensionCommand::Create(new))).await?;
+    reader.state.carry_out(AdminCommand::Dimension(DimensionCommand::Create(new))).await?;
     Ok(id)
 }
 
@@ -287,27 +283,26 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
     responses((status = 200, body = DimensionBody)),
 )]
 pub async fn update_dimension(
-    Call(state, caller): Call,
+    call: Call,
     PathDimensionKind(kind): PathDimensionKind,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<DimensionBody>> {
     let id = DimensionId(id);
-    change(&state, Reader::from(&caller), (kind, id), body.fields()?).await?;
-    read_dimension(&state, &caller, kind, id).await.map(Json)
+    change((&call).into(), (kind, id), body.fields()?).await?;
+    read_dimension(&call, kind, id).await.map(Json)
 }
 
 /// Changes one dimension of a company as the fields of a body say.
 /// Errors: there is none, fields are at fault, or the change was not made.
 pub async fn change(
-    state: &ActorState,
     reader: Reader<'_>,
     (kind, id): (DimensionKind, DimensionId),
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
     let changes = parse_changes(&mut fields);
     let parent = changes.parent.flatten();
-    let (exists, is_known) = read_view(state, reader, |view| {
+    let (exists, is_known) = read_view(reader, |view| {
         Ok((view.find_dimension(kind, id)?.is_some(), has_parent(view, kind, parent)?))
     })
     .await?;
@@ -317,7 +312,10 @@ pub async fn change(
     fault_parent(&mut fields, is_known);
     fields.finish()?;
     let named = NamedDimension { company: reader.company.id, kind, id };
-    state.carry_out(AdminCommand::Dimension(DimensionCommand::Update(named, changes))).await?;
+    reader
+        .state
+        .carry_out(AdminCommand::Dimension(DimensionCommand::Update(named, changes)))
+        .await?;
     Ok(())
 }
 

@@ -140,9 +140,10 @@ fn parse_list(
     get, path = "/v1/events", params(EventFilters), responses((status = 200, body = EventsBody)),
 )]
 pub async fn list_events(
-    Call(state, caller): Call,
+    call: Call,
     ListQuery { mut query, .. }: ListQuery,
 ) -> Answer<Json<EventsBody>> {
+    let Call(state, caller) = &call;
     let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
     let ListedEvents { start, limit, wait_s, is_expanded } = parse_list(&mut query, parse);
     query.finish()?;
@@ -154,8 +155,8 @@ pub async fn list_events(
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
     let page = async {
-        let after = start.resolve(&state, reading).await?.unwrap_or_default();
-        let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
+        let after = start.resolve(state, reading).await?.unwrap_or_default();
+        let page = next_page(state, caller, (after, limit), Instant::now() + wait).await?;
         Ok::<_, ApiError>(steady(page, after))
     };
     let mut access = caller.lasting_access(&state.switch);
@@ -164,20 +165,16 @@ pub async fn list_events(
         Some(event) if event.number == page.next => place_of(event),
         _ => state.switch.read_at_once(|snapshot| snapshot.event_place(page.next))?,
     };
-    let mut body = render_page(&state, &caller, &page, next)?;
+    let mut body = render_page(state, caller, &page, next)?;
     if is_expanded {
-        expand(&mut body, &page, (&state, &caller)).await?;
+        expand(&mut body, &page, &call).await?;
     }
     Ok(Json(body))
 }
 
 /// Shows the transactions of a page whole.
-async fn expand(
-    body: &mut EventsBody,
-    page: &EventPage,
-    (state, caller): (&AppState, &Caller),
-) -> Result<(), ApiError> {
-    let whole = read_view(state, caller, |view| {
+async fn expand(body: &mut EventsBody, page: &EventPage, call: &Call) -> Result<(), ApiError> {
+    let whole = read_view(call, |view| {
         let rows = view.snapshot.transactions(page.events.iter().map(|event| event.transaction))?;
         let whole = rows.iter().map(|row| row.as_ref().map(|row| TransactionBody::new(row, view)));
         whole.map(Option::transpose).collect::<Result<Vec<_>, StoreError>>()

@@ -10,15 +10,12 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::member::{
     Member, MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
-use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, Page};
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::invitation::Invitation;
-use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{self, Rule, email, flag, line, part, rule};
 use cardswitch_wire::fault::Flaw;
@@ -244,17 +241,13 @@ pub async fn list_members(call: Call, list: ListQuery) -> Answer<Json<Listing<Me
 
 /// Retrieve a member, a deleted one too.
 #[utoipa::path(get, path = "/v1/members/{member_id}", responses((status = 200, body = MemberBody)))]
-pub async fn get_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<MemberBody>> {
-    read_member(&state, &caller, MemberId(id)).await.map(Json)
+pub async fn get_member(call: Call, PathId(id): PathId) -> Answer<Json<MemberBody>> {
+    read_member(&call, MemberId(id)).await.map(Json)
 }
 
 /// Errors: the company has no such member.
-async fn read_member(
-    state: &AppState,
-    caller: &Caller,
-    id: MemberId,
-) -> Result<MemberBody, ApiError> {
-    let body = read_view(state, caller, |view| {
+async fn read_member(call: &Call, id: MemberId) -> Result<MemberBody, ApiError> {
+    let body = read_view(call, |view| {
         let member = view.find_member(id)?;
         member.map(|member| MemberBody::new(&member, view)).transpose()
     });
@@ -266,36 +259,32 @@ async fn read_member(
     post, path = "/v1/members", request_body = InvitedMember,
     responses((status = 201, body = MemberBody)),
 )]
-pub async fn create_member(
-    Call(state, caller): Call,
-    body: JsonBody,
-) -> Answer<(StatusCode, Json<MemberBody>)> {
-    let id = invite_member(&state, (&caller).into(), body.fields()?).await?;
-    Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
+pub async fn create_member(call: Call, body: JsonBody) -> Answer<(StatusCode, Json<MemberBody>)> {
+    let id = invite_member((&call).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, Json(read_member(&call, id).await?)))
 }
 
 /// Makes the member that `fields` describe, and has the invitation sent.
 /// Errors: faults of the fields, or the reason why there can be no such member.
 pub async fn invite_member(
-    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<MemberId, ApiError> {
     let company = reader.company;
-    let invitation = Invitation::draw(state)?;
-    let id = MemberId(state.switch.new_id());
+    let invitation = Invitation::draw(reader.state)?;
+    let id = MemberId(reader.state.switch.new_id());
     let new = NewMember {
         invite: Some(invitation.invite.clone()),
         ..parse_new_member(&mut fields, (id, company.id))
     };
     let read = |view: &View<'_>| view.unknown_dimensions(&new.dimensions);
-    let unknown = read_view(state, reader, read).await?;
+    let unknown = read_view(reader, read).await?;
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = new.dimensions.map(|id| id.is_some());
     let (command, news) =
         (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(company));
-    let made = state.carry_out_and_tell(command, Some(news)).await;
+    let made = reader.state.carry_out_and_tell(command, Some(news)).await;
     made.map_err(|error| refused(error, is_set))?;
     Ok(id)
 }
@@ -306,29 +295,28 @@ pub async fn invite_member(
     responses((status = 200, body = MemberBody)),
 )]
 pub async fn update_member(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<MemberBody>> {
     let id = MemberId(id);
-    change_member(&state, (&caller).into(), id, body.fields()?).await?;
-    read_member(&state, &caller, id).await.map(Json)
+    change_member((&call).into(), id, body.fields()?).await?;
+    read_member(&call, id).await.map(Json)
 }
 
 /// Changes a member as `fields` say.
 /// Errors: faults of the fields, or the reason against the change; the company has no such member.
 pub async fn change_member(
-    state: &ActorState,
     reader: Reader<'_>,
     id: MemberId,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
     let company = reader.company;
     let mut changes = parse_member_changes(&mut fields);
-    let invitation = Invitation::of_change(state, changes.is_active)?;
+    let invitation = Invitation::of_change(reader.state, changes.is_active)?;
     changes.invite = invitation.as_ref().map(|invitation| invitation.invite.clone());
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (known, unknown) = read_view(state, reader, |view| {
+    let (known, unknown) = read_view(reader, |view| {
         Ok((view.find_member(id)?, view.unknown_dimensions(&dimensions)?))
     })
     .await?;
@@ -343,26 +331,22 @@ pub async fn change_member(
     fields.finish()?;
     let command = AdminCommand::Member(MemberCommand::Update(company.id, id, changes));
     let news = invitation.map(|invitation| invitation.news(company));
-    let made = state.carry_out_and_tell(command, news).await;
+    let made = reader.state.carry_out_and_tell(command, news).await;
     made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
 }
 
 /// Remove a member and close their cards.
 #[utoipa::path(delete, path = "/v1/members/{member_id}", responses((status = 204)))]
-pub async fn delete_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
-    remove_member(&state, &caller.company, MemberId(id)).await?;
+pub async fn delete_member(call: Call, PathId(id): PathId) -> Answer<StatusCode> {
+    remove_member((&call).into(), MemberId(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Removes a member.
 /// Errors: the company has no such member, or cannot be without.
-pub async fn remove_member(
-    state: &ActorState,
-    company: &Company,
-    id: MemberId,
-) -> Result<(), ApiError> {
-    match state.carry_out_unshown(AdminCommand::Member(MemberCommand::Delete(company.id, id))).await
-    {
+pub async fn remove_member(reader: Reader<'_>, id: MemberId) -> Result<(), ApiError> {
+    let command = AdminCommand::Member(MemberCommand::Delete(reader.company.id, id));
+    match reader.state.carry_out_unshown(command).await {
         Ok(()) => Ok(()),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),
         Err(error) => Err(error.into()),

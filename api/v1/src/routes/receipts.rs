@@ -24,8 +24,7 @@ use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, UploadPermit, filename, media_type, sniff};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
@@ -131,25 +130,26 @@ pub struct Upload {
     responses((status = 201, body = ReceiptBody)),
 )]
 pub async fn upload_receipt(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     request: Request,
 ) -> Answer<(StatusCode, Json<ReceiptBody>)> {
+    let Call(state, _) = &call;
     let id = TransactionId(id);
-    let _turn = turn_of(&state, &caller, request.extensions().get().cloned()).await?;
-    find_receipt_of(&state, Reader::from(&caller), id).await?;
+    let _turn = turn_of(&call, request.extensions().get().cloned()).await?;
+    find_receipt_of((&call).into(), id).await?;
     let upload = read_file(request).await?;
-    let receipt = hand_in(&state, Reader::from(&caller), id, upload).await?;
+    let receipt = hand_in((&call).into(), id, upload).await?;
     Ok((StatusCode::CREATED, Json(ReceiptBody::new(&receipt, id, state.urls()))))
 }
 
 /// The turn of an upload. A request with a key brings the turn in which its body was read.
 /// Errors: too many others.
 async fn turn_of(
-    state: &AppState,
-    caller: &Caller,
+    call: &Call,
     held: Option<Arc<UploadPermit>>,
 ) -> Result<Arc<UploadPermit>, ApiError> {
+    let Call(state, caller) = call;
     match held {
         Some(turn) => Ok(turn),
         None => {
@@ -161,23 +161,22 @@ async fn turn_of(
 /// Makes a file the receipt of a transaction of a company.
 /// Errors: it is no receipt, cannot be kept, or the change was not made.
 pub async fn hand_in(
-    state: &ActorState,
     reader: Reader<'_>,
     id: TransactionId,
     Upload { filename: given, content }: Upload,
 ) -> Result<Receipt, ApiError> {
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
-        id: ReceiptId(state.switch.new_id()),
+        id: ReceiptId(reader.state.switch.new_id()),
         filename: filename(given.as_deref(), kind)
             .map_err(|flaw| ApiError::invalid_field("filename", flaw))?,
         content_type: kind,
         size: u32::try_from(content.len()).unwrap_or(u32::MAX),
-        digest: keep(state, content).await?,
+        digest: keep(reader.state, content).await?,
         is_lost: false,
-        created_at: state.now(),
+        created_at: reader.state.now(),
     };
-    set_receipt(state, reader, id, Some(receipt.clone())).await?;
+    set_receipt(reader, id, Some(receipt.clone())).await?;
     Ok(receipt)
 }
 
@@ -233,31 +232,24 @@ async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
 /// The receipt of a transaction of the company.
 /// Errors: the company has no such transaction.
 async fn find_receipt_of(
-    state: &AppState,
     reader: Reader<'_>,
     id: TransactionId,
 ) -> Result<Option<Receipt>, ApiError> {
-    let seq = sequence_of(state, id)?;
-    let row = read_view(state, reader, |view| find_transaction(view, seq, id)).await?;
+    let seq = sequence_of(reader.state, id)?;
+    let row = read_view(reader, |view| find_transaction(view, seq, id)).await?;
     let row = row.ok_or_else(ApiError::not_found)?;
     Ok(row.receipt().cloned())
 }
 
 /// Sets the receipt of a transaction of a company, or takes it away.
 pub async fn set_receipt(
-    state: &ActorState,
     reader: Reader<'_>,
     id: TransactionId,
     receipt: Option<Receipt>,
 ) -> Result<(), WriteError> {
     let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
-    state
-        .carry_out(AdminCommand::Transaction(TransactionCommand::Tag(
-            reader.company.id,
-            id,
-            changes,
-        )))
-        .await
+    let command = TransactionCommand::Tag(reader.company.id, id, changes);
+    reader.state.carry_out(AdminCommand::Transaction(command)).await
 }
 
 /// Download the file of a receipt, as it was uploaded.
@@ -269,9 +261,9 @@ pub async fn set_receipt(
         (words::File = "application/pdf"),
     ))),
 )]
-pub async fn get_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answer<Response> {
-    let receipt = find_receipt_of(&state, Reader::from(&caller), TransactionId(id)).await?;
-    receipt_file(&state, receipt.as_ref()).await
+pub async fn get_receipt(call: Call, PathId(id): PathId) -> Answer<Response> {
+    let receipt = find_receipt_of((&call).into(), TransactionId(id)).await?;
+    receipt_file(&call.0, receipt.as_ref()).await
 }
 
 /// The file of a receipt, as it was handed in.
@@ -303,20 +295,21 @@ pub async fn receipt_file(
     responses((status = 200, body = ReceiptBody)),
 )]
 pub async fn lose_receipt(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<ReceiptBody>> {
+    let Call(state, _) = &call;
     let id = TransactionId(id);
     let mut fields = body.fields()?;
     parse_loss(&mut fields);
-    let known = find_receipt_of(&state, Reader::from(&caller), id).await?;
+    let known = find_receipt_of((&call).into(), id).await?;
     fields.finish()?;
     let receipt = match known {
         Some(receipt) if receipt.is_lost => receipt,
         _ => {
-            let receipt = lost(&state);
-            set_receipt(&state, Reader::from(&caller), id, Some(receipt.clone())).await?;
+            let receipt = lost(state);
+            set_receipt((&call).into(), id, Some(receipt.clone())).await?;
             receipt
         }
     };
@@ -340,13 +333,13 @@ pub fn lost(state: &AppState) -> Receipt {
 #[utoipa::path(
     delete, path = "/v1/transactions/{transaction_id}/receipt", responses((status = 204)),
 )]
-pub async fn delete_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
+pub async fn delete_receipt(call: Call, PathId(id): PathId) -> Answer<StatusCode> {
     let id = TransactionId(id);
-    let receipt = find_receipt_of(&state, Reader::from(&caller), id).await?;
+    let receipt = find_receipt_of((&call).into(), id).await?;
     if receipt.is_none() {
         return Err(ApiError::not_found());
     }
-    match set_receipt(&state, Reader::from(&caller), id, None).await {
+    match set_receipt((&call).into(), id, None).await {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(error.into()),

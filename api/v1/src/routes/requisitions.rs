@@ -22,9 +22,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::auth::Call;
 use cardswitch_secrets::issuing::IssuingOrder;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
@@ -211,6 +209,10 @@ impl UpdateRequisitionRequest {
         Self { changes, status, card, reviewed_by: reviewed_by.flatten() }
     }
 
+    fn of(reader: Reader<'_>, fields: &mut Fields<'_>) -> Self {
+        Self::parse(fields, reader.company.currency, reader.state.now())
+    }
+
     fn dimensions(&self) -> Dimensions {
         self.changes.dimensions.map(Option::flatten)
     }
@@ -345,20 +347,13 @@ pub async fn list_requisitions(
     get, path = "/v1/requisitions/{requisition_id}",
     responses((status = 200, body = RequisitionBody)),
 )]
-pub async fn get_requisition(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<RequisitionBody>> {
-    read_requisition(&state, &caller, RequisitionId(id)).await.map(Json)
+pub async fn get_requisition(call: Call, PathId(id): PathId) -> Answer<Json<RequisitionBody>> {
+    read_requisition(&call, RequisitionId(id)).await.map(Json)
 }
 
 /// Errors: the company has no such requisition.
-async fn read_requisition(
-    state: &AppState,
-    caller: &Caller,
-    id: RequisitionId,
-) -> Result<RequisitionBody, ApiError> {
-    let body = read_view(state, caller, |view| {
+async fn read_requisition(call: &Call, id: RequisitionId) -> Result<RequisitionBody, ApiError> {
+    let body = read_view(call, |view| {
         let requisition = view.snapshot.own::<Requisition>(view.company.slot, id)?;
         requisition.map(|requisition| RequisitionBody::new(&requisition, view)).transpose()
     });
@@ -371,25 +366,24 @@ async fn read_requisition(
     responses((status = 201, body = RequisitionBody)),
 )]
 pub async fn create_requisition(
-    Call(state, caller): Call,
+    call: Call,
     body: JsonBody,
 ) -> Answer<(StatusCode, Json<RequisitionBody>)> {
-    let id = ask_for(&state, (&caller).into(), body.fields()?).await?;
-    Ok((StatusCode::CREATED, Json(read_requisition(&state, &caller, id).await?)))
+    let id = ask_for((&call).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, Json(read_requisition(&call, id).await?)))
 }
 
 /// Makes the requisition that `fields` describe.
 /// Errors: faults of the fields, or the reason against the request.
 pub async fn ask_for(
-    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<RequisitionId, ApiError> {
     let company = reader.company;
-    let id = RequisitionId(state.switch.new_id());
-    let (ids, now) = ((id, company.id), state.now());
+    let id = RequisitionId(reader.state.switch.new_id());
+    let (ids, now) = ((id, company.id), reader.state.now());
     let new = parse_new_requisition(&mut fields, ids, company.currency, now);
-    let (is_member, unknown) = read_view(state, reader, |view| {
+    let (is_member, unknown) = read_view(reader, |view| {
         Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
     })
     .await?;
@@ -398,9 +392,9 @@ pub async fn ask_for(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    check_network(state, company)?;
+    check_network(reader)?;
     let is_set = new.dimensions.map(|id| id.is_some());
-    match state.carry_out(AdminCommand::Requisition(RequisitionCommand::Create(new))).await {
+    match reader.state.carry_out(AdminCommand::Requisition(RequisitionCommand::Create(new))).await {
         Ok(()) => Ok(id),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
             Err(ApiError::invalid_field("member", Flaw::not_found("active member")))
@@ -411,9 +405,9 @@ pub async fn ask_for(
 
 /// Errors: the company's cards are of another network than the one requisitions are for.
 /// Source: spec "Requisition".
-pub fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
-    let wanted = &state.config.requisition_network;
-    if company.network.eq_ignore_ascii_case(wanted) {
+pub fn check_network(reader: Reader<'_>) -> Result<(), ApiError> {
+    let wanted = &reader.state.config.requisition_network;
+    if reader.company.network.eq_ignore_ascii_case(wanted) {
         return Ok(());
     }
     Err(ApiError::network_not_supported(wanted))
@@ -426,14 +420,14 @@ pub fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError
     responses((status = 200, body = RequisitionBody)),
 )]
 pub async fn update_requisition(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<RequisitionBody>> {
     let id = RequisitionId(id);
-    let whom = ((&caller).into(), caller.member);
-    change_requisition(&state, whom, id, body.fields()?).await?;
-    read_requisition(&state, &caller, id).await.map(Json)
+    let whom = ((&call).into(), call.1.member);
+    change_requisition(whom, id, body.fields()?).await?;
+    read_requisition(&call, id).await.map(Json)
 }
 
 /// Changes, approves or denies a requisition as `fields` say. `whom` has the acting member, where
@@ -441,42 +435,36 @@ pub async fn update_requisition(
 /// Errors: faults of the fields, or the reason against the change; the company has no such
 /// requisition.
 pub async fn change_requisition(
-    state: &ActorState,
     whom: (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
-    let currency = whom.0.company.currency;
-    let request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
-    change_as(state, whom, id, (request, fields)).await
+    let request = UpdateRequisitionRequest::of(whom.0, &mut fields);
+    change_as(whom, id, (request, fields)).await
 }
 
 /// As `change_requisition`, of what the reviewer has `seen`: whatever is asked for meanwhile, the
 /// verdict is about that.
 /// Errors: as `change_requisition`.
 pub async fn review_requisition(
-    state: &ActorState,
     whom: (Reader<'_>, Option<MemberId>),
     seen: &Requisition,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
-    let currency = whom.0.company.currency;
-    let mut request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
+    let mut request = UpdateRequisitionRequest::of(whom.0, &mut fields);
     // INVARIANT: the shard sets these before it gives the verdict, in the same command.
     request.changes.amount = Some(seen.amount);
     request.changes.description = Some(LineText::spaced(&seen.description));
     request.changes.end_time = Some(seen.end_time);
-    change_as(state, whom, seen.id, (request, fields)).await
+    change_as(whom, seen.id, (request, fields)).await
 }
 
 async fn change_as(
-    state: &ActorState,
     (reader, by): (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
     (mut request, mut fields): (UpdateRequisitionRequest, Fields<'_>),
 ) -> Result<(), ApiError> {
-    let company = reader.company;
-    let (known, unknown, own) = read_view(state, reader, |view| {
+    let (known, unknown, own) = read_view(reader, |view| {
         let known = view.snapshot.own::<Requisition>(view.company.slot, id)?;
         Ok((known, request.check(view)?, reviewer_of(view, by)?))
     })
@@ -486,15 +474,14 @@ async fn change_as(
     unknown.fault(&mut fields);
     fields.finish()?;
     let is_set = request.dimensions().map(|id| id.is_some());
-    let outcome = carry_out(state, company, &known, request).await?;
+    let outcome = carry_out(reader, &known, request).await?;
     outcome.map_err(|error| refused(error, is_set))
 }
 
 /// Has the change made; numbers for a card are drawn until one is free.
 /// Errors: no number can be drawn; within: the change was not made.
 async fn carry_out(
-    state: &ActorState,
-    owner: &Company,
+    Reader { state, company, .. }: Reader<'_>,
     known: &Requisition,
     request: UpdateRequisitionRequest,
 ) -> Result<Result<(), WriteError>, ApiError> {
@@ -502,7 +489,7 @@ async fn carry_out(
     let update = |verdict: Option<RequisitionVerdict>| {
         let review = verdict.map(|verdict| Review { verdict, reviewed_by });
         let changes = RequisitionChanges { review, ..changes.clone() };
-        AdminCommand::Requisition(RequisitionCommand::Update(owner.id, known.id, changes))
+        AdminCommand::Requisition(RequisitionCommand::Update(company.id, known.id, changes))
     };
     let verdict = match (status, card) {
         (None, _) => None,
@@ -511,7 +498,7 @@ async fn carry_out(
             Some(RequisitionVerdict::ApproveWithCard(card))
         }
         (Some(RequestedVerdict::Approved), None) => {
-            let order = order_for(known, &changes, owner);
+            let order = order_for(known, &changes, company);
             let draw = || {
                 let card = Box::new(draw_card(state, &order)?);
                 Ok(((), update(Some(RequisitionVerdict::ApproveWithNewCard(card)))))
@@ -537,21 +524,14 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
 
 /// Cancel a pending requisition.
 #[utoipa::path(delete, path = "/v1/requisitions/{requisition_id}", responses((status = 204)))]
-pub async fn delete_requisition(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<StatusCode> {
-    take_back(&state, &caller.company, RequisitionId(id)).await?;
+pub async fn delete_requisition(call: Call, PathId(id): PathId) -> Answer<StatusCode> {
+    take_back((&call).into(), RequisitionId(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Cancels a pending requisition.
 /// Errors: the company has no such requisition, or it was decided.
-pub async fn take_back(
-    state: &ActorState,
-    company: &Company,
-    id: RequisitionId,
-) -> Result<(), ApiError> {
-    let command = AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id));
-    Ok(state.carry_out_unshown(command).await?)
+pub async fn take_back(reader: Reader<'_>, id: RequisitionId) -> Result<(), ApiError> {
+    let command = AdminCommand::Requisition(RequisitionCommand::Cancel(reader.company.id, id));
+    Ok(reader.state.carry_out_unshown(command).await?)
 }

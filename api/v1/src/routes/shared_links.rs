@@ -17,8 +17,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::ListPage;
-use cardswitch_identity::actor_state::ActorState;
-use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
 use cardswitch_secrets::issuing::RandomSource;
@@ -149,18 +148,17 @@ pub async fn list_shared_links(
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn get_shared_link(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
 ) -> Answer<NoStore<Json<SharedLinkBody>>> {
-    read_shared_link(&state, &caller, SharedLinkId(id)).await
+    read_shared_link(&call, SharedLinkId(id)).await
 }
 
 async fn read_shared_link(
-    state: &AppState,
-    caller: &Caller,
+    call: &Call,
     id: SharedLinkId,
 ) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
-    let body = read_view(state, caller, |view| {
+    let body = read_view(call, |view| {
         let link = view.find_shared_link(id)?;
         link.map(|link| SharedLinkBody::new(&link, view)).transpose()
     });
@@ -325,30 +323,30 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
     responses((status = 201, body = SharedLinkBody)),
 )]
 pub async fn create_shared_link(
-    Call(state, caller): Call,
+    call: Call,
     body: JsonBody,
 ) -> Answer<(StatusCode, NoStore<Json<SharedLinkBody>>)> {
-    let id = share_card(&state, (&caller).into(), body.fields()?).await?;
-    Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
+    let id = share_card((&call).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, read_shared_link(&call, id).await?))
 }
 
 /// Makes the link that is asked for in `fields`.
 /// Errors: faults of the fields, or the reason why the link was not made.
 pub async fn share_card(
-    state: &ActorState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<SharedLinkId, ApiError> {
     let request = CreateSharedLinkRequest::parse(&mut fields);
     let card = request.card;
-    let is_known = read_view(state, reader, |view| Ok(view.find_card(card)?.is_some())).await?;
+    let is_known = read_view(reader, |view| Ok(view.find_card(card)?.is_some())).await?;
     if !is_known && !fields.is_faulty("card") {
         fields.fault("card", Flaw::not_found("card"));
     }
     fields.finish()?;
-    let (new, news) = request.into_command(state, reader.company.id)?;
+    let (new, news) = request.into_command(reader.state, reader.company.id)?;
     let id = new.id;
-    state
+    reader
+        .state
         .carry_out_and_tell(AdminCommand::SharedLink(SharedLinkCommand::Create(new)), news)
         .await?;
     Ok(id)
@@ -360,19 +358,20 @@ pub async fn share_card(
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn update_shared_link(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<NoStore<Json<SharedLinkBody>>> {
+    let Call(state, caller) = &call;
     let id = SharedLinkId(id);
     let mut fields = body.fields()?;
     let LinkTerms { recipient, passphrase, hide_balance } = LinkTerms::parse(&mut fields);
-    let exists = read_view(&state, &caller, |view| Ok(view.find_shared_link(id)?.is_some()));
+    let exists = read_view(&call, |view| Ok(view.find_shared_link(id)?.is_some()));
     if !exists.await? {
         return Err(ApiError::not_found());
     }
     fields.finish()?;
-    let passphrase = passphrase.map(|passphrase| seal(&state, id, passphrase.as_deref()));
+    let passphrase = passphrase.map(|passphrase| seal(state, id, passphrase.as_deref()));
     let company = caller.company.id;
     let news = recipient.as_ref().and_then(Option::as_ref).and_then(|to| to.news(company, id));
     let recipient = recipient.map(|to| to.map(|addressee| addressee.recipient));
@@ -380,7 +379,7 @@ pub async fn update_shared_link(
         SharedLinkChanges { recipient, sealed_passphrase: passphrase.transpose()?, hide_balance };
     let command = AdminCommand::SharedLink(SharedLinkCommand::Update(company, id, changes));
     state.carry_out_and_tell(command, news).await?;
-    read_shared_link(&state, &caller, id).await
+    read_shared_link(&call, id).await
 }
 
 /// Delete a shared link; the card stays.

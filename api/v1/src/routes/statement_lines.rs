@@ -154,16 +154,17 @@ fn parse_filters(query: &mut Query) -> (DateRange, LineFilter) {
     responses((status = 200, body = Listing<StatementLineBody>)),
 )]
 pub async fn list_statement_lines(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     ListQuery { mut query, address }: ListQuery,
 ) -> Answer<Json<Listing<StatementLineBody>>> {
+    let Call(state, caller) = &call;
     let page = parse_page(&mut query, &["number", "created_at"]);
     let (dates, numbers) = parse_filters(&mut query);
     query.finish()?;
     let (from, to) = dates.of_list(state.today(&caller.company))?;
     let filter = LineFilter { from, to, ..numbers };
-    let listed = read_view(&state, &caller, |view| {
+    let listed = read_view(&call, |view| {
         let account = view.snapshot.account_by_id(view.company.slot, AccountId(id))?;
         let Some(account) = account.map(|row| row.account) else { return Ok(None) };
         let found = view.snapshot.list_statement_lines(account.slot, &filter, &page)?;
@@ -179,15 +180,16 @@ pub async fn list_statement_lines(
     responses((status = 200, body = StatementLineBody)),
 )]
 pub async fn get_statement_line(
-    Call(state, caller): Call,
+    call: Call,
     Path((account, line)): Path<(String, String)>,
 ) -> Answer<Json<StatementLineBody>> {
+    let Call(state, _) = &call;
     let ids = fields::parse_id(&account).zip(fields::parse_id(&line));
     let (account, line) = ids.ok_or_else(ApiError::not_found)?;
     let id = StatementLineId(line);
     // A forged id is told from a real one without a look-up.
     let seq = state.switch.engine().ids().open_line_id(id).ok_or_else(ApiError::not_found)?;
-    let body = read_view(&state, &caller, |view| {
+    let body = read_view(&call, |view| {
         let account = view.snapshot.account_by_id(view.company.slot, AccountId(account))?;
         let line = view.snapshot.statement_line(seq)?;
         let own = account

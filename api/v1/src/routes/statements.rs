@@ -1,15 +1,13 @@
 //! Statement files of an account. Source: spec "Accounts and statements".
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::domain::ids::AccountId;
-use cardswitch_identity::auth::Caller;
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::auth::Call;
 use cardswitch_statements::{
     CsvStatement, DateRange, Export, GuardedWriter, OfxStatement, PDF_LINES_MAX, PdfStatement,
     StatementBody, StatementWriter,
@@ -66,7 +64,7 @@ fn parse_days(query: &mut Query) -> DateRange {
 }
 
 /// The parts of a request for a statement.
-type StatementRequest = (State<AppState>, Caller, PathId, ListQuery);
+type StatementRequest = (Call, PathId, ListQuery);
 
 /// Download a statement as CSV, a row a line.
 #[utoipa::path(
@@ -96,26 +94,24 @@ pub async fn get_pdf_statement(request: StatementRequest) -> Answer<Response> {
 }
 
 async fn get_statement(
-    (State(state), caller, PathId(account), ListQuery { mut query, .. }): StatementRequest,
+    (call, PathId(account), ListQuery { mut query, .. }): StatementRequest,
     format: Format,
 ) -> Answer<Response> {
     let dates = parse_days(&mut query);
     query.finish()?;
-    let access = caller.lasting_access(&state.switch);
-    let reader = (Reader::from(&caller), access);
-    statement_file(&state, reader, AccountId(account), (dates, format)).await
+    let access = call.1.lasting_access(&call.0.switch);
+    statement_file(((&call).into(), access), AccountId(account), (dates, format)).await
 }
 
 /// The statement of an account of a company over these days, as a file to be saved.
 /// Errors: the days are no period, there is no such account, or it cannot be written.
 pub async fn statement_file(
-    state: &AppState,
     (reader, mut access): (Reader<'_>, LastingAccess),
     account: AccountId,
     (dates, format): (DateRange, Format),
 ) -> Result<Response, ApiError> {
-    let period = dates.of_statement(state.today(reader.company))?;
-    let export = Export::prepare(&state.switch, reader.company, account, period).await?;
+    let period = dates.of_statement(reader.state.today(reader.company))?;
+    let export = Export::prepare(&reader.state.switch, reader.company, account, period).await?;
     let export = export.ok_or_else(ApiError::not_found)?;
     let disposition = disposition(&export, format);
     let body = match format {

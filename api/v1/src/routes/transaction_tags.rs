@@ -8,7 +8,6 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
-use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::paragraph;
@@ -40,28 +39,28 @@ fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn tag_transaction(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<TransactionBody>> {
+    let Call(state, _) = &call;
     let id = TransactionId(id);
-    sequence_of(&state, id)?;
-    tag(&state, Reader::from(&caller), id, body.fields()?).await?;
-    read_transaction(&state, &caller, id).await.map(Json)
+    sequence_of(state, id)?;
+    tag((&call).into(), id, body.fields()?).await?;
+    read_transaction(&call, id).await.map(Json)
 }
 
 /// Tags a transaction of a company as the fields of a body say.
 /// Errors: there is no such transaction, fields are at fault, or the change was not made.
 pub async fn tag(
-    state: &ActorState,
     reader: Reader<'_>,
     id: TransactionId,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
-    let seq = sequence_of(state, id)?;
+    let seq = sequence_of(reader.state, id)?;
     let changes = parse_tags(&mut fields);
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (exists, unknown) = read_view(state, reader, |view| {
+    let (exists, unknown) = read_view(reader, |view| {
         let exists = find_transaction(view, seq, id)?.is_some();
         Ok((exists, view.unknown_dimensions(&dimensions)?))
     })
@@ -74,5 +73,5 @@ pub async fn tag(
     let is_set = dimensions.map(|id| id.is_some());
     let command =
         AdminCommand::Transaction(TransactionCommand::Tag(reader.company.id, id, changes));
-    state.carry_out(command).await.map_err(|error| refused(error, is_set))
+    reader.state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }

@@ -13,7 +13,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
     ListPage, TransactionClasses, TransactionFilter, TransactionRow,
 };
-use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
@@ -324,21 +324,18 @@ pub async fn list_transactions(
     get, path = "/v1/transactions/{transaction_id}",
     responses((status = 200, body = TransactionBody)),
 )]
-pub async fn get_transaction(
-    Call(state, caller): Call,
-    PathId(id): PathId,
-) -> Answer<Json<TransactionBody>> {
-    read_transaction(&state, &caller, TransactionId(id)).await.map(Json)
+pub async fn get_transaction(call: Call, PathId(id): PathId) -> Answer<Json<TransactionBody>> {
+    read_transaction(&call, TransactionId(id)).await.map(Json)
 }
 
 /// Errors: the company has no such transaction.
 pub(super) async fn read_transaction(
-    state: &AppState,
-    caller: &Caller,
+    call: &Call,
     id: TransactionId,
 ) -> Result<TransactionBody, ApiError> {
+    let Call(state, _) = call;
     let seq = sequence_of(state, id)?;
-    let body = read_view(state, caller, |view| {
+    let body = read_view(call, |view| {
         let own = find_transaction(view, seq, id)?;
         own.map(|row| TransactionBody::new(&row, view)).transpose()
     });

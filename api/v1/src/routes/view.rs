@@ -17,8 +17,8 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery};
 use cardswitch_edge::json::Json;
-use cardswitch_identity::auth::{Call, Caller};
-use cardswitch_identity::state::AppState;
+use cardswitch_identity::actor_state::ActorState;
+use cardswitch_identity::auth::Call;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use cardswitch_wire::page::{Listing, envelope, parse_page};
@@ -88,37 +88,38 @@ impl<K: Ord, R: Clone> ReferenceCache<K, R> {
     }
 }
 
-/// The company whose data is read, and the extent of the reading.
+/// Who reads a company's data and changes it, and the extent of the reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
+    /// The state in the hands of the actor.
+    pub state: &'a ActorState,
     /// The company whose objects are shown.
     pub company: &'a Company,
     /// Whether the caller may see shared links.
     pub shows_links: bool,
 }
 
-impl<'a> From<&'a Caller> for Reader<'a> {
-    fn from(caller: &'a Caller) -> Self {
-        Self { company: &caller.company, shows_links: caller.scope.admin }
+impl<'a> From<&'a Call> for Reader<'a> {
+    fn from(Call(state, caller): &'a Call) -> Self {
+        Self { state, company: &caller.company, shows_links: caller.scope.admin }
     }
 }
 
-/// Reads a company's data for a caller.
+/// Reads a company's data.
 /// Errors: the tables cannot be read.
 pub async fn read_view<'a, T: Send>(
-    state: &AppState,
     reader: impl Into<Reader<'a>>,
     read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
 ) -> Result<T, ApiError> {
+    let Reader { state, company, shows_links } = reader.into();
     let now = state.now();
-    let reader = reader.into();
     let view = |snapshot: &Snapshot| {
         read(&View {
             snapshot,
-            company: reader.company,
+            company,
             urls: state.urls(),
             secrets: &state.secrets,
-            shows_links: reader.shows_links,
+            shows_links,
             now,
             seen: References::default(),
         })
@@ -130,7 +131,7 @@ pub async fn read_view<'a, T: Send>(
 /// `find` its rows.
 /// Errors: faults of the query; the tables cannot be read.
 pub(super) async fn list_view<F: Send, T: Send>(
-    Call(state, caller): &Call,
+    call: &Call,
     ListQuery { mut query, address }: ListQuery,
     orderings: &[&str],
     parse: impl FnOnce(&mut Query) -> F,
@@ -139,8 +140,8 @@ pub(super) async fn list_view<F: Send, T: Send>(
     let page = parse_page(&mut query, orderings);
     let filters = parse(&mut query);
     query.finish()?;
-    let listed = read_view(state, caller, |view| find(view, filters, &page)).await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    let listed = read_view(call, |view| find(view, filters, &page)).await?;
+    Ok(Json(envelope(listed, &page, &address, call.0.urls())))
 }
 
 impl View<'_> {

@@ -11,7 +11,7 @@ use cardswitch_edge::json::Json;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
-use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use cardswitch_notify::webhooks::addresses::Reach;
@@ -162,18 +162,18 @@ pub async fn list_webhook_endpoints(
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn get_webhook_endpoint(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
 ) -> Answer<Json<WebhookEndpointBody>> {
-    Ok(Json(read_endpoint(&state, &caller, WebhookEndpointId(id)).await?))
+    Ok(Json(read_endpoint(&call, WebhookEndpointId(id)).await?))
 }
 
 async fn read_endpoint(
-    state: &AppState,
-    caller: &Caller,
+    call: &Call,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpointBody, ApiError> {
-    let body = read_view(state, caller, |view| {
+    let Call(state, _) = call;
+    let body = read_view(call, |view| {
         let found = view.snapshot.own::<WebhookEndpoint>(view.company.slot, id)?;
         found.map(|endpoint| WebhookEndpointBody::new(&endpoint, view)).transpose()
     });
@@ -189,19 +189,20 @@ async fn read_endpoint(
     responses((status = 201, body = WebhookEndpointBody)),
 )]
 pub async fn create_webhook_endpoint(
-    Call(state, caller): Call,
+    call: Call,
     body: JsonBody,
 ) -> Answer<(StatusCode, NoStore<Json<WebhookEndpointBody>>)> {
+    let Call(state, caller) = &call;
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
     if let Some(app) = given.app
-        && !webhook_endpoints::is_own_app(&state, &caller.company, app).await?
+        && !webhook_endpoints::is_own_app(state, &caller.company, app).await?
     {
         fields.fault("app", Flaw::not_found("app"));
     }
     fields.finish()?;
-    let (id, secret) = webhook_endpoints::create(&state, caller.company.id, given).await?;
-    let body = with_secret(read_endpoint(&state, &caller, id).await?, &secret);
+    let (id, secret) = webhook_endpoints::create(state, caller.company.id, given).await?;
+    let body = with_secret(read_endpoint(&call, id).await?, &secret);
     Ok((StatusCode::CREATED, body))
 }
 
@@ -218,17 +219,18 @@ fn with_secret(
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn update_webhook_endpoint(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<WebhookEndpointBody>> {
+    let Call(state, caller) = &call;
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
-    webhook_endpoints::get_endpoint(&state, &caller.company, id).await?;
+    webhook_endpoints::get_endpoint(state, &caller.company, id).await?;
     fields.finish()?;
-    webhook_endpoints::update(&state, caller.company.id, id, given).await?;
-    Ok(Json(read_endpoint(&state, &caller, id).await?))
+    webhook_endpoints::update(state, caller.company.id, id, given).await?;
+    Ok(Json(read_endpoint(&call, id).await?))
 }
 
 /// Take a webhook endpoint away; nothing is sent to it any more.
@@ -250,12 +252,13 @@ pub async fn delete_webhook_endpoint(
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn rotate_webhook_secret(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
 ) -> Answer<NoStore<Json<WebhookEndpointBody>>> {
+    let Call(state, caller) = &call;
     let id = WebhookEndpointId(id);
-    let secret = webhook_endpoints::rotate_secret(&state, caller.company.id, id).await?;
-    Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
+    let secret = webhook_endpoints::rotate_secret(state, caller.company.id, id).await?;
+    Ok(with_secret(read_endpoint(&call, id).await?, &secret))
 }
 
 fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
@@ -269,15 +272,16 @@ fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
     request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn recover_webhook_endpoint(
-    Call(state, caller): Call,
+    call: Call,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Answer<Json<WebhookEndpointBody>> {
+    let Call(state, caller) = &call;
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let since = parse_since(&mut fields);
-    webhook_endpoints::get_endpoint(&state, &caller.company, id).await?;
+    webhook_endpoints::get_endpoint(state, &caller.company, id).await?;
     fields.finish()?;
-    webhook_endpoints::recover(&state, id, since).await?;
-    Ok(Json(read_endpoint(&state, &caller, id).await?))
+    webhook_endpoints::recover(state, id, since).await?;
+    Ok(Json(read_endpoint(&call, id).await?))
 }

@@ -18,10 +18,8 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{DimensionId, MemberId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, Order, Page};
-use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::invitation::Invitation;
-use cardswitch_identity::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use serde_json::json;
 use uuid::Uuid;
@@ -43,31 +41,24 @@ const DEPARTMENT: usize = DimensionKind::Department as usize;
 
 /// Lists users, the oldest first.
 pub(super) async fn list_users(
-    Call(state, caller): Call,
+    call: Call,
     ScimQuery(query): ScimQuery,
 ) -> Result<ScimJson, ScimError> {
-    list(&state, &caller, UserSelection::of_query(&query)?).await
+    list(&call, UserSelection::of_query(&query)?).await
 }
 
 /// Lists users by what stands in a body instead of the address.
-pub(super) async fn search_users(
-    Call(state, caller): Call,
-    body: ScimBody,
-) -> Result<ScimJson, ScimError> {
-    list(&state, &caller, UserSelection::of_body(&body.object()?)?).await
+pub(super) async fn search_users(call: Call, body: ScimBody) -> Result<ScimJson, ScimError> {
+    list(&call, UserSelection::of_body(&body.object()?)?).await
 }
 
-async fn list(
-    state: &AppState,
-    caller: &Caller,
-    wanted: UserSelection,
-) -> Result<ScimJson, ScimError> {
+async fn list(call: &Call, wanted: UserSelection) -> Result<ScimJson, ScimError> {
     let page = Page {
         offset: wanted.start_index - 1,
         order: Order::OldestFirst,
         ..Page::first(wanted.count)
     };
-    let listed = read_view(state, caller, |view| {
+    let listed = read_view(call, |view| {
         let listed = find(view, wanted.filter.as_ref(), &page)?;
         let users = listed.rows.into_iter().map(|member| {
             let user = User::new(member, view)?;
@@ -117,26 +108,25 @@ fn search(view: &View<'_>, filter: &Filter, page: &Page) -> Result<ListPage<Memb
 
 /// Shows a user.
 pub(super) async fn get_user(
-    Call(state, caller): Call,
+    call: Call,
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
 ) -> Result<ScimJson, ScimError> {
-    show(&state, &caller, id, &AttributeSelection::of_query(&query)?).await
+    show(&call, id, &AttributeSelection::of_query(&query)?).await
 }
 
 async fn show(
-    state: &AppState,
-    caller: &Caller,
+    call: &Call,
     id: MemberId,
     shown: &AttributeSelection,
 ) -> Result<ScimJson, ScimError> {
-    let user = read_user(state, caller, id).await?;
-    Ok(ScimJson(shown.of(user.body(state.urls()))))
+    let user = read_user(call, id).await?;
+    Ok(ScimJson(shown.of(user.body(call.0.urls()))))
 }
 
 /// Errors: there is no such user; one that was deleted is not there either.
-async fn read_user(state: &AppState, caller: &Caller, id: MemberId) -> Result<User, ApiError> {
-    let user = read_view(state, caller, |view| find_user(view, id));
+async fn read_user(call: &Call, id: MemberId) -> Result<User, ApiError> {
+    let user = read_view(call, |view| find_user(view, id));
     user.await?.ok_or_else(ApiError::not_found)
 }
 
@@ -148,23 +138,24 @@ fn find_user(view: &View<'_>, id: MemberId) -> Result<Option<User>, StoreError> 
 
 /// Makes a user, who is invited by mail unless it does not take part yet.
 pub(super) async fn create_user(
-    Call(state, caller): Call,
+    call: Call,
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<Response, ScimError> {
+    let Call(state, caller) = &call;
     let shown = AttributeSelection::of_query(&query)?;
     let draft = Draft::read(&body.object()?)?;
-    let department = read_view(&state, &caller, |view| department(view, &draft)).await?;
-    let invitation = Invitation::draw(&state)?;
+    let department = read_view(&call, |view| department(view, &draft)).await?;
+    let invitation = Invitation::draw(state)?;
     let new = NewMember {
         invite: Some(invitation.invite.clone()),
-        ..new_member(state.switch.new_id(), &draft, (&caller, department?))?
+        ..new_member(state.switch.new_id(), &draft, (caller, department?))?
     };
     let id = new.id;
     let (command, news) =
         (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(&caller.company));
     state.carry_out_and_tell(command, Some(news)).await.map_err(refused)?;
-    let ScimJson(body) = show(&state, &caller, id, &shown).await?;
+    let ScimJson(body) = show(&call, id, &shown).await?;
     let location = state.urls().path(&format!("/scim/v2/Users/{}", id.0));
     let mut response = (StatusCode::CREATED, ScimJson(body)).into_response();
     if let Ok(location) = HeaderValue::try_from(location) {
@@ -207,13 +198,13 @@ fn new_member(
 /// Replaces a user. An attribute that is not sent is removed where a user can be without it, and
 /// else stays.
 pub(super) async fn replace_user(
-    Call(state, caller): Call,
+    call: Call,
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<ScimJson, ScimError> {
     let shown = AttributeSelection::of_query(&query)?;
-    let user = read_user(&state, &caller, id).await?;
+    let user = read_user(&call, id).await?;
     let sent = Draft::read(&body.object()?)?;
     let user_name = sent.user_name.as_deref().ok_or_else(|| required("userName"))?;
     let known = Draft::of(&user);
@@ -226,8 +217,8 @@ pub(super) async fn replace_user(
         ..sent
     };
     draft.set(super::attribute::Target::UserName, &json!(user_name))?;
-    settle(&state, &caller, &user, &draft).await?;
-    show(&state, &caller, id, &shown).await
+    settle(&call, &user, &draft).await?;
+    show(&call, id, &shown).await
 }
 
 fn required(name: &str) -> ApiError {
@@ -236,26 +227,22 @@ fn required(name: &str) -> ApiError {
 
 /// Changes a user by operations.
 pub(super) async fn patch_user(
-    Call(state, caller): Call,
+    call: Call,
     ScimId(id): ScimId,
     ScimQuery(query): ScimQuery,
     body: ScimBody,
 ) -> Result<ScimJson, ScimError> {
     let shown = AttributeSelection::of_query(&query)?;
-    let user = read_user(&state, &caller, id).await?;
+    let user = read_user(&call, id).await?;
     let mut draft = Draft::of(&user);
     patch::apply(&mut draft, &body.object()?)?;
-    settle(&state, &caller, &user, &draft).await?;
-    show(&state, &caller, id, &shown).await
+    settle(&call, &user, &draft).await?;
+    show(&call, id, &shown).await
 }
 
 /// Makes a user what the draft is, by one change or none.
-async fn settle(
-    state: &ActorState,
-    caller: &Caller,
-    user: &User,
-    draft: &Draft,
-) -> Result<(), ScimError> {
+async fn settle(call: &Call, user: &User, draft: &Draft) -> Result<(), ScimError> {
+    let Call(state, caller) = call;
     let known = Draft::of(user);
     if *draft == known {
         return Ok(());
@@ -266,7 +253,7 @@ async fn settle(
     }
     let mut dimensions = [None; 4];
     if draft.department != known.department {
-        let found = read_view(state, caller, |view| department(view, draft)).await?;
+        let found = read_view(call, |view| department(view, draft)).await?;
         dimensions[DEPARTMENT] = Some(found?);
     }
     fn optional<T: Clone + PartialEq>(wanted: &Option<T>, known: &Option<T>) -> Option<Option<T>> {
@@ -292,12 +279,10 @@ async fn settle(
 }
 
 /// Removes a user.
-pub(super) async fn delete_user(
-    Call(state, caller): Call,
-    ScimId(id): ScimId,
-) -> Result<StatusCode, ScimError> {
+pub(super) async fn delete_user(call: Call, ScimId(id): ScimId) -> Result<StatusCode, ScimError> {
+    let Call(state, caller) = &call;
     // A deleted member counts as missing here, though its row exists.
-    read_user(&state, &caller, id).await?;
+    read_user(&call, id).await?;
     let command = AdminCommand::Member(MemberCommand::Delete(caller.company.id, id));
     state.carry_out(command).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
