@@ -15,14 +15,15 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
-use crate::commands::administration::{AdministrationOutcome, Office, carry_out_by};
-use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
+use crate::commands::administration::{Office, carry_out_by};
+use crate::pan_rotation::PanRotation;
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";
@@ -56,26 +57,11 @@ pub enum ControlRequest {
         place: Option<PathBuf>,
     },
     /// A command of an operator, an `Administration`.
-    Administer(serde_json::Value),
+    Administer(Value),
 }
 
-/// The answers.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ControlAnswer {
-    /// The backup is made.
-    BackedUp(CopyReport),
-    /// How far re-sealing has come.
-    PanKeyProgress(PanKeyProgress),
-    /// The keys of card numbers.
-    PanKeyReport(PanKeyReport),
-    /// The master key is another one.
-    MasterKeyReport(MasterKeyReport),
-    /// The command was carried out, or failed half-way.
-    Administered(AdministrationOutcome),
-    /// The request was refused or failed, with the reason.
-    Failed(String),
-}
+/// The object that was requested, or why the request was refused or failed.
+pub type ControlAnswer = Result<Value, String>;
 
 /// The listening side.
 #[derive(Debug)]
@@ -121,9 +107,11 @@ impl Desk {
         &self.backups
     }
 
-    /// The permit for a command, if no backup is under way.
-    fn try_begin(&self) -> Option<(SemaphorePermit<'_>, MutexGuard<'_, ()>)> {
-        Some((self.backups.try_acquire().ok()?, self.commanded.try_lock().ok()?))
+    /// The permit for a command.
+    /// Errors: a backup is under way.
+    fn try_begin(&self) -> Result<(SemaphorePermit<'_>, MutexGuard<'_, ()>), &'static str> {
+        let (permit, turn) = (self.backups.try_acquire(), self.commanded.try_lock());
+        permit.ok().zip(turn.ok()).ok_or("a backup is under way")
     }
 }
 
@@ -176,10 +164,10 @@ async fn converse(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
         timeout(REQUEST_TIMEOUT, reading.read_line(&mut line)).await??;
         match serde_json::from_str(&line) {
             Ok(request) => carry_out(request, desk).await,
-            Err(error) => ControlAnswer::Failed(format!("not a request: {error}")),
+            Err(error) => Err(format!("not a request: {error}")),
         }
     } else {
-        ControlAnswer::Failed("only the user that the switch runs as may ask".to_owned())
+        Err("only the user that the switch runs as may ask".to_owned())
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -195,69 +183,61 @@ fn is_allowed(stream: &UnixStream, data: &Path) -> io::Result<bool> {
 async fn carry_out(request: ControlRequest, desk: &Arc<Desk>) -> ControlAnswer {
     let keys = &desk.pan_keys;
     match request {
-        ControlRequest::BackUp { to } => make_backup(to, desk).await,
-        ControlRequest::RotatePanKey => {
-            keys.rotate().await.map_or_else(failed, ControlAnswer::PanKeyProgress)
-        }
-        ControlRequest::PanKeyProgress => ControlAnswer::PanKeyProgress(keys.progress()),
-        ControlRequest::PanKeyReport => {
-            keys.report().await.map_or_else(failed, ControlAnswer::PanKeyReport)
-        }
+        ControlRequest::BackUp { to } => object(make_backup(to, desk).await?),
+        ControlRequest::RotatePanKey => object(keys.rotate().await.map_err(in_words)?),
+        ControlRequest::PanKeyProgress => object(keys.progress()),
+        ControlRequest::PanKeyReport => object(keys.report().await.map_err(in_words)?),
         ControlRequest::ForgetPanKeys => {
-            let Some(_permit) = desk.try_begin() else { return backup_under_way() };
-            keys.forget().await.map_or_else(failed, ControlAnswer::PanKeyReport)
+            let _permit = desk.try_begin()?;
+            object(keys.forget().await.map_err(in_words)?)
         }
         ControlRequest::RotateMasterKey { place } => {
-            rotate_master_key(place, Arc::clone(desk)).await
+            object(rotate_master_key(place, Arc::clone(desk)).await?)
         }
-        ControlRequest::Administer(command) => match serde_json::from_value(command) {
-            Ok(command) => ControlAnswer::Administered(carry_out_by(command, &desk.office).await),
-            Err(error) => failed(format!("not a command: {error}")),
-        },
+        ControlRequest::Administer(command) => {
+            let command = serde_json::from_value(command);
+            let command = command.map_err(|error| format!("not a command: {error}"))?;
+            object(carry_out_by(command, &desk.office).await)
+        }
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> ControlAnswer {
-    ControlAnswer::Failed(error.to_string())
+fn object(answer: impl Serialize) -> ControlAnswer {
+    serde_json::to_value(answer).map_err(in_words)
 }
 
-fn backup_under_way() -> ControlAnswer {
-    ControlAnswer::Failed("a backup is under way".to_owned())
+fn in_words(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
-async fn rotate_master_key(place: Option<PathBuf>, desk: Arc<Desk>) -> ControlAnswer {
+async fn rotate_master_key(
+    place: Option<PathBuf>,
+    desk: Arc<Desk>,
+) -> Result<MasterKeyReport, String> {
     if place.as_ref().is_some_and(|place| !place.is_absolute()) {
-        return ControlAnswer::Failed("the place of a master key is an absolute path".to_owned());
+        return Err("the place of a master key is an absolute path".to_owned());
     }
     let rotate = move || desk.master_keys.rotate(place.as_deref());
-    match tokio::task::spawn_blocking(rotate).await {
-        Ok(Ok(report)) => {
-            tracing::info!(id = report.master_key_id, "another master key opens the directory");
-            ControlAnswer::MasterKeyReport(report)
-        }
-        Ok(Err(error)) => failed(error),
-        Err(_) => ControlAnswer::Failed("the replacement of the master key broke off".to_owned()),
-    }
+    let rotated = tokio::task::spawn_blocking(rotate).await;
+    let rotated = rotated.map_err(|_| "the replacement of the master key broke off")?;
+    let report = rotated.map_err(in_words)?;
+    tracing::info!(id = report.master_key_id, "another master key opens the directory");
+    Ok(report)
 }
 
-async fn make_backup(to: PathBuf, desk: &Desk) -> ControlAnswer {
-    let Some(_permit) = desk.try_begin() else { return backup_under_way() };
+async fn make_backup(to: PathBuf, desk: &Desk) -> Result<CopyReport, String> {
+    let _permit = desk.try_begin()?;
     let (engine, secrets) = (Arc::clone(&desk.engine), Arc::clone(&desk.secrets));
     if !to.is_absolute() {
-        return ControlAnswer::Failed("the place of a backup is an absolute path".to_owned());
+        return Err("the place of a backup is an absolute path".to_owned());
     }
     let made = tokio::task::spawn_blocking(move || back_up(&engine, &secrets, &to)).await;
-    match made {
-        Ok(Ok(report)) => {
-            tracing::info!(records = report.records, bytes = report.bytes, "made a backup");
-            for name in &report.damaged_receipts {
-                tracing::error!(name, "a receipt is damaged; the backup is without it");
-            }
-            ControlAnswer::BackedUp(report)
-        }
-        Ok(Err(error)) => ControlAnswer::Failed(error.to_string()),
-        Err(_) => ControlAnswer::Failed("the backup broke off".to_owned()),
+    let report = made.map_err(|_| "the backup broke off")?.map_err(in_words)?;
+    tracing::info!(records = report.records, bytes = report.bytes, "made a backup");
+    for name in &report.damaged_receipts {
+        tracing::error!(name, "a receipt is damaged; the backup is without it");
     }
+    Ok(report)
 }
 
 /// Asks the switch that runs on a data directory.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use cardswitch_engine::engine::Engine;
 use cardswitch_secrets::Secrets;
-use cardswitch_secrets::private_file::create_private;
+use cardswitch_secrets::private_file::{create_private, remove_folder};
 use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -107,18 +107,11 @@ impl Drop for OwnFolder {
 /// Removes what a killed process left of a backup that it handed out.
 /// Errors: the system refuses.
 pub(crate) fn remove_leftover(data: &Path) -> io::Result<()> {
-    [FOLDER, UNFINISHED].iter().try_for_each(|name| remove(&data.join(name)))
-}
-
-fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    [FOLDER, UNFINISHED].iter().try_for_each(|name| remove_folder(&data.join(name)))
 }
 
 fn make(engine: &Engine, secrets: &Secrets, folder: &Path) -> io::Result<()> {
-    remove(folder)?;
+    remove_folder(folder)?;
     back_up(engine, secrets, folder).map(drop).map_err(io::Error::other)
 }
 

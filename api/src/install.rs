@@ -37,6 +37,7 @@ use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_feed::Profile;
+use cardswitch_secrets::hex::to_hex;
 use cardswitch_secrets::issuing::{
     CardNumbers, DRAWS_MAX, DrawnCard, IssueError, Issuer, IssuingOrder, RandomSource,
 };
@@ -462,7 +463,7 @@ impl Installer<'_> {
     fn draw_password(&mut self) -> Result<(String, String), InstallError> {
         let mut bytes = [0; 12];
         self.random.fill(&mut bytes)?;
-        let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let password = to_hex(&bytes);
         let mut salt = [0; 16];
         self.random.fill(&mut salt)?;
         let hash = argon2::Argon2::default()

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use cardswitch_cluster::{EtcdError, EtcdNotes, NoteCondition};
+use cardswitch_cluster::{EtcdError, EtcdNotes};
 use cardswitch_engine::journal::chain::Epoch;
 use cardswitch_notify::webhooks::notes::{Note, NoteStore, OWNER, OwnerCondition, StoredNote};
 
@@ -18,11 +18,11 @@ impl NoteStore for ClusterNotes {
     }
 
     fn change(&mut self, condition: OwnerCondition, changes: Vec<Note>) -> Result<bool, EtcdError> {
-        let condition = match condition {
-            OwnerCondition::Absent => NoteCondition::Absent,
-            OwnerCondition::Below(owner) => NoteCondition::Below(owner.into()),
+        let bound = match condition {
+            OwnerCondition::Absent => None,
+            OwnerCondition::Below(owner) => Some(owner),
         };
-        apart(|| self.0.change((OWNER, condition), changes))
+        apart(|| self.0.change((OWNER, bound), changes))
     }
 
     fn list(&mut self, prefix: &str) -> Result<Vec<StoredNote>, EtcdError> {

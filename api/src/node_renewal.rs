@@ -4,13 +4,13 @@
 //! made anew again: of several, the newest says why it was behind, and each takes the room of a whole directory. The
 //! two change places in one step once the new one is complete: there is a whole directory at every moment.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use cardswitch_cluster::ClusterAddress;
+use cardswitch_secrets::private_file::beside;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
@@ -75,12 +75,6 @@ fn keep_settings(data: &Path, new: &Path) -> io::Result<()> {
     }
 }
 
-fn beside(data: &Path, ending: &str) -> PathBuf {
-    let mut name = data.file_name().map(OsString::from).unwrap_or_default();
-    name.push(ending);
-    data.with_file_name(name)
-}
-
 fn remove(path: &Path) -> io::Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     removed.or_else(|error| match error.kind() {
@@ -91,6 +85,8 @@ fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn directory(home: &Path, name: &str) -> PathBuf {

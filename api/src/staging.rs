@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::data_directory::DirectoryError;
 use cardswitch_secrets::Secrets;
-use cardswitch_secrets::private_file::create_private;
+use cardswitch_secrets::private_file::{beside, create_private};
 
 use crate::manifest::{Manifest, ManifestError};
 
@@ -36,9 +36,7 @@ impl Staging {
         if place.symlink_metadata().is_ok() {
             return Err(CopyError::Exists(place.to_path_buf()));
         }
-        let mut name = place.file_name().unwrap_or_default().to_owned();
-        name.push(".staging");
-        let folder = place.with_file_name(name);
+        let folder = beside(place, ".staging");
         remove_leftover(&folder)?;
         let lock = make_locked(&folder).map_err(|error| CopyError::Io(folder.clone(), error))?;
         Ok(Self { folder, _lock: lock })

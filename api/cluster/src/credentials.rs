@@ -57,12 +57,7 @@ impl Credentials {
     }
 }
 
-/// Shows no password, for none is kept.
-impl std::fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(Credentials);
 
 /// Speaks TLS with the member at `host`, a name with a port.
 /// Errors: the member is not believed, or does not believe.

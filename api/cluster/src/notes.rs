@@ -10,15 +10,6 @@ use crate::proto::{Compare, DeleteRangeRequest, Request, RequestOp, TxnRequest};
 use crate::window::{Keys, put};
 use crate::{EtcdError, EtcdWindow, OpenWindowError};
 
-/// The state of a note that a change requires.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoteCondition {
-    /// It is not there.
-    Absent,
-    /// It is there and comes before this, byte by byte.
-    Below(Bytes),
-}
-
 /// The notes in etcd, as one run of one node.
 #[derive(Debug)]
 pub struct EtcdNotes {
@@ -40,18 +31,18 @@ impl EtcdNotes {
         Ok(tip.filter(|tip| self.window.is_of(tip)).map(|tip| tip.position.epoch))
     }
 
-    /// Makes all of these changes in one transaction if the note `name` is as the condition has it, or none.
-    /// Returns whether it is. A note without content is removed.
+    /// Makes all of these changes in one transaction if the note `name` comes before `bound`, byte by byte, or is
+    /// absent where there is no bound; else none. Returns whether it does. A note without content is removed.
     /// Errors: no answer; it may take effect all the same, also later.
     pub fn change(
         &mut self,
-        (name, condition): (&str, NoteCondition),
+        (name, bound): (&str, Option<String>),
         changes: Vec<(String, Option<Vec<u8>>)>,
     ) -> Result<bool, EtcdError> {
         let key = self.key(name);
-        let compare = vec![match condition {
-            NoteCondition::Absent => Compare::absent(key),
-            NoteCondition::Below(value) => Compare::below(key, value),
+        let compare = vec![match bound {
+            None => Compare::absent(key),
+            Some(bound) => Compare::below(key, bound.into()),
         }];
         let changes = changes.into_iter();
         let success = changes.map(|(name, content)| change_of(self.key(&name), content)).collect();

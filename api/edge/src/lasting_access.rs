@@ -31,11 +31,7 @@ pub struct LastingAccess {
     has_ended: bool,
 }
 
-impl std::fmt::Debug for LastingAccess {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "LastingAccess(has_ended: {})", self.has_ended)
-    }
-}
+cardswitch_engine::opaque!(LastingAccess);
 
 impl LastingAccess {
     /// An access that ends at `ends_at`, or as soon as the tables do not give it any more.

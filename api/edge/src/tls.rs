@@ -5,7 +5,6 @@
 //!
 //! INVARIANT: with `client_ca` no peer speaks that has not shown a valid certificate of it.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -80,11 +79,7 @@ pub struct TlsDoor {
     config: Mutex<Arc<ServerConfig>>,
 }
 
-impl fmt::Debug for TlsDoor {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TlsDoor").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(TlsDoor);
 
 impl TlsDoor {
     /// Reads the files.

@@ -1,7 +1,6 @@
 //! TLS towards a door: the authorities that the door's certificate may be of, and the certificate that is
 //! shown to it.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,11 +48,7 @@ pub struct TlsClient {
 #[error("`{0}` is no name of a door: write a host name or an address")]
 pub struct NoDoorNameError(String);
 
-impl fmt::Debug for ClientTls {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ClientTls").field("files", &self.files).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(ClientTls);
 
 impl ClientTls {
     /// Reads the files.

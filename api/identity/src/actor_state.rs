@@ -3,7 +3,6 @@
 //! A function that takes `&AppState` only reads. One that changes something takes `&ActorState`, so
 //! the compiler asks every caller for the actor and the address that the audit log names.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -46,11 +45,7 @@ impl AppState {
     }
 }
 
-impl fmt::Debug for ActorState {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ActorState").field("note", &self.note).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(ActorState);
 
 impl Deref for ActorState {
     type Target = AppState;

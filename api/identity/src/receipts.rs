@@ -20,6 +20,7 @@ use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::hex::{array_from_hex, to_hex};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -217,8 +218,7 @@ impl ReceiptFiles {
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
-        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.directory.join(name)
+        self.directory.join(to_hex(digest))
     }
 }
 
@@ -254,16 +254,9 @@ pub fn receipt_digest(name: &str) -> Option<[u8; 32]> {
 
 /// The digest a file's name begins with; none for a file that is not one of these.
 fn parse_digest(name: &str) -> Option<Digest> {
-    let hex = name.get(..NAME_LEN)?;
-    let rest = &name[NAME_LEN..];
-    if !(rest.is_empty() || rest.ends_with(".part")) {
-        return None;
-    }
-    let mut digest = Digest::default();
-    for (byte, place) in digest.iter_mut().zip((0..NAME_LEN).step_by(2)) {
-        *byte = u8::from_str_radix(hex.get(place..place + 2)?, 16).ok()?;
-    }
-    Some(digest)
+    let (hex, rest) = name.split_at_checked(NAME_LEN)?;
+    let digest = array_from_hex(hex).filter(|_| rest.is_empty() || rest.ends_with(".part"));
+    digest.map(|digest| *digest)
 }
 
 /// The type of a content, by its first bytes; none where it is no receipt. A client's word for it

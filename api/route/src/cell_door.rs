@@ -1,6 +1,5 @@
 //! One door of a cell: the way to it, whether it is reached, and counts since the router started.
 
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -173,11 +172,7 @@ pub(crate) struct CellStream {
     meters: Arc<DoorMeters>,
 }
 
-impl fmt::Debug for CellStream {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("CellStream").finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(CellStream);
 
 impl Drop for CellStream {
     fn drop(&mut self) {

@@ -71,6 +71,7 @@ pub use self::keyed_hash::KeyedHash;
 use self::pan_seal::PanSeal;
 use self::seal::{NONCE_BYTES, context_of};
 pub(crate) use self::seal::{fresh_nonce, open, seal};
+use crate::hex::to_hex;
 use crate::idempotency_keys::IdempotencyKeys;
 use crate::issuing::{IssueError, RandomSource};
 use crate::master_key::MasterKey;
@@ -356,8 +357,7 @@ impl Secrets {
     /// The tag of a form of the site, which shows its bond, as text.
     #[must_use]
     pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
-        let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
-        tag.iter().map(|byte| format!("{byte:02x}")).collect()
+        to_hex(&self.site_forms.half_tag(&[&[bond as u8], bound_to]))
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.
@@ -416,9 +416,7 @@ enum WebhookSeal {
 }
 
 fn webhook_context(kind: WebhookSeal, id: Uuid) -> [u8; 17] {
-    let mut context = [kind as u8; 17];
-    context[1..].copy_from_slice(id.as_bytes());
-    context
+    context_of(kind as u8, id)
 }
 
 /// The digest under which a token or key is kept. Tokens are 256 random bits, so a plain hash

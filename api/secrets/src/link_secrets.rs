@@ -8,6 +8,7 @@ use cardswitch_engine::domain::ids::SharedLinkId;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
 use crate::{LinkSecret, SealError, Secrets};
 
@@ -34,21 +35,15 @@ impl LinkKey {
     /// Reads the key in an address; none where the text cannot be one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() != 64 || !text.bytes().all(is_digit) {
-            return None;
-        }
-        let mut key = Self([0; 32]);
-        for (place, byte) in key.0.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * place..][..2], 16).ok()?;
-        }
-        Some(key)
+        // An address is written in one way.
+        let key = array_from_hex(text).filter(|_| !text.contains(char::is_uppercase))?;
+        Some(Self(*key))
     }
 
     /// The key as it stands in an address.
     #[must_use]
     pub fn text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        to_hex(&self.0)
     }
 
     /// The hash by which its link is found.

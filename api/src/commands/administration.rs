@@ -6,14 +6,13 @@
 //! comes back.
 //! INVARIANT: a command reads its terminal before it is sent.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::data_directory::DirectoryError;
 use cardswitch_engine::directory::app::AppProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::CompanyId;
@@ -27,13 +26,13 @@ use uuid::Uuid;
 use super::Failure;
 use super::app::AppSubcommand;
 use super::company::CompanyCommand;
-use super::running::{ask_running, other_answer};
+use super::running::{ask_running, open_at_rest};
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
-use crate::config::{ClockSetting, Settings, read_settings};
-use crate::control::{ControlAnswer, ControlRequest};
+use crate::config::Settings;
+use crate::control::ControlRequest;
 use crate::install::by_operator;
-use crate::opening::{KeyedDirectory, OpeningError, open_engine};
+use crate::opening::KeyedDirectory;
 
 /// A command of an operator.
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,15 +76,7 @@ pub struct AdministrationOutcome {
     failure: Option<Failure>,
 }
 
-/// Tells nothing of what is in it.
-impl fmt::Debug for AdministrationOutcome {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("AdministrationOutcome")
-            .field("failure", &self.failure)
-            .finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(AdministrationOutcome);
 
 /// A command under way in its office.
 pub(super) struct OfficeTask<'a> {
@@ -199,13 +190,9 @@ impl EnginePlace {
     /// Errors: the directory is damaged or none.
     fn open(args: &DataArgs) -> Result<Self, Failure> {
         let data = &args.directory;
-        let settings = read_settings(None, Some(data))?;
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
-        let engine = match open_engine(place, ClockSetting::System, settings.retention) {
-            Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
-                return Ok(Self::Running(data.clone()));
-            }
-            opened => opened?.0,
+        let Some((engine, _, settings)) = open_at_rest(place)? else {
+            return Ok(Self::Running(data.clone()));
         };
         let (base, app) =
             (settings.base_url_for(settings.http), settings.app_url_for(settings.http));
@@ -221,12 +208,7 @@ impl EnginePlace {
                 let command = serde_json::from_value(sent)?;
                 Ok(carry_out_by(command, office).await)
             }
-            Self::Running(data) => {
-                match ask_running(data, &ControlRequest::Administer(sent)).await? {
-                    ControlAnswer::Administered(outcome) => Ok(outcome),
-                    _ => Err(other_answer()),
-                }
-            }
+            Self::Running(data) => ask_running(data, &ControlRequest::Administer(sent)).await,
         }
     }
 

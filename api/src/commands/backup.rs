@@ -18,9 +18,9 @@ use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::parse_time;
 
 use super::Failure;
-use super::running::{ask_running, other_answer};
+use super::running::ask_running;
 use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
-use crate::control::{ControlAnswer, ControlRequest};
+use crate::control::ControlRequest;
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::staging::Staging;
 
@@ -89,7 +89,7 @@ fn parse_until(text: &str) -> Result<Timestamp, String> {
 pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     let to = std::path::absolute(&args.to)?;
     let report = match at_rest(&args, &to) {
-        Err(AtRestError::InUse) => running(&args.data, to).await?,
+        Err(AtRestError::InUse) => ask_running(&args.data, &ControlRequest::BackUp { to }).await?,
         Err(AtRestError::Failed(failure)) => return Err(failure),
         Ok(report) => report,
     };
@@ -151,13 +151,6 @@ fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
     let kept = secrets.read_pan_keys(data)?;
     let tables = Inspection::open(data)?.read()?;
     kept.require(tables.pan_generations()?, data).map_err(Failure::new)
-}
-
-async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
-    match ask_running(data, &ControlRequest::BackUp { to }).await? {
-        ControlAnswer::BackedUp(report) => Ok(report),
-        _ => Err(other_answer()),
-    }
 }
 
 /// Carries out `restore`.

@@ -7,8 +7,8 @@ use cardswitch_secrets::master_key::rotation::{MasterKeyReport, rotate_master_ke
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::Failure;
-use super::running::{ask_running, other_answer};
-use crate::control::{ControlAnswer, ControlRequest};
+use super::running::ask_running;
+use crate::control::ControlRequest;
 use crate::manifest::is_backup;
 
 /// The arguments of `rotate-master-key`.
@@ -31,10 +31,11 @@ pub struct RotateMasterKeyArgs {
 /// Carries out `rotate-master-key`.
 /// Errors: a key cannot be read or written, or the switch does not answer.
 pub async fn run(args: RotateMasterKeyArgs) -> Result<(), Failure> {
-    let place = args.new_master_key.as_ref().map(std::path::absolute);
-    let place = place.transpose()?;
+    let place = args.new_master_key.as_ref().map(std::path::absolute).transpose()?;
     let report = match DataDirectory::open(&args.data) {
-        Err(DirectoryError::InUse(_)) => running(&args, place).await?,
+        Err(DirectoryError::InUse(_)) => {
+            ask_running(&args.data, &ControlRequest::RotateMasterKey { place }).await?
+        }
         opened => {
             let _lock = opened?;
             at_rest(&args, place)?
@@ -61,14 +62,4 @@ fn at_rest(args: &RotateMasterKeyArgs, place: Option<PathBuf>) -> Result<MasterK
         return Err(Failure::new(format!("`{}` {what}", args.data.display())));
     }
     rotate_master_key(&args.data, &args.master_key.source(), place.as_deref()).map_err(Failure::new)
-}
-
-async fn running(
-    args: &RotateMasterKeyArgs,
-    place: Option<PathBuf>,
-) -> Result<MasterKeyReport, Failure> {
-    match ask_running(&args.data, &ControlRequest::RotateMasterKey { place }).await? {
-        ControlAnswer::MasterKeyReport(report) => Ok(report),
-        _ => Err(other_answer()),
-    }
 }

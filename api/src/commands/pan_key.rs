@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::switch::Switch;
-use cardswitch_engine::data_directory::DirectoryError;
 use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use tokio::sync::watch;
 
 use super::Failure;
-use super::running::{ask_running, other_answer};
-use crate::config::{ClockSetting, read_settings};
-use crate::control::{ControlAnswer, ControlRequest};
-use crate::opening::{KeyedDirectory, OpeningError, open_engine};
+use super::running::{ask_running, open_at_rest};
+use crate::control::ControlRequest;
+use crate::opening::KeyedDirectory;
 use crate::pan_rotation::{
     GenerationReport, PanKeyProgress, PanKeyReport, PanRotation, ResealingPace,
 };
@@ -89,14 +87,8 @@ enum Keys<'a> {
 
 impl<'a> Keys<'a> {
     fn open(data: &'a Path, master_key: &MasterKeySource) -> Result<Self, Failure> {
-        let settings = read_settings(None, Some(data))?;
-        let place = KeyedDirectory { data, master_key };
-        let opened = open_engine(place, ClockSetting::System, settings.retention);
-        let (engine, secrets) = match opened {
-            Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
-                return Ok(Self::Running(data));
-            }
-            opened => opened?,
+        let Some((engine, secrets, _)) = open_at_rest(KeyedDirectory { data, master_key })? else {
+            return Ok(Self::Running(data));
         };
         let switch = Switch::new(Arc::new(engine));
         let keys = PanRotation::new(switch, Arc::new(secrets), data, ResealingPace::AtRest);
@@ -105,18 +97,14 @@ impl<'a> Keys<'a> {
 
     async fn report(&self) -> Result<PanKeyReport, Failure> {
         match self {
-            Self::Running(data) => {
-                report_of(ask_running(data, &ControlRequest::PanKeyReport).await?)
-            }
+            Self::Running(data) => ask_running(data, &ControlRequest::PanKeyReport).await,
             Self::AtRest(keys) => keys.report().await.map_err(Failure::new),
         }
     }
 
     async fn forget(&self) -> Result<PanKeyReport, Failure> {
         match self {
-            Self::Running(data) => {
-                report_of(ask_running(data, &ControlRequest::ForgetPanKeys).await?)
-            }
+            Self::Running(data) => ask_running(data, &ControlRequest::ForgetPanKeys).await,
             Self::AtRest(keys) => {
                 keys.resume().await?;
                 keys.forget().await.map_err(Failure::new)
@@ -126,9 +114,7 @@ impl<'a> Keys<'a> {
 
     async fn rotate(&self) -> Result<PanKeyProgress, Failure> {
         match self {
-            Self::Running(data) => {
-                progress_of(ask_running(data, &ControlRequest::RotatePanKey).await?)
-            }
+            Self::Running(data) => ask_running(data, &ControlRequest::RotatePanKey).await,
             Self::AtRest(keys) => {
                 let progress = keys.rotate().await?;
                 Ok(PanKeyProgress { is_working: false, ..progress })
@@ -153,7 +139,7 @@ impl<'a> Keys<'a> {
         let mut told = progress.cards_left;
         while progress.is_working {
             tokio::time::sleep(PROGRESS_INTERVAL).await;
-            progress = progress_of(ask_running(data, &ControlRequest::PanKeyProgress).await?)?;
+            progress = ask_running(data, &ControlRequest::PanKeyProgress).await?;
             if progress.cards_left != told && progress.is_working && !is_quiet {
                 told = progress.cards_left;
                 println!("{told} card numbers are still to be re-sealed");
@@ -170,20 +156,6 @@ fn finished(progress: PanKeyProgress) -> Result<PanKeyProgress, Failure> {
         left => Err(Failure::new(format!(
             "{left} card numbers were not re-sealed: see the log of the switch"
         ))),
-    }
-}
-
-fn report_of(answer: ControlAnswer) -> Result<PanKeyReport, Failure> {
-    match answer {
-        ControlAnswer::PanKeyReport(report) => Ok(report),
-        _ => Err(other_answer()),
-    }
-}
-
-fn progress_of(answer: ControlAnswer) -> Result<PanKeyProgress, Failure> {
-    match answer {
-        ControlAnswer::PanKeyProgress(progress) => Ok(progress),
-        _ => Err(other_answer()),
     }
 }
 

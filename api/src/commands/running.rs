@@ -3,20 +3,43 @@
 use std::path::Path;
 
 use cardswitch_cluster::{ClusterView, NodeRecord};
+use cardswitch_engine::data_directory::DirectoryError;
+use cardswitch_engine::engine::Engine;
+use cardswitch_secrets::Secrets;
+use serde::de::DeserializeOwned;
 
 use super::Failure;
-use crate::control::{self, ControlAnswer, ControlRequest};
+use crate::config::{ClockSetting, Settings, read_settings};
+use crate::control::{self, ControlRequest};
 use crate::node_mark::cluster_of;
+use crate::opening::{KeyedDirectory, OpeningError, open_engine};
+
+/// The engine of a directory at rest with its keys, and its settings; none where a switch runs on it.
+/// Errors: the directory is damaged or none.
+pub(super) fn open_at_rest(
+    place: KeyedDirectory<'_>,
+) -> Result<Option<(Engine, Secrets, Settings)>, Failure> {
+    let settings = read_settings(None, Some(place.data))?;
+    match open_engine(place, ClockSetting::System, settings.retention) {
+        Err(OpeningError::Directory(DirectoryError::InUse(_))) => Ok(None),
+        opened => {
+            let (engine, secrets) = opened?;
+            Ok(Some((engine, secrets, settings)))
+        }
+    }
+}
 
 /// Asks the switch that has the directory open.
 /// Errors: it does not answer, or did not do it.
-pub(super) async fn ask_running(
+pub(super) async fn ask_running<T: DeserializeOwned>(
     data: &Path,
     request: &ControlRequest,
-) -> Result<ControlAnswer, Failure> {
+) -> Result<T, Failure> {
     match control::ask(data, request).await {
-        Ok(ControlAnswer::Failed(why)) => Err(Failure::new(why)),
-        Ok(answer) => Ok(answer),
+        Ok(Ok(answer)) => serde_json::from_value(answer).map_err(|_| {
+            Failure::new("the switch answered something else: is it another version?")
+        }),
+        Ok(Err(why)) => Err(Failure::new(why)),
         Err(error) => Err(Failure::new(match cluster_of(data) {
             Ok(Some(cluster)) => match leader_of(&cluster).await {
                 Some(leads) => {
@@ -38,9 +61,4 @@ async fn leader_of(cluster: &str) -> Option<String> {
     let view = tokio::task::spawn_blocking(move || ClusterView::read(&address)).await.ok()?.ok()?;
     let NodeRecord { name, http, .. } = view.leader()?;
     Some(format!("{name}, which leads at {http}"))
-}
-
-/// The answer was that to another request.
-pub(super) fn other_answer() -> Failure {
-    Failure::new("the switch answered something else: is it another version?")
 }

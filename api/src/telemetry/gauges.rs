@@ -72,12 +72,7 @@ impl Gauges {
     }
 }
 
-impl std::fmt::Debug for Gauges {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let gauges = self.0.lock();
-        formatter.debug_list().entries(gauges.iter().map(|gauge| gauge.name)).finish()
-    }
-}
+cardswitch_engine::opaque!(Gauges);
 
 #[cfg(test)]
 mod tests {

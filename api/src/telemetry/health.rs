@@ -68,11 +68,7 @@ pub struct HealthNotes(Mutex<Vec<(&'static str, NoteReader)>>);
 /// A fault: its name, and its words in the body.
 pub type HealthNote = (&'static str, &'static str);
 
-impl std::fmt::Debug for HealthNotes {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "HealthNotes({})", self.0.lock().len())
-    }
-}
+cardswitch_engine::opaque!(HealthNotes);
 
 impl HealthNotes {
     /// Has `note` told whenever `is_amiss`.

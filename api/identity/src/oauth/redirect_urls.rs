@@ -5,64 +5,31 @@
 //! app's own scheme with a dot in it (RFC 8252, 7.1). An address is taken only as a browser would
 //! write it, so that it has one reading; a name in it never changes the comparison.
 
+use cardswitch_notify::webhooks::addresses::{AddressFault, Reach, check_leading};
 use url::{Host, Url};
 
 /// How many an app may have.
 pub const REDIRECT_URLS_MAX: usize = 20;
-/// The longest one. Units: bytes.
-pub const REDIRECT_URL_BYTES_MAX: usize = 1_000;
-
-/// A fault of a redirect URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RedirectUrlFault {
-    /// Longer than `REDIRECT_URL_BYTES_MAX`.
-    #[error("must have at most {REDIRECT_URL_BYTES_MAX} characters")]
-    TooLong,
-    /// No address, or not written as a browser would.
-    #[error(
-        "must be a whole address as a browser shows it, such as `https://app.example.com/callback`"
-    )]
-    Malformed,
-    /// A scheme that others could listen to, or run.
-    #[error(
-        "must begin with `https://`, with `http://` and this machine, or with a scheme of the app's \
-         own that has a dot in it"
-    )]
-    Scheme,
-    /// It has a name or password before its host.
-    #[error("must have no name or password before its host")]
-    Credentials,
-    /// It has a part behind `#`.
-    #[error("must have no part behind `#`")]
-    Fragment,
-}
 
 /// Judges a redirect URL.
-/// Errors: the fault of the URL.
-pub fn check_redirect_url(text: &str) -> Result<(), RedirectUrlFault> {
-    if text.len() > REDIRECT_URL_BYTES_MAX {
-        return Err(RedirectUrlFault::TooLong);
-    }
-    let url = Url::parse(text).map_err(|_| RedirectUrlFault::Malformed)?;
-    if text.contains('#') {
-        return Err(RedirectUrlFault::Fragment);
-    }
-    if !url.username().is_empty() || url.password().is_some() || has_user(text) {
-        return Err(RedirectUrlFault::Credentials);
-    }
-    if !is_safe(&url) {
-        return Err(RedirectUrlFault::Scheme);
-    }
-    // Browsers end a bare host with a slash, people do not.
-    let is_plain = url.as_str() == text || url.as_str().strip_suffix('/') == Some(text);
-    let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_plain && is_visible { Ok(()) } else { Err(RedirectUrlFault::Malformed) }
+/// Errors: what it must be, in words.
+pub fn check_redirect_url(text: &str) -> Result<(), &'static str> {
+    check(text).map_err(|fault| match fault {
+        AddressFault::Malformed => {
+            "must be a whole address as a browser shows it, such as \
+             `https://app.example.com/callback`"
+        }
+        AddressFault::Scheme => {
+            "must begin with `https://`, with `http://` and this machine, or with a scheme of the \
+             app's own that has a dot in it"
+        }
+        other => other.text(Reach::Public),
+    })
 }
 
-/// An empty name before the host, which is not shown as one.
-fn has_user(text: &str) -> bool {
-    let authority = text.split_once("://").map_or("", |(_, rest)| rest);
-    authority.split(['/', '?']).next().is_some_and(|authority| authority.contains('@'))
+/// Refuses a scheme that others could listen to, or run.
+fn check(text: &str) -> Result<(), AddressFault> {
+    check_leading(text, |url| if is_safe(url) { Ok(()) } else { Err(AddressFault::Scheme) })
 }
 
 fn is_safe(url: &Url) -> bool {
@@ -80,12 +47,14 @@ fn is_safe(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::RedirectUrlFault::{Credentials, Fragment, Malformed, Scheme, TooLong};
+    use cardswitch_notify::webhooks::addresses::ADDRESS_BYTES_MAX;
+
+    use super::AddressFault::{Credentials, Fragment, Malformed, Scheme, TooLong};
     use super::*;
 
     #[test]
     fn addresses_are_taken_as_browsers_write_them() {
-        let longest = format!("https://a.example/{}", "x".repeat(REDIRECT_URL_BYTES_MAX - 18));
+        let longest = format!("https://a.example/{}", "x".repeat(ADDRESS_BYTES_MAX - 18));
         let rows = [
             ("https://app.example.com/callback", Ok(())),
             ("https://app.example.com", Ok(())),
@@ -126,8 +95,10 @@ mod tests {
             ("https://app.example.com/#there", Err(Fragment)),
         ];
         for (text, expected) in rows {
-            assert_eq!(check_redirect_url(text), expected, "{text:?}");
+            assert_eq!(check(text), expected, "{text:?}");
         }
-        assert_eq!(check_redirect_url(&format!("{longest}x")), Err(TooLong));
+        assert_eq!(check(&format!("{longest}x")), Err(TooLong));
+        let told = check_redirect_url(&format!("{longest}x"));
+        assert_eq!(told, Err("must have at most 1000 characters"));
     }
 }

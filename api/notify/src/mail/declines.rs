@@ -48,7 +48,7 @@ pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
 }
 
 fn open(desk: &MailDesk) -> Result<DeclineFollower, NoticeError> {
-    let queue = desk.outbox.queue();
+    let queue = &desk.outbox.queue;
     let (store, tables) = (Arc::clone(queue.files().store()), desk.switch.engine().store());
     DeclineFollower::open(store, tables, NoticeLimits::default(), queue.now())
 }
@@ -56,7 +56,7 @@ fn open(desk: &MailDesk) -> Result<DeclineFollower, NoticeError> {
 /// Sends letters about all declines since.
 fn catch_up(follower: &mut DeclineFollower, desk: &MailDesk) -> Result<(), NoticeError> {
     let (tables, outbox) = (desk.switch.engine().store(), &desk.outbox);
-    let context = || NoticeContext { tables, waiting: outbox.waiting(), now: outbox.queue().now() };
+    let context = || NoticeContext { tables, waiting: outbox.waiting(), now: outbox.queue.now() };
     while follower.step(context(), |notice| hand_in(desk, notice))? == StepOutcome::Worked {}
     Ok(())
 }

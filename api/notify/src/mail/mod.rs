@@ -65,11 +65,11 @@ pub fn start(desk: &MailDesk, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle
     // The end does not wait for this task: the next start sends letters of the news that is left.
     drop(tokio::spawn(news::tell_held(desk.clone())));
     let mut tasks = Vec::new();
-    if let Some(server) = desk.outbox.server() {
+    if let Some(server) = &desk.outbox.server {
         let sending = sender::run(Arc::clone(&desk.outbox), Arc::clone(server), stopped.clone());
         tasks.push(tokio::spawn(sending));
     }
-    if desk.outbox.tells_declines() {
+    if desk.outbox.tells_declines {
         tasks.push(tokio::spawn(declines::run(desk.clone(), stopped.clone())));
     }
     tasks

@@ -70,13 +70,14 @@ pub struct MailPlace<'a> {
 /// The outbox: the queue of a server, or a directory.
 #[derive(Debug)]
 pub struct Outbox {
-    letterhead: Letterhead,
+    pub(super) letterhead: Letterhead,
     directory: PathBuf,
     disk: RealDisk,
-    queue: SealedQueue,
+    pub(super) queue: SealedQueue,
     /// The server that letters wait for, where one is configured.
-    server: Option<Arc<SmtpServer>>,
-    tells_declines: bool,
+    pub(super) server: Option<Arc<SmtpServer>>,
+    /// Whether cardholders get letters about declines.
+    pub(super) tells_declines: bool,
     /// News held before the start, until it is looked at.
     held: Mutex<Vec<Uuid>>,
     asked_for: Mutex<Windows<[u8; 32]>>,
@@ -145,23 +146,6 @@ impl Outbox {
         self.queue.files().len()
     }
 
-    pub(super) const fn queue(&self) -> &SealedQueue {
-        &self.queue
-    }
-
-    pub(super) const fn server(&self) -> Option<&Arc<SmtpServer>> {
-        self.server.as_ref()
-    }
-
-    /// Whether cardholders get letters about declines.
-    pub(super) const fn tells_declines(&self) -> bool {
-        self.tells_declines
-    }
-
-    pub(super) const fn letterhead(&self) -> &Letterhead {
-        &self.letterhead
-    }
-
     /// Whether a letter that any visitor can have sent may go to `email` now; if so, it is counted.
     pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
         let bounds = [(token_digest(&email_key(email)), ASKED_FOR_MAX)];
@@ -172,19 +156,13 @@ impl Outbox {
     /// that are asked for, and other companies' invitations, are counted apart: a company's
     /// invitations use up none of them.
     pub fn may_be_invited(&self, company: CompanyId, email: &str, now: Instant) -> bool {
-        let company = company.0.to_string();
-        let pair = token_digest(&format!("{company} {}", email_key(email)));
-        let bounds = [(pair, ASKED_FOR_MAX), (token_digest(&company), INVITATIONS_MAX)];
-        self.invitations.lock().take(bounds, now).is_ok()
+        take(&self.invitations, (company, email), (ASKED_FOR_MAX, INVITATIONS_MAX), now)
     }
 
     /// Whether a company may have a shared link sent to `email` now; if so, it is counted. One
     /// company's letters to an address do not use up those of another.
     pub fn may_be_shared_with(&self, company: CompanyId, email: &str, now: Instant) -> bool {
-        let company = company.0.to_string();
-        let pair = token_digest(&format!("{company} {}", email_key(email)));
-        let bounds = [(pair, LINKS_TO_ADDRESS_MAX), (token_digest(&company), LINKS_MAX)];
-        self.links.lock().take(bounds, now).is_ok()
+        take(&self.links, (company, email), (LINKS_TO_ADDRESS_MAX, LINKS_MAX), now)
     }
 
     /// Whether a letter that news became may be sent now; if so, it is counted.
@@ -295,6 +273,19 @@ impl Outbox {
 
 fn windows() -> Mutex<Windows<[u8; 32]>> {
     Mutex::new(Windows::new(WINDOW, REMEMBERED_MAX))
+}
+
+/// Whether a company may have a letter sent to an address; if so, it is counted.
+fn take(
+    windows: &Mutex<Windows<[u8; 32]>>,
+    (company, email): (CompanyId, &str),
+    (to_address_max, all_max): (u32, u32),
+    now: Instant,
+) -> bool {
+    let company = company.0.to_string();
+    let pair = token_digest(&format!("{company} {}", email_key(email)));
+    let bounds = [(pair, to_address_max), (token_digest(&company), all_max)];
+    windows.lock().take(bounds, now).is_ok()
 }
 
 fn log_failure(sent: Option<Result<(), MailError>>) {

@@ -57,7 +57,7 @@ impl MailSender<'_> {
     /// Waits for the next letter that is due; none once the switch stops.
     async fn next(&mut self, stopped: &mut watch::Receiver<bool>) -> Option<(Uuid, Tries)> {
         loop {
-            let queue = self.outbox.queue();
+            let queue = &self.outbox.queue;
             let now = queue.now();
             let due_in = match self.sending.next(queue.files(), now) {
                 NextLetter::Due(id, tries) => return Some((id, tries)),
@@ -81,10 +81,10 @@ impl MailSender<'_> {
     /// Tries to send a letter.
     /// INVARIANT: the letter is gone from the disk, or waits again.
     async fn send(&mut self, id: Uuid, tries: Tries) {
-        let parcel = match self.blocking(move |outbox| outbox.queue().read_letter(id)).await {
+        let parcel = match self.blocking(move |outbox| outbox.queue.read_letter(id)).await {
             Some(Ok(parcel)) => parcel,
             Some(Err(error)) => {
-                let queue = self.outbox.queue();
+                let queue = &self.outbox.queue;
                 return self.sending.leave_unread(queue.files(), (id, tries), &error, queue.now());
             }
             None => return,
@@ -95,15 +95,15 @@ impl MailSender<'_> {
         };
         let letter =
             LetterTry { id, tries, age: age(id, UNIX_EPOCH.elapsed().unwrap_or_default()) };
-        let queue = self.outbox.queue();
+        let queue = &self.outbox.queue;
         if self.sending.settle(queue.files(), letter, outcome, queue.now()) == LetterFate::Over {
-            self.blocking(move |outbox| outbox.queue().files().finish(id)).await;
+            self.blocking(move |outbox| outbox.queue.files().finish(id)).await;
         }
     }
 
     fn envelope(&self, parcel: &Parcel) -> Result<Envelope, MailError> {
         let to: Address = parcel.to.parse().map_err(MailError::Address)?;
-        let from = self.outbox.letterhead().from().email.clone();
+        let from = self.outbox.letterhead.from().email.clone();
         Envelope::new(Some(from), vec![to]).map_err(MailError::Message)
     }
 

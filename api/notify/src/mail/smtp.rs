@@ -2,7 +2,6 @@
 //!
 //! A server's words about a letter may name its reader, so only their codes leave this file.
 
-use std::fmt;
 use std::time::Duration;
 
 use cardswitch_dispatch::mail::sending::MailOutcome;
@@ -64,11 +63,7 @@ pub(super) struct SmtpServer {
     hello: ClientId,
 }
 
-impl fmt::Debug for SmtpServer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "SmtpServer({}:{})", self.address.host, self.address.port)
-    }
-}
+cardswitch_engine::opaque!(SmtpServer);
 
 /// The way to a server: at most one connection at a time.
 pub(super) struct Route<'a> {

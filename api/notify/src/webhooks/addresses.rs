@@ -113,6 +113,26 @@ impl AddressFault {
 /// Judges an address that webhooks are to be sent to.
 /// Errors: the fault of the address.
 pub fn check_address(text: &str, reach: Reach) -> Result<(), AddressFault> {
+    check_leading(text, |url| {
+        let host = url.host().ok_or(AddressFault::Malformed)?;
+        let is_taken = match url.scheme() {
+            "https" => true,
+            "http" => is_near(&host),
+            _ => false,
+        };
+        if !is_taken {
+            return Err(AddressFault::Scheme);
+        }
+        if may_lead_on(&host, reach) { Ok(()) } else { Err(AddressFault::NotPublic) }
+    })
+}
+
+/// Judges an address that others give; `judge_target` says whether it may lead where it does.
+/// Errors: the fault of the address.
+pub fn check_leading(
+    text: &str,
+    judge_target: impl FnOnce(&Url) -> Result<(), AddressFault>,
+) -> Result<(), AddressFault> {
     if text.len() > ADDRESS_BYTES_MAX {
         return Err(AddressFault::TooLong);
     }
@@ -123,18 +143,7 @@ pub fn check_address(text: &str, reach: Reach) -> Result<(), AddressFault> {
     if has_user(text) || !url.username().is_empty() || url.password().is_some() {
         return Err(AddressFault::Credentials);
     }
-    let host = url.host().ok_or(AddressFault::Malformed)?;
-    let is_taken = match url.scheme() {
-        "https" => true,
-        "http" => is_near(&host),
-        _ => false,
-    };
-    if !is_taken {
-        return Err(AddressFault::Scheme);
-    }
-    if !may_lead_on(&host, reach) {
-        return Err(AddressFault::NotPublic);
-    }
+    judge_target(&url)?;
     // Browsers end a bare host with a slash, people do not.
     let is_plain = url.as_str() == text || url.as_str().strip_suffix('/') == Some(text);
     let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');

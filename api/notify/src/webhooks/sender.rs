@@ -79,11 +79,7 @@ pub struct Sender {
     faults: Option<Arc<FaultPlan>>,
 }
 
-impl std::fmt::Debug for Sender {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Sender({:?})", self.reach)
-    }
-}
+cardswitch_engine::opaque!(Sender);
 
 impl Sender {
     /// A sender that trusts the certificates that the system trusts.

@@ -177,9 +177,7 @@ fn drawn() -> Result<MasterKey, DataKeyError> {
 
 /// Gives the old key a second name, where the new one takes its own: backups from before need it.
 fn keep_old(place: &Path, old: &MasterKey) -> Result<PathBuf, MasterRotationError> {
-    let mut name = place.file_name().unwrap_or_default().to_owned();
-    name.push(".old");
-    let kept = place.with_file_name(name);
+    let kept = private_file::beside(place, ".old");
     let failed = |error| MasterKeyError::Io(kept.clone(), error);
     match fs::hard_link(place, &kept) {
         // A try before this one got as far.

@@ -1,7 +1,5 @@
 //! `cardswitch cluster join`: a node out of a running one.
 
-use std::fs;
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +10,7 @@ use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::MASTER_KEY_FILE;
 use cardswitch_secrets::master_key::data_key::WrappedKey;
 use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
+use cardswitch_secrets::private_file::{beside, remove_folder};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -77,7 +76,7 @@ pub async fn join(args: JoinArgs) -> Result<(), Failure> {
     let found = tokio::task::spawn_blocking(move || find_node(&journal, from.as_deref()));
     let (name, door) = found.await??;
     let secrets = open_keys(door, &args).await?;
-    let folder = beside(&args.data);
+    let folder = beside(&args.data, ".joining");
     remove(&folder)?;
     let fetched = fetch(door, &secrets, &folder).await;
     let made = fetched.and_then(|()| {
@@ -166,16 +165,6 @@ async fn ask_for_backup(
     }
 }
 
-/// The directory that receives the backup.
-fn beside(data: &Path) -> PathBuf {
-    let mut name = data.file_name().unwrap_or_default().to_owned();
-    name.push(".joining");
-    data.with_file_name(name)
-}
-
 fn remove(folder: &Path) -> Result<(), Failure> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(folder, &error)),
-        _ => Ok(()),
-    }
+    remove_folder(folder).map_err(|error| at(folder, &error))
 }

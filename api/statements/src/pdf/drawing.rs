@@ -106,12 +106,7 @@ impl<'f> Drawing<'f> {
     }
 }
 
-impl std::fmt::Debug for Drawing<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = formatter.debug_struct("Drawing");
-        shown.field("sheets", &self.sheets).field("sheets_drawn", &self.sheets_drawn).finish()
-    }
-}
+cardswitch_engine::opaque!(Drawing<'_>);
 
 /// Draws on one sheet.
 struct Pen<'d, 'f> {

@@ -160,11 +160,7 @@ impl Fonts {
     }
 }
 
-impl std::fmt::Debug for Fonts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Fonts").field("faces", &self.faces.len()).finish()
-    }
-}
+cardswitch_engine::opaque!(Fonts);
 
 impl Face {
     fn open(file: &'static [u8]) -> Result<Self, StatementError> {
