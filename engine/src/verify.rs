@@ -21,30 +21,11 @@ use crate::shard::{PartHash, ShardState, StateHash};
 use crate::store::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up};
 
-/// One comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Figure {
-    /// The name of the compared figure.
-    pub name: String,
-    /// The expected value.
-    pub expected: String,
-    /// The value found.
-    pub found: String,
-}
-
-impl Figure {
-    /// Whether both agree.
-    #[must_use]
-    pub fn is_right(&self) -> bool {
-        self.expected == self.found
-    }
-}
-
 /// The result of a verification.
 #[derive(Clone, Debug)]
 pub struct Verification {
     /// Every figure compared.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<AuditFigure>,
     /// The hash of the state after the last record.
     pub state_hash: StateHash,
     /// The number of records in the state.
@@ -59,7 +40,7 @@ impl Verification {
     /// Whether every figure agrees.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.figures.iter().all(Figure::is_right)
+        self.figures.iter().all(AuditFigure::is_right)
     }
 }
 
@@ -137,9 +118,10 @@ fn verify_opened(
         // that followed the journal must give the same state.
         None => (restore_whole(&store)?.0.part_hashes(), followed.tail),
     };
-    let mut figures = vec![figure("journal records", journal.tip.last_seq, followed.last_seq.0)];
+    let mut figures =
+        vec![AuditFigure::new("journal records", journal.tip.last_seq, followed.last_seq.0)];
     figures.extend(compare_parts(&history.0, &followed.parts));
-    figures.extend(followed.audit.into_iter().map(audited));
+    figures.extend(followed.audit);
     Ok(Verification {
         figures,
         state_hash: StateHash::of_parts(&followed.parts),
@@ -223,22 +205,11 @@ fn unreadable(error: std::io::Error) -> StoreError {
     StoreError::Storage(Box::new(redb::Error::Io(error)))
 }
 
-fn compare_parts(expected: &[PartHash], found: &[PartHash]) -> Vec<Figure> {
+fn compare_parts(expected: &[PartHash], found: &[PartHash]) -> Vec<AuditFigure> {
     let describe = |part: &PartHash| format!("{} entries, {}", part.entries, part.hash);
     let compare = |(expected, found): (&PartHash, &PartHash)| {
-        figure(
-            &format!("replay equals tables: {}", expected.name),
-            describe(expected),
-            describe(found),
-        )
+        let name = format!("replay equals tables: {}", expected.name);
+        AuditFigure::new(name, describe(expected), describe(found))
     };
     expected.iter().zip(found).map(compare).collect()
-}
-
-fn audited(audited: AuditFigure) -> Figure {
-    figure(&audited.name, audited.expected, audited.found)
-}
-
-fn figure(name: &str, expected: impl ToString, found: impl ToString) -> Figure {
-    Figure { name: name.to_owned(), expected: expected.to_string(), found: found.to_string() }
 }

@@ -53,7 +53,6 @@ pub(super) struct UnframedMessage {
     /// The purchase it belongs to; its messages keep to one connection.
     pub(super) lane: u64,
     pub(super) key: Key,
-    pub(super) order: Order,
     pub(super) part: Part,
 }
 
@@ -66,6 +65,14 @@ pub(super) struct Part {
     pub(super) is_repeat: bool,
 }
 
+impl Part {
+    /// Whether the message may arrive behind those that were sent after it: an opening may, since an
+    /// acquirer without an answer repeats or reverses it. Later messages name earlier ones.
+    pub(super) const fn may_be_overtaken(self) -> bool {
+        self.later.is_none()
+    }
+}
+
 /// A message that left for the switch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
@@ -73,15 +80,6 @@ pub(super) struct Departure {
     pub(super) mishap: Option<Mishap>,
     /// Whether there was a connection to carry it.
     pub(super) is_carried: bool,
-}
-
-/// Whether a message may arrive behind those that were sent after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// An opening: an acquirer without an answer repeats or reverses it.
-    MayBeOvertaken,
-    /// A message that keeps its order: later messages name earlier ones.
-    Kept,
 }
 
 /// Settings of a conversation.
@@ -297,14 +295,21 @@ impl<'a> Conversation<'a> {
         epoch.is_virtual.then_some(epoch.start_us + due_us)
     }
 
-    fn await_answer(&mut self, outgoing: &UnframedMessage, later: Option<usize>) {
-        let (key, purchase, due_us) = (outgoing.key, outgoing.lane, outgoing.due_us);
+    /// Sends a message of a purchase, and waits for its answer.
+    fn send(
+        &mut self,
+        (purchase, part): (u64, Part),
+        (bytes, key): (Vec<u8>, Key),
+        due_us: u64,
+    ) -> UnframedMessage {
         self.next_sequence += 1;
-        let awaited = AwaitedAnswer { purchase, due_us, later, sequence: self.next_sequence };
+        let (later, sequence) = (part.later, self.next_sequence);
+        let awaited = AwaitedAnswer { purchase, due_us, later, sequence };
         self.awaited.entry(key).or_default().push_back(awaited);
         if let Some(live) = self.live.get_mut(&purchase) {
             live.pending += 1;
         }
+        UnframedMessage { bytes, due_us, lane: purchase, key, part }
     }
 
     fn take_awaited(&mut self, key: Key) -> Option<AwaitedAnswer> {

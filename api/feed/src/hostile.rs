@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use super::conversation::{Order, Part, UnframedMessage};
+use super::conversation::{Part, UnframedMessage};
 use super::random::Draws;
 
 /// The streams of a seed that are no purchase's.
@@ -159,14 +159,14 @@ pub struct Hostility {
     pub rates: MishapRates,
 }
 
-/// A message whose time has come, and its mishap on the way.
-#[derive(Debug, PartialEq, Eq)]
+/// A message on the way, and its mishap.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PassingMessage {
     pub(super) purchase: u64,
     pub(super) part: Part,
     pub(super) bytes: Vec<u8>,
     pub(super) mishap: Option<Mishap>,
-    /// The bytes that [`Mishap::Noise`] and [`Mishap::Stranger`] send.
+    /// The bytes that [`Mishap::Noise`] and [`Mishap::Stranger`] send, once its time has come.
     pub(super) noise: Vec<u8>,
 }
 
@@ -175,20 +175,12 @@ pub(super) struct Wire {
     rates: MishapRates,
     draws: Draws,
     /// Messages held back, by the instant of leaving and the order of coming.
-    held: BinaryHeap<Reverse<(u64, u64, DelayedMessage)>>,
+    held: BinaryHeap<Reverse<(u64, u64, PassingMessage)>>,
     sequence: u64,
     /// The instant when the last message of a purchase leaves that may not be overtaken.
     /// Units: microseconds.
     leaves_us: HashMap<u64, u64>,
     happened: [u64; Mishap::ALL.len()],
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct DelayedMessage {
-    purchase: u64,
-    part: Part,
-    bytes: Vec<u8>,
-    mishap: Option<Mishap>,
 }
 
 impl Wire {
@@ -212,22 +204,22 @@ impl Wire {
         let (purchase, part) = (outgoing.lane, outgoing.part);
         let late_us = self.draws.between(LATE_US.0, LATE_US.1);
         let own_us = now_us + if mishap == Some(Mishap::Late) { late_us } else { 0 };
-        let (leaves_us, copy_us) = match outgoing.order {
-            Order::MayBeOvertaken => (own_us, own_us + late_us),
-            Order::Kept => {
+        let (leaves_us, copy_us) = match part.may_be_overtaken() {
+            true => (own_us, own_us + late_us),
+            false => {
                 let last_us = self.leaves_us.entry(purchase).or_default();
                 *last_us = own_us.max(*last_us);
                 // At once: were the connection down at first, a later copy would be the message.
                 (*last_us, *last_us)
             }
         };
+        let passing =
+            |bytes, mishap| PassingMessage { purchase, part, bytes, mishap, noise: Vec::new() };
         if mishap == Some(Mishap::Copied) {
-            let copy =
-                DelayedMessage { purchase, part, bytes: outgoing.bytes.clone(), mishap: None };
-            self.hold(copy_us, copy);
+            self.hold(copy_us, passing(outgoing.bytes.clone(), None));
         }
         if mishap != Some(Mishap::Lost) {
-            self.hold(leaves_us, DelayedMessage { purchase, part, bytes: outgoing.bytes, mishap });
+            self.hold(leaves_us, passing(outgoing.bytes, mishap));
         }
     }
 
@@ -239,16 +231,14 @@ impl Wire {
     /// The next message that leaves by now.
     pub(super) fn take_due(&mut self, now_us: u64) -> Option<PassingMessage> {
         self.next_due_us().filter(|due_us| *due_us <= now_us)?;
-        let Reverse((due_us, _, DelayedMessage { purchase, part, bytes, mishap })) =
-            self.held.pop()?;
-        if self.leaves_us.get(&purchase).is_some_and(|last_us| *last_us <= due_us) {
-            self.leaves_us.remove(&purchase);
+        let Reverse((due_us, _, mut passing)) = self.held.pop()?;
+        if self.leaves_us.get(&passing.purchase).is_some_and(|last_us| *last_us <= due_us) {
+            self.leaves_us.remove(&passing.purchase);
         }
-        let noise = match mishap {
-            Some(Mishap::Noise | Mishap::Stranger) => self.noise(),
-            _ => Vec::new(),
-        };
-        Some(PassingMessage { purchase, part, bytes, mishap, noise })
+        if matches!(passing.mishap, Some(Mishap::Noise | Mishap::Stranger)) {
+            passing.noise = self.noise();
+        }
+        Some(passing)
     }
 
     /// The number of times that each mishap happened.
@@ -270,7 +260,7 @@ impl Wire {
         (0..len).map(|_| self.draws.below(256).to_le_bytes()[0]).collect()
     }
 
-    fn hold(&mut self, due_us: u64, held: DelayedMessage) {
+    fn hold(&mut self, due_us: u64, held: PassingMessage) {
         self.sequence += 1;
         self.held.push(Reverse((due_us, self.sequence, held)));
     }
@@ -285,16 +275,13 @@ mod tests {
         Wire::new(Hostility { seed: 3, rates: rates.parse().unwrap() })
     }
 
-    fn outgoing(purchase: u64, byte: u8, order: Order) -> UnframedMessage {
-        let part = Part { later: None, is_repeat: false };
-        UnframedMessage {
-            bytes: vec![byte],
-            due_us: 0,
-            lane: purchase,
-            key: Key::default(),
-            order,
-            part,
-        }
+    const OPENING: Option<usize> = None;
+    const LATER: Option<usize> = Some(0);
+
+    fn outgoing(purchase: u64, byte: u8, later: Option<usize>) -> UnframedMessage {
+        let (bytes, key) = (vec![byte], Key::default());
+        let part = Part { later, is_repeat: false };
+        UnframedMessage { bytes, due_us: 0, lane: purchase, key, part }
     }
 
     /// All that leaves, with the time of it.
@@ -309,10 +296,10 @@ mod tests {
     #[test]
     fn a_late_message_keeps_those_of_its_purchase_behind_it() {
         let mut wire = wire("late=1000");
-        wire.take(outgoing(7, 1, Order::Kept), 0);
+        wire.take(outgoing(7, 1, LATER), 0);
         wire.rates = MishapRates::default();
-        wire.take(outgoing(7, 2, Order::Kept), 10);
-        wire.take(outgoing(8, 3, Order::Kept), 20);
+        wire.take(outgoing(7, 2, LATER), 10);
+        wire.take(outgoing(8, 3, LATER), 20);
         let left: Vec<u8> = drain(&mut wire).into_iter().map(|(_, byte)| byte).collect();
         assert_eq!(left, [3, 1, 2]);
         assert!(wire.leaves_us.is_empty());
@@ -321,9 +308,9 @@ mod tests {
     #[test]
     fn an_opening_may_be_overtaken() {
         let mut wire = wire("late=1000");
-        wire.take(outgoing(7, 1, Order::MayBeOvertaken), 0);
+        wire.take(outgoing(7, 1, OPENING), 0);
         wire.rates = MishapRates::default();
-        wire.take(outgoing(7, 2, Order::Kept), 10);
+        wire.take(outgoing(7, 2, LATER), 10);
         let left: Vec<u8> = drain(&mut wire).into_iter().map(|(_, byte)| byte).collect();
         assert_eq!(left, [2, 1]);
     }
@@ -332,7 +319,7 @@ mod tests {
     fn lost_messages_never_leave_and_copies_leave_twice() {
         for (rates, expected) in [("lost=1000", 0), ("copied=1000", 2), ("cut=0", 1)] {
             let mut wire = wire(rates);
-            wire.take(outgoing(1, 1, Order::Kept), 5);
+            wire.take(outgoing(1, 1, LATER), 5);
             assert_eq!(drain(&mut wire).len(), expected, "{rates}");
         }
     }

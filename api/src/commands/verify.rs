@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use cardswitch_engine::data_directory::DataDirectory;
-use cardswitch_engine::verify::{Figure, Verification, verify};
+use cardswitch_engine::store::AuditFigure;
+use cardswitch_engine::verify::{Verification, verify};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::data_key::open_keys;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
@@ -77,7 +78,7 @@ fn proven_keys(args: &VerifyArgs) -> Result<Secrets, Failure> {
 
 /// The report for scripts.
 fn render_json(verification: &Verification) -> serde_json::Value {
-    let render = |figure: &Figure| {
+    let render = |figure: &AuditFigure| {
         json!({
             "name": figure.name,
             "expected": figure.expected,

@@ -2,14 +2,14 @@
 //! from what it is the sum of. Reads everything; meant for `verify`, not for a running switch.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::Range;
 
 use super::error::StoreError;
-use super::project::implied_posting;
-use super::query::Snapshot;
+use super::project::{implied_posting, unreadable};
+use super::query::{Snapshot, parse_line_row};
 use super::runs::RunKind;
 use super::tables::{ACCOUNTS, LINE_BLOCKS, POSTING_BLOCKS};
-use crate::codec::CodecError;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::ids::{AccountSlot, CardId};
@@ -17,7 +17,7 @@ use crate::domain::money::Minor;
 use crate::domain::posting::{Book, Posting};
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 use crate::limits;
-use crate::packed::{TransactionView, parse_line, parse_posting};
+use crate::packed::{TransactionView, parse_posting};
 
 /// Transactions or lines that are compared in one pass over the rows that belong to them.
 const WINDOW_LEN: u64 = 1 << 20;
@@ -28,15 +28,24 @@ pub struct AuditFigure {
     /// The name of the figure, with that of its owner.
     pub name: String,
     /// The sum of its parts.
-    pub expected: i128,
+    pub expected: String,
     /// The stored value.
-    pub found: i128,
+    pub found: String,
 }
 
 impl AuditFigure {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Self {
+        let (expected, found) = (expected.to_string(), found.to_string());
+        Self { name: name.into(), expected, found }
+    }
+
     /// Whether both are the same.
     #[must_use]
-    pub const fn agrees(&self) -> bool {
+    pub fn is_right(&self) -> bool {
         self.expected == self.found
     }
 }
@@ -74,10 +83,8 @@ impl Snapshot {
             ("transactions", checkpoint.last_transaction.0, audit.transactions),
             ("statement lines", checkpoint.last_line.0, audit.lines),
         ];
-        let figure = |(name, expected, found): (&str, u64, u64)| AuditFigure {
-            name: format!("{name}, numbered without holes"),
-            expected: i128::from(expected),
-            found: i128::from(found),
+        let figure = |(name, expected, found): (&str, u64, u64)| {
+            AuditFigure::new(format!("{name}, numbered without holes"), expected, found)
         };
         Ok(rows.map(figure).into())
     }
@@ -137,7 +144,7 @@ impl AccountTally {
             ),
         ];
         for (name, expected, found) in rows {
-            figures.push(AuditFigure { name: format!("account {slot}: {name}"), expected, found });
+            figures.push(AuditFigure::new(format!("account {slot}: {name}"), expected, found));
         }
         self.differences.report(&format!("account {slot}: transactions off their books"), figures);
     }
@@ -157,12 +164,12 @@ impl RowDifferences {
         }
         self.count += 1;
         if self.details.len() < limits::AUDIT_DETAILS_MAX {
-            self.details.push(AuditFigure { name: name(), expected, found });
+            self.details.push(AuditFigure::new(name(), expected, found));
         }
     }
 
     fn report(&self, name: &str, figures: &mut Vec<AuditFigure>) {
-        figures.push(AuditFigure { name: name.to_owned(), expected: 0, found: self.count });
+        figures.push(AuditFigure::new(name, 0, self.count));
         figures.extend(self.details.iter().cloned());
     }
 }
@@ -229,7 +236,7 @@ impl Audit {
     ) -> Result<Vec<Option<(u32, u64)>>, StoreError> {
         let mut numbers = Vec::new();
         snapshot.blocks(LINE_BLOCKS)?.each(window.clone(), |row| {
-            let line = parse_line(row.bytes).map_err(|source| unreadable("line_blocks", source))?;
+            let line = parse_line_row(&row)?;
             numbers.resize(place_in(&window, row.number), None);
             numbers.push(Some((line.account.0, line.number)));
             self.lines += 1;
@@ -278,7 +285,6 @@ impl Audit {
         each_window(end, |window| {
             let mut moved = moved_in(snapshot, &window)?;
             rows.each(window.clone(), |row, view, newer| {
-                let unreadable = |source| unreadable("transaction_blocks", source);
                 let progress = newer.map_or_else(|| view.to_progress(), Ok).map_err(unreadable)?;
                 if progress.state == TransactionState::Declined {
                     // No state holds it: nobody else reads its texts.
@@ -339,7 +345,7 @@ impl Audit {
             ),
         ];
         for (name, expected, found) in rows {
-            figures.push(AuditFigure { name: format!("all accounts: {name}"), expected, found });
+            figures.push(AuditFigure::new(format!("all accounts: {name}"), expected, found));
         }
     }
 
@@ -351,21 +357,30 @@ impl Audit {
         }
         for (account, cards) in by_account {
             let sum = |value: fn(&CardTally) -> i128| cards.iter().map(|card| value(card)).sum();
-            figures.push(AuditFigure {
-                name: format!("account {account}: spent on all cards = their parts"),
-                expected: sum(|card| card.spent),
-                found: sum(|card| minor(card.usage.spent)),
-            });
-            figures.push(AuditFigure {
-                name: format!("account {account}: spent today on all cards = their parts"),
-                expected: sum(|card| card.day_spent),
-                found: sum(|card| minor(card.usage.day_spent)),
-            });
-            figures.push(AuditFigure {
-                name: format!("account {account}: held on all cards = their open holds"),
-                expected: sum(|card| card.open_holds),
-                found: sum(|card| minor(card.held)),
-            });
+            let rows: [(_, i128, i128); 3] = [
+                (
+                    "spent on all cards = their parts",
+                    sum(|card| card.spent),
+                    sum(|card| minor(card.usage.spent)),
+                ),
+                (
+                    "spent today on all cards = their parts",
+                    sum(|card| card.day_spent),
+                    sum(|card| minor(card.usage.day_spent)),
+                ),
+                (
+                    "held on all cards = their open holds",
+                    sum(|card| card.open_holds),
+                    sum(|card| minor(card.held)),
+                ),
+            ];
+            for (name, expected, found) in rows {
+                figures.push(AuditFigure::new(
+                    format!("account {account}: {name}"),
+                    expected,
+                    found,
+                ));
+            }
             let mut differences = RowDifferences::default();
             for card in cards {
                 let name = |what: &str| format!("card {}: {what}", card.id.0);
@@ -411,10 +426,14 @@ fn moved_in(snapshot: &Snapshot, window: &Range<u64>) -> Result<Vec<PostingSums>
     Ok(moved)
 }
 
-fn each_posting(snapshot: &Snapshot, mut visit: impl FnMut(&Posting)) -> Result<(), StoreError> {
+/// Visits the postings that no row implies.
+pub(super) fn each_posting(
+    snapshot: &Snapshot,
+    mut visit: impl FnMut(&Posting),
+) -> Result<(), StoreError> {
+    let unreadable = |source| StoreError::Row { table: "posting_blocks", source };
     snapshot.blocks(POSTING_BLOCKS)?.each(0..u64::MAX, |row| {
-        let posting = parse_posting(row.bytes);
-        visit(&posting.map_err(|source| unreadable("posting_blocks", source))?);
+        visit(&parse_posting(row.bytes).map_err(unreadable)?);
         Ok(())
     })
 }
@@ -428,10 +447,6 @@ fn add_moved((in_holds, outside): &mut PostingSums, posting: &Posting) {
             Book::Funds | Book::TransitOut => {}
         }
     }
-}
-
-fn unreadable(table: &'static str, source: CodecError) -> StoreError {
-    StoreError::Row { table, source }
 }
 
 fn post(books: &mut BTreeMap<Book, i128>, posting: &Posting) {

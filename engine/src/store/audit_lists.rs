@@ -51,11 +51,7 @@ impl Snapshot {
             ("pages of states off their rows", 0, states.differing),
             ("tags set by hand off the lists of their dimensions", 0, self.differing_moves()?),
         ];
-        let figure = |(name, expected, found): (&str, u64, u64)| AuditFigure {
-            name: name.to_owned(),
-            expected: i128::from(expected),
-            found: i128::from(found),
-        };
+        let figure = |(name, expected, found): ListFigure| AuditFigure::new(name, expected, found);
         let rows = rows.into_iter().chain(self.lists_of_events()?);
         Ok(rows.map(figure).chain(self.audit_directory()?).collect())
     }

@@ -218,11 +218,8 @@ impl Snapshot {
         if found == expected.len() as u64 {
             found = entries.len()?;
         }
-        Ok(AuditFigure {
-            name: format!("entries of the indexes of {}", R::NAME),
-            expected: expected.len() as i128,
-            found: i128::from(found),
-        })
+        let name = format!("entries of the indexes of {}", R::NAME);
+        Ok(AuditFigure::new(name, expected.len(), found))
     }
 }
 

@@ -16,17 +16,18 @@ use std::ops::Range;
 
 use redb::{ReadableTable, WriteTransaction};
 
+use super::audit::each_posting;
 use super::error::StoreError;
 use super::layers::{LayerChange, Layers};
 use super::query::Snapshot;
 use super::rows;
-use super::tables::{DAY_FIGURES, POSTING_BLOCKS};
+use super::tables::DAY_FIGURES;
 use crate::codec::CodecError;
 use crate::domain::ids::Timestamp;
 use crate::domain::money::Minor;
 use crate::domain::posting::Book;
 use crate::domain::transaction::{TransactionFlags, TransactionKind};
-use crate::packed::{TransactionView, parse_posting};
+use crate::packed::TransactionView;
 
 /// A quarter of an hour. Units: microseconds.
 pub(super) const QUARTER: i64 = 15 * Timestamp::MINUTE;
@@ -262,15 +263,12 @@ fn counted(snapshot: &Snapshot) -> Result<BTreeMap<FigureKey, DecisionCount>, St
     if partial.is_empty() {
         return Ok(figures);
     }
-    snapshot.blocks(POSTING_BLOCKS)?.each(0..u64::MAX, |row| {
-        let unreadable = |source| StoreError::Row { table: "posting_blocks", source };
-        let posting = parse_posting(row.bytes).map_err(unreadable)?;
+    each_posting(snapshot, |posting| {
         if posting.from == Book::Funds
             && let Some(key) = partial.remove(&posting.transaction.0)
         {
             figures.entry(key).or_default().add(DecisionCount { count: 0, sum: posting.amount.0 });
         }
-        Ok(())
     })?;
     Ok(figures)
 }

@@ -20,6 +20,8 @@ const PAGE_BYTES: u64 = 4096;
 const PAGE_LEN: usize = 4096;
 
 /// A backend with several owners, so that one file can be looked at before it is opened.
+/// As any backend here it has no locks to wait for, which only redb's modes for several writing
+/// processes ask for.
 #[derive(Clone, Debug)]
 pub struct SharedBackend(Arc<BackendShare<dyn StorageBackend>>);
 
@@ -85,14 +87,6 @@ impl StorageBackend for SharedBackend {
         end: Bound<u64>,
     ) -> Result<bool, BackendError> {
         self.0.backend.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.backend.lock_range(start, end)
-    }
-
-    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.backend.lock_shared_range(start, end)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
@@ -224,14 +218,6 @@ impl StorageBackend for OverlayBackend {
         end: Bound<u64>,
     ) -> Result<bool, BackendError> {
         self.lockable_base()?.try_lock_shared_range(start, end)
-    }
-
-    fn lock_range(&self, _start: Bound<u64>, _end: Bound<u64>) -> Result<(), BackendError> {
-        Err(BackendError::Unsupported)
-    }
-
-    fn lock_shared_range(&self, _start: Bound<u64>, _end: Bound<u64>) -> Result<(), BackendError> {
-        Err(BackendError::Unsupported)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {

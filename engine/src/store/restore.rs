@@ -11,13 +11,13 @@ use redb::{ReadOnlyTable, ReadableTable};
 use super::Store;
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
+use super::project::unreadable;
 use super::query::Snapshot;
 use super::rows;
 use super::tables::{
     ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES, EARLY_REVERSALS,
     KEYED_ANSWERS, StoredAnswer,
 };
-use crate::codec::CodecError;
 use crate::command::NewTransaction;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
 use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
@@ -293,8 +293,4 @@ impl AnswerScope {
         let ended = self.ended.get(&answer.fingerprint.key);
         answer.expires_at > self.applied_at && ended.is_none_or(|ended| *ended < at)
     }
-}
-
-fn unreadable(source: CodecError) -> StoreError {
-    StoreError::Row { table: "transaction_blocks", source }
 }

@@ -3,7 +3,7 @@
 
 use super::due_action::Action;
 use super::live_purchase::{FirstAnswer, SentMessage, Verdict, is_approval, is_final};
-use super::{Conversation, Order, Part, RRN_LIMIT, TRIES_MAX, UnframedMessage};
+use super::{Conversation, Part, RRN_LIMIT, TRIES_MAX, UnframedMessage};
 use crate::books::{Difference, Outcome};
 use crate::message::{Answer, LaterKind, LaterMessage};
 use crate::traffic::{Fate, Opening, Return};
@@ -60,11 +60,8 @@ impl Conversation<'_> {
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
         let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated);
-        let (key, order) = (message.key(), Order::Kept);
-        let part = Part { later: Some(later), is_repeat: repeated };
-        let outgoing = UnframedMessage { bytes, due_us, lane: purchase, key, order, part };
-        self.await_answer(&outgoing, Some(later));
-        Some(outgoing)
+        let (key, part) = (message.key(), Part { later: Some(later), is_repeat: repeated });
+        Some(self.send((purchase, part), (bytes, key), due_us))
     }
 
     /// Plans the repeat that was drawn for it, and the presentment after a partial reversal, an
@@ -75,17 +72,13 @@ impl Conversation<'_> {
             Fate::TimesOut { repeat_after_us, .. } => repeat_after_us,
             _ => live.plan.repeat_after_us.filter(|_| later == 0),
         };
-        let settles_us = match live.plan.fate {
-            Fate::PartlyReversed { settles_after_us, .. } if kind == LaterKind::PartialReversal => {
+        let settles_us = match (kind, live.plan.fate) {
+            (LaterKind::PartialReversal, Fate::PartlyReversed { settles_after_us, .. })
+            | (LaterKind::Increment, Fate::Incremented { settles_after_us, .. })
+            | (LaterKind::Completion, Fate::Completed { settles_after_us, .. }) => {
                 Some((live.plan.due_us + settles_after_us).max(due_us))
             }
-            Fate::Incremented { settles_after_us, .. } if kind == LaterKind::Increment => {
-                Some((live.plan.due_us + settles_after_us).max(due_us))
-            }
-            Fate::Completed { settles_after_us, .. } if kind == LaterKind::Completion => {
-                Some((live.plan.due_us + settles_after_us).max(due_us))
-            }
-            _ if kind == LaterKind::Presentment && live.has_parcels_left() => {
+            (LaterKind::Presentment, _) if live.has_parcels_left() => {
                 Some(due_us + self.settings.pace.parcel_us())
             }
             _ => None,

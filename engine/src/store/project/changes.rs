@@ -183,6 +183,6 @@ pub(in crate::store) fn no_such_transaction(seq: u64) -> StoreError {
 }
 
 /// A row of a block that cannot be read.
-pub(super) fn unreadable(source: CodecError) -> StoreError {
+pub(in crate::store) fn unreadable(source: CodecError) -> StoreError {
     StoreError::Row { table: "transaction_blocks", source }
 }

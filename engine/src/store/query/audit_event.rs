@@ -104,10 +104,7 @@ fn cut(
     let mut listed = ListPage::EMPTY;
     for number in numbers {
         let Some(event) = accepts(number)? else { continue };
-        if page.holds(listed.count) {
-            listed.rows.push(event);
-        }
-        listed.count += 1;
+        listed.add(page, event);
     }
     Ok(listed)
 }

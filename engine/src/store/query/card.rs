@@ -215,10 +215,7 @@ impl Snapshot {
         for slot in hits.scan(slots, page.order) {
             let card = cards.card(slot_of(slot?)?)?;
             if filter.accepts(&card) {
-                if page.holds(listed.count) {
-                    listed.rows.push(card);
-                }
-                listed.count += 1;
+                listed.add(page, card);
             }
         }
         Ok(listed)

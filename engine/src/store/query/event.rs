@@ -9,7 +9,8 @@ use crate::domain::ids::{CompanySlot, EventNumber, Timestamp, TransactionSeq};
 use crate::packed::{EventEntries, LoggedEvents};
 use crate::store::audit::AuditFigure;
 use crate::store::error::StoreError;
-use crate::store::query::transaction::{TransactionRows, unreadable};
+use crate::store::project::unreadable;
+use crate::store::query::transaction::TransactionRows;
 use crate::store::query::{SharedTable, Snapshot};
 use crate::store::rows;
 use crate::store::tables::EVENT_BLOCKS;
@@ -130,15 +131,10 @@ impl Snapshot {
             }
             Ok(ScanControl::On)
         })?;
-        let figure = |name: &str, expected: u64, found: u64| AuditFigure {
-            name: name.to_owned(),
-            expected: i128::from(expected),
-            found: i128::from(found),
-        };
         Ok([
-            figure("holes in the numbers of events", 0, holes),
-            figure("transactions made", made, told),
-            figure("events of transactions that were not made", 0, unmade),
+            AuditFigure::new("holes in the numbers of events", 0, holes),
+            AuditFigure::new("transactions made", made, told),
+            AuditFigure::new("events of transactions that were not made", 0, unmade),
         ])
     }
 

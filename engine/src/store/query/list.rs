@@ -63,6 +63,14 @@ impl<T> ListPage<T> {
     /// A list without rows.
     pub const EMPTY: Self = Self { count: 0, rows: Vec::new() };
 
+    /// Counts one that a filter accepts, and takes it if the page holds its place.
+    pub(super) fn add(&mut self, page: &Page, row: T) {
+        if page.holds(self.count) {
+            self.rows.push(row);
+        }
+        self.count += 1;
+    }
+
     /// Replaces what is listed by what stands behind it.
     ///
     /// Errors: something of it cannot be read.
@@ -116,10 +124,7 @@ where
     let mut listed = ListPage::EMPTY;
     while let Some(entry) = next_in(page.order, &mut keys) {
         if let Some(row) = accepts(entry?.0.value())? {
-            if page.holds(listed.count) {
-                listed.rows.push(row);
-            }
-            listed.count += 1;
+            listed.add(page, row);
         }
     }
     Ok(listed)

@@ -46,6 +46,7 @@ pub use leaving::LeavingEffects;
 pub use list::{ListPage, Order, Page};
 pub use organization::RequisitionFilter;
 pub use recall::{DueHolds, PurchaseKey, RecalledTransaction};
+pub(super) use statement_line::parse_line_row;
 pub use statement_line::{LineFilter, LineSpan};
 pub use transaction::TransactionRow;
 pub use transaction_list::TransactionFilter;

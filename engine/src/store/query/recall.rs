@@ -11,7 +11,7 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::Snapshot;
 use super::list::Order;
-use super::transaction::{TransactionRow, TransactionRows, unreadable};
+use super::transaction::{TransactionRow, TransactionRows};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
@@ -20,6 +20,7 @@ use crate::domain::transaction::TransactionProgress;
 use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::error::StoreError;
+use crate::store::project::unreadable;
 use crate::store::restore::AnswerPlace;
 use crate::store::restore::first_given;
 use crate::store::runs::{RunKind, RunWriter};

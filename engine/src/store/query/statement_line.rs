@@ -58,7 +58,7 @@ impl Snapshot {
     /// Finds a line.
     pub fn statement_line(&self, seq: LineSeq) -> Result<Option<StatementLine>, StoreError> {
         let mut lines = self.blocks(LINE_BLOCKS)?;
-        lines.row(seq.0)?.map(parse_row).transpose()
+        lines.row(seq.0)?.as_ref().map(parse_line_row).transpose()
     }
 
     /// The lines of an account that fit, for reading them from the first to the last.
@@ -231,10 +231,10 @@ fn line_at(lines: &mut BlockReader, seq: u64) -> Result<StatementLine, StoreErro
         let what = format!("a list names statement line {seq}, and there is none");
         return Err(StoreError::Inconsistent { what });
     };
-    parse_row(row)
+    parse_line_row(&row)
 }
 
-fn parse_row(row: BlockRow<'_>) -> Result<StatementLine, StoreError> {
+pub(in crate::store) fn parse_line_row(row: &BlockRow<'_>) -> Result<StatementLine, StoreError> {
     parse_line(row.bytes).map_err(|source| StoreError::Row { table: "line_blocks", source })
 }
 

@@ -6,7 +6,6 @@ use redb::{AccessGuard, ReadOnlyTable, StorageError};
 
 use super::list;
 use super::{SharedTable, Snapshot};
-use crate::codec::CodecError;
 use crate::decision::IncrementDecision;
 use crate::domain::card::Dimensions;
 use crate::domain::ids::{Timestamp, TransactionSeq};
@@ -15,7 +14,7 @@ use crate::domain::transaction_tags::{Receipt, TagChanges};
 use crate::packed::{RowAnswer, TransactionView, parse_increment, parse_progress};
 use crate::store::blocks::{BlockReader, BlockRow};
 use crate::store::error::StoreError;
-use crate::store::project::no_such_transaction;
+use crate::store::project::{no_such_transaction, unreadable};
 use crate::store::rows;
 use crate::store::tables::{INCREMENTS, TRANSACTION_BLOCKS, TRANSACTION_CHANGES, TRANSACTION_TAGS};
 
@@ -203,10 +202,6 @@ fn view_of<'a>(row: &BlockRow<'a>) -> Result<TransactionView<'a>, StoreError> {
 }
 
 /// A row of a block that cannot be read.
-pub(super) fn unreadable(source: CodecError) -> StoreError {
-    StoreError::Row { table: "transaction_blocks", source }
-}
-
 fn change_of(
     changes: &ReadOnlyTable<u64, &'static [u8]>,
     seq: u64,

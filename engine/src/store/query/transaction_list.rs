@@ -185,10 +185,7 @@ impl Lists {
         for seq in hits.scan(seqs, page.order) {
             let seq = seq?;
             if check.fits(rows, seq)? {
-                if page.holds(listed.count) {
-                    listed.rows.push(seq);
-                }
-                listed.count += 1;
+                listed.add(page, seq);
             }
         }
         Ok(listed)

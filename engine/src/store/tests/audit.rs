@@ -23,12 +23,14 @@ fn sound_books_agree_in_every_figure() {
             "both counts, the lists, resources, decisions, events, each account with its cards, all accounts"
         );
         for figure in &figures {
-            assert!(figure.agrees(), "seed {seed}: {figure:?}");
+            assert!(figure.is_right(), "seed {seed}: {figure:?}");
         }
-        assert!(
-            figures.iter().any(|figure| figure.name.contains("open holds") && figure.found > 0)
-        );
-        assert!(figures.iter().any(|figure| figure.name.contains("spent on") && figure.found > 0));
+        let has_more_than_none = |what: &str| {
+            let mut named = figures.iter().filter(|figure| figure.name.contains(what));
+            named.any(|figure| figure.found.parse::<i128>().unwrap() > 0)
+        };
+        assert!(has_more_than_none("open holds"));
+        assert!(has_more_than_none("spent on"));
     }
 }
 
@@ -38,7 +40,7 @@ fn differing_after(tamper: impl Fn(&mut Effect) -> bool) -> Vec<String> {
     let effects = records.iter_mut().flat_map(|record| &mut record.effects);
     let is_done = effects.rev().any(tamper);
     assert!(is_done, "nothing was changed");
-    let differing = figures(&records).into_iter().filter(|figure| !figure.agrees());
+    let differing = figures(&records).into_iter().filter(|figure| !figure.is_right());
     differing.map(|figure| figure.name).collect()
 }
 
@@ -123,7 +125,7 @@ fn differing_in(records: &[Record], change: impl FnOnce(&redb::WriteTransaction)
     change(&write_txn);
     write_txn.commit().unwrap();
     let figures = store.read().unwrap().audit().unwrap();
-    figures.into_iter().filter(|figure| !figure.agrees()).map(|figure| figure.name).collect()
+    figures.into_iter().filter(|figure| !figure.is_right()).map(|figure| figure.name).collect()
 }
 
 #[test]

@@ -180,7 +180,8 @@ fn an_event_that_is_missing_or_too_many_is_named() {
         store.forget_view();
         let figures = store.read().unwrap().audit_events_log().unwrap();
         store.forget_view();
-        let names = figures.into_iter().filter(|figure| !figure.agrees()).map(|figure| figure.name);
+        let names =
+            figures.into_iter().filter(|figure| !figure.is_right()).map(|figure| figure.name);
         let names = names.collect();
         let write_txn = store.database.begin_write().unwrap();
         let mut table = write_txn.open_table(EVENT_BLOCKS.definition()).unwrap();

@@ -44,7 +44,7 @@ fn check_against_model(store: &Store, records: &[Record], random: &mut u64) {
     restore_effects(store, &mut |effect| restored.apply(effect));
     assert_eq!(restored, model.hot());
     for figure in snapshot.audit().unwrap() {
-        assert!(figure.agrees(), "{figure:?}");
+        assert!(figure.is_right(), "{figure:?}");
     }
 }
 
