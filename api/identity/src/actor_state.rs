@@ -134,19 +134,24 @@ impl ActorState {
             Some(news) => self.outbox.hold(news).await,
             None => None,
         };
-        let made = self.carry_out(command).await;
-        let Some(held) = held else { return made };
-        match made {
-            // No answer waits for letters.
-            Ok(()) | Err(WriteError::NotVisibleYet) => {
-                tokio::spawn(tell(self.mail_desk(), held));
+        let Some(held) = held else { return self.carry_out(command).await };
+        let state = self.clone();
+        // The letter is sent also where the client has hung up before the change was made.
+        let made = tokio::spawn(async move {
+            let made = state.carry_out(command).await;
+            match made {
+                // No answer waits for letters.
+                Ok(()) | Err(WriteError::NotVisibleYet) => {
+                    tokio::spawn(tell(state.mail_desk(), held));
+                }
+                Err(WriteError::Rejected(_) | WriteError::NotTaken(_)) => {
+                    state.outbox.withdraw(held).await;
+                }
+                // The next start sees whether it was made.
+                Err(WriteError::OutcomeUnknown) => {}
             }
-            Err(WriteError::Rejected(_) | WriteError::NotTaken(_)) => {
-                self.outbox.withdraw(held).await;
-            }
-            // The next start sees whether it was made.
-            Err(WriteError::OutcomeUnknown) => {}
-        }
-        made
+            made
+        });
+        made.await.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))
     }
 }

@@ -264,6 +264,13 @@ pub(crate) fn revoke(change: &mut StateChange<'_>, token: &AccessToken) {
     change.put(AccessToken { is_revoked: true, ..token.clone() });
 }
 
+/// Revokes a token of an app, many of which may end in one record: the app's name is its label from
+/// then on.
+pub(crate) fn revoke_with_app(change: &mut StateChange<'_>, token: &AccessToken) {
+    let bare = |grant| TokenGrant { label: String::new(), ..grant };
+    revoke(change, &AccessToken { grant: token.grant.clone().map(bare), ..token.clone() });
+}
+
 /// Adds a token with its grant. Errors: `TooManyTokens`.
 pub(crate) fn push_granted(
     change: &mut StateChange<'_>,

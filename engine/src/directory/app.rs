@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access_token::revoke;
+use super::access_token::revoke_with_app;
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::row::indexes;
@@ -240,7 +240,7 @@ fn approve(
     Ok(())
 }
 
-/// Deletes an app, with its tokens and webhook endpoints.
+/// Deletes an app, with its tokens and webhook endpoints. The bounds on these leave room for them.
 fn delete(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, AppId),
@@ -250,7 +250,7 @@ fn delete(
     // A deleted app cannot exchange its codes, so those may run out.
     revoke_tokens(change, known.slot, |_| true);
     delete_endpoints_of(change, known.slot);
-    Ok(())
+    change.check_room()
 }
 
 /// Revokes all access of an app to a company's data, whichever company registered the app.
@@ -275,7 +275,8 @@ fn revoke_tokens(
     is_meant: impl Fn(CompanySlot) -> bool,
 ) {
     let tokens = change.state.directory().access_tokens.of_app(app);
-    tokens.filter(|token| is_meant(token.company)).for_each(|token| revoke(change, token));
+    let meant = tokens.filter(|token| is_meant(token.company));
+    meant.for_each(|token| revoke_with_app(change, token));
 }
 
 /// A company's own app.

@@ -393,7 +393,8 @@ fn usage_in_state(
             }
         }
         SettableCardState::Active => {
-            if !profile.is_virtual && profile.assigned_to.is_none() {
+            let is_opened = usage.state == CardState::Unactivated;
+            if is_opened && !profile.is_virtual && profile.assigned_to.is_none() {
                 return Err(Rejection::AssigneeMissing);
             }
             if record.terms.has_ended(moment.at) {

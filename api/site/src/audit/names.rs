@@ -145,7 +145,10 @@ pub(super) fn actor_name(view: &View<'_>, actor: &Actor) -> Result<String, Store
 
 fn token_name(view: &View<'_>, id: AccessTokenId) -> Result<String, StoreError> {
     let token = view.snapshot.any_access_token(id)?;
-    let label = token.map(|token| token.label().to_owned()).filter(|label| !label.is_empty());
+    let label = token.as_ref().map(|token| token.label().to_owned());
+    // A token that ended with its app is called by the app's name.
+    let app = token.and_then(|token| token.app()).map_or(Ok(None), |app| view.snapshot.app(app))?;
+    let label = label.filter(|label| !label.is_empty()).or(app.map(|app| app.name));
     Ok(label.map_or_else(|| "Operator token".to_owned(), |label| format!("{label} (token)")))
 }
 

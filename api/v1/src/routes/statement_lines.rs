@@ -2,6 +2,7 @@
 //! Source: spec "Accounts and statements".
 
 use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::json::Json;
@@ -181,8 +182,9 @@ pub async fn list_statement_lines(
 )]
 pub async fn get_statement_line(
     call: Call,
-    Path((account, line)): Path<(String, String)>,
+    path: Result<Path<(String, String)>, PathRejection>,
 ) -> Answer<Json<StatementLineBody>> {
+    let Path((account, line)) = path.map_err(|_| ApiError::not_found())?;
     let Call(state, _) = &call;
     let ids = fields::parse_id(&account).zip(fields::parse_id(&line));
     let (account, line) = ids.ok_or_else(ApiError::not_found)?;

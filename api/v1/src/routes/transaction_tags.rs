@@ -58,18 +58,20 @@ pub async fn tag(
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
     let seq = sequence_of(reader.state, id)?;
-    let changes = parse_tags(&mut fields);
+    let mut changes = parse_tags(&mut fields);
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (exists, unknown) = read_view(reader, |view| {
-        let exists = find_transaction(view, seq, id)?.is_some();
-        Ok((exists, view.unknown_dimensions(&dimensions)?))
+    let (row, unknown) = read_view(reader, |view| {
+        Ok((find_transaction(view, seq, id)?, view.unknown_dimensions(&dimensions)?))
     })
     .await?;
-    if !exists {
-        return Err(ApiError::not_found());
-    }
+    let row = row.ok_or_else(ApiError::not_found)?;
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
+    // A value that is there already is no change, and no event.
+    changes.note = changes.note.filter(|note| **note != *row.note());
+    for (change, present) in changes.dimensions.iter_mut().zip(row.dimensions()) {
+        *change = change.filter(|change| *change != present);
+    }
     let is_set = dimensions.map(|id| id.is_some());
     let command =
         AdminCommand::Transaction(TransactionCommand::Tag(reader.company.id, id, changes));

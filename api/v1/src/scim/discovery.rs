@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
@@ -51,10 +52,10 @@ pub(super) async fn list_resource_types(State(state): State<AppState>) -> ScimJs
 /// One kind of resources.
 pub(super) async fn get_resource_type(
     State(state): State<AppState>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Result<ScimJson, ScimError> {
-    match name.as_str() {
-        RESOURCE_TYPE => Ok(ScimJson(resource_type(state.urls()))),
+    match name.as_ref().map(|Path(name)| name.as_str()) {
+        Ok(RESOURCE_TYPE) => Ok(ScimJson(resource_type(state.urls()))),
         _ => Err(ApiError::not_found().into()),
     }
 }
@@ -81,8 +82,9 @@ pub(super) async fn list_schemas(State(state): State<AppState>) -> ScimJson {
 /// One schema.
 pub(super) async fn get_schema(
     State(state): State<AppState>,
-    Path(urn): Path<String>,
+    urn: Result<Path<String>, PathRejection>,
 ) -> Result<ScimJson, ScimError> {
+    let Path(urn) = urn.map_err(|_| ApiError::not_found())?;
     let schema = SCHEMAS.iter().find(|schema| schema["id"] == urn.as_str());
     let schema = schema.ok_or_else(ApiError::not_found)?;
     Ok(ScimJson(published(schema, state.urls())))

@@ -175,7 +175,8 @@ pub(crate) fn grant_of(
         app: owners.0.map(app_id),
         member: owners.1.map(member_id),
         origin: TokenOrigin::Password,
-        label: "granted".parse().unwrap(),
+        // The longest name of an app.
+        label: "\u{10348}".repeat(100).parse().unwrap(),
     }
 }
 

@@ -254,7 +254,9 @@ impl Model {
             Some(_) if card.state == CardState::Terminated => {
                 return Err(Rejection::CardTerminated);
             }
-            Some(SettableCardState::Active) if !card.is_virtual && holder.is_none() => {
+            Some(SettableCardState::Active)
+                if card.state == CardState::Unactivated && !card.is_virtual && holder.is_none() =>
+            {
                 return Err(Rejection::AssigneeMissing);
             }
             Some(SettableCardState::Active) if at > card.terms.ends_at.0 => {
