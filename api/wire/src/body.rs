@@ -318,7 +318,8 @@ impl<'a> Fields<'a> {
         read: impl FnOnce(&mut Self) -> T,
     ) -> Option<Option<T>> {
         self.describe(name, about, Presence::Nullable, part::<S>);
-        self.nullable_object(name, read)
+        let is_null = self.is_sent(name) && !self.has(name);
+        if is_null { Some(None) } else { self.object(name, read).map(Some) }
     }
 
     /// An object of the schema `S` that must be there.

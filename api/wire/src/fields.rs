@@ -128,16 +128,6 @@ impl<'a> Fields<'a> {
         Some(value)
     }
 
-    /// An object within this one that may be null: none, or none within.
-    pub fn nullable_object<T>(
-        &mut self,
-        name: &str,
-        read: impl FnOnce(&mut Self) -> T,
-    ) -> Option<Option<T>> {
-        let is_null = self.values.get(name)?.get() == "null";
-        if is_null { Some(None) } else { self.object(name, read).map(Some) }
-    }
-
     /// An array of at most `len_max` objects within this one, each read by `read`, which is told its
     /// place. The array may be null: none, or none within.
     pub fn nullable_objects<T>(

@@ -1,6 +1,7 @@
 //! Pages of a list: the parameters that ask for one, and the envelope it is answered in.
 //! Source: spec "Limits", pagination parameters.
 
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::query::{ListPage, Order, Page};
 use serde::Serialize;
@@ -122,6 +123,13 @@ impl ListAddress {
         address.push_str(&format!("limit={limit}&offset={offset}"));
         address
     }
+}
+
+/// Whether a page is to show a row that was made at this time.
+#[must_use]
+pub fn is_within(page: &Page, at: Timestamp) -> bool {
+    page.created_after.is_none_or(|after| at >= after)
+        && page.created_before.is_none_or(|before| at < before)
 }
 
 /// The page of rows that are all at hand, newest last; for lists that are short by nature.

@@ -20,7 +20,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{View, list_view, read_view};
+use super::view::{BY_CREATION, View, list_view, read_view, unfiltered};
 use crate::words;
 
 /// The ways in which a token comes to be. Source: `TokenOrigin`.
@@ -89,16 +89,10 @@ pub async fn list_access_tokens(
     call: Call,
     list: ListQuery,
 ) -> Answer<Json<Listing<AccessTokenBody>>> {
-    list_view(
-        &call,
-        list,
-        &["created_at"],
-        |_| (),
-        |view, (), page| {
-            let found = view.snapshot.access_tokens(view.company.slot, page)?;
-            found.load(|row| AccessTokenBody::new(&row, view))
-        },
-    )
+    list_view(&call, list, BY_CREATION, unfiltered, |view, (), page| {
+        let found = view.snapshot.access_tokens(view.company.slot, page)?;
+        found.load(|row| AccessTokenBody::new(&row, view))
+    })
     .await
 }
 

@@ -7,14 +7,14 @@ use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_engine::store::query::AccountRow;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
-use cardswitch_wire::page::{Listing, PageParameters, page_of};
+use cardswitch_wire::page::{Listing, PageParameters, is_within, page_of};
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{list_view, read_view};
+use super::view::{BY_CREATION, list_view, read_view, unfiltered};
 
 /// An account as responses show it. Source: spec "Account".
 #[derive(Debug, Serialize, ToSchema)]
@@ -70,21 +70,11 @@ impl AccountBody {
     responses((status = 200, body = Listing<AccountBody>)),
 )]
 pub async fn list_accounts(call: Call, list: ListQuery) -> Answer<Json<Listing<AccountBody>>> {
-    list_view(
-        &call,
-        list,
-        &["created_at"],
-        |_| (),
-        |view, (), page| {
-            let mut accounts = view.snapshot.accounts(view.company.slot)?;
-            accounts.retain(|row| {
-                let at = row.account.created_at;
-                page.created_after.is_none_or(|after| at >= after)
-                    && page.created_before.is_none_or(|before| at < before)
-            });
-            page_of(accounts, page).load(|row| Ok(AccountBody::new(&row, view.urls)))
-        },
-    )
+    list_view(&call, list, BY_CREATION, unfiltered, |view, (), page| {
+        let mut accounts = view.snapshot.accounts(view.company.slot)?;
+        accounts.retain(|row| is_within(page, row.account.created_at));
+        page_of(accounts, page).load(|row| Ok(AccountBody::new(&row, view.urls)))
+    })
     .await
 }
 

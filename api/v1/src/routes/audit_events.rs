@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::allowances::render_interval;
 use super::members::render_role;
-use super::view::list_view;
+use super::view::{BY_CREATION, list_view};
 use crate::words;
 
 /// The kinds of those who act. Source: `Actor`.
@@ -174,7 +174,7 @@ pub async fn list_audit_events(
     call: Call,
     list: ListQuery,
 ) -> Answer<Json<Listing<AuditEventBody>>> {
-    list_view(&call, list, &["created_at"], parse_filter, |view, filter, page| {
+    list_view(&call, list, BY_CREATION, parse_filter, |view, filter, page| {
         let found = view.snapshot.audit_events(Some(view.company.slot), &filter, page)?;
         found.load(|event| Ok(AuditEventBody::new(event, view.company)))
     })

@@ -41,7 +41,7 @@ use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::card_texts::{parse_card_texts, parse_text_changes, parse_text_parts};
 use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
 use super::issuing::{draw_card, issue};
-use super::view::{Reader, View, list_view, read_view};
+use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
 
 /// A card as responses show it. Source: spec "Card".
@@ -262,7 +262,7 @@ impl ListCardsRequest {
     responses((status = 200, body = Listing<CardBody>)),
 )]
 pub async fn list_cards(call: Call, list: ListQuery) -> Answer<Json<Listing<CardBody>>> {
-    list_view(&call, list, &["created_at"], ListCardsRequest::parse, |view, request, page| {
+    list_view(&call, list, BY_CREATION, ListCardsRequest::parse, |view, request, page| {
         let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
         let cards = view.snapshot.list_cards(view.company.slot, &filter, page)?;
         cards.load(|card| CardBody::new(&card, view))

@@ -31,7 +31,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{Reader, View, list_view, read_view};
+use super::view::{BY_CREATION, Reader, View, list_view, read_view, unfiltered};
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 200;
@@ -188,16 +188,10 @@ pub async fn list_dimensions(
     PathDimensionKind(kind): PathDimensionKind,
     list: ListQuery,
 ) -> Answer<Json<Listing<DimensionBody>>> {
-    list_view(
-        &call,
-        list,
-        &["created_at"],
-        |_| (),
-        |view, (), page| {
-            let found = view.snapshot.list_dimensions(view.company.slot, kind, page)?;
-            found.load(|dimension| DimensionBody::new(&dimension, view))
-        },
-    )
+    list_view(&call, list, BY_CREATION, unfiltered, |view, (), page| {
+        let found = view.snapshot.list_dimensions(view.company.slot, kind, page)?;
+        found.load(|dimension| DimensionBody::new(&dimension, view))
+    })
     .await
 }
 

@@ -20,7 +20,7 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::body::{self, Rule, email, flag, line, part, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::page::{Listing, PageParameters, page_of};
+use cardswitch_wire::page::{Listing, PageParameters, is_within, page_of};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::{Query, any_text};
 use cardswitch_wire::reference::{DIMENSION_FIELDS, DimensionReference};
@@ -31,7 +31,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::{dimension, fault_dimensions, refused};
-use super::view::{Reader, View, list_view, read_view};
+use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
 
 /// The most characters a first or last name has.
@@ -217,12 +217,9 @@ impl ListMembersRequest {
         let Some(email) = &self.email else {
             return view.snapshot.list_members(company, page, |member| self.accepts(member));
         };
-        let is_within = |member: &Member| {
-            page.created_after.is_none_or(|after| member.created_at >= after)
-                && page.created_before.is_none_or(|before| member.created_at < before)
-        };
         let found = view.snapshot.member_by_email(company, email)?;
-        let found = found.filter(|member| self.accepts(member) && is_within(member));
+        let found =
+            found.filter(|member| self.accepts(member) && is_within(page, member.created_at));
         Ok(page_of(found.into_iter().collect(), page))
     }
 }
@@ -233,7 +230,7 @@ impl ListMembersRequest {
     responses((status = 200, body = Listing<MemberBody>)),
 )]
 pub async fn list_members(call: Call, list: ListQuery) -> Answer<Json<Listing<MemberBody>>> {
-    list_view(&call, list, &["created_at"], ListMembersRequest::parse, |view, request, page| {
+    list_view(&call, list, BY_CREATION, ListMembersRequest::parse, |view, request, page| {
         request.list(view, page)?.load(|member| MemberBody::new(&member, view))
     })
     .await

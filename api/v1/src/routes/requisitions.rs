@@ -42,7 +42,7 @@ use uuid::Uuid;
 use super::card_texts::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::issuing::{draw_card, issue};
-use super::view::{Reader, View, list_view, read_view};
+use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
 
 /// The most characters a description has.
@@ -328,17 +328,11 @@ pub async fn list_requisitions(
     call: Call,
     list: ListQuery,
 ) -> Answer<Json<Listing<RequisitionBody>>> {
-    list_view(
-        &call,
-        list,
-        &["created_at"],
-        ListRequisitionsRequest::parse,
-        |view, request, page| {
-            let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
-            let found = view.snapshot.list_requisitions(view.company.slot, &filter, page)?;
-            found.load(|requisition| RequisitionBody::new(&requisition, view))
-        },
-    )
+    list_view(&call, list, BY_CREATION, ListRequisitionsRequest::parse, |view, request, page| {
+        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
+        let found = view.snapshot.list_requisitions(view.company.slot, &filter, page)?;
+        found.load(|requisition| RequisitionBody::new(&requisition, view))
+    })
     .await
 }
 

@@ -38,7 +38,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::no_store::NoStore;
-use super::view::{Reader, View, list_view, read_view};
+use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
 
 /// The most passphrase fields a link has.
@@ -131,7 +131,7 @@ pub async fn list_shared_links(
     call: Call,
     list: ListQuery,
 ) -> Answer<NoStore<Json<Listing<SharedLinkBody>>>> {
-    let listed = list_view(&call, list, &["created_at"], parse_card, |view, card, page| {
+    let listed = list_view(&call, list, BY_CREATION, parse_card, |view, card, page| {
         let card = match card.map(|id| view.find_card(id)).transpose()? {
             Some(None) => return Ok(ListPage::EMPTY),
             found => found.flatten().map(|card| card.profile.slot),

@@ -34,6 +34,9 @@ use super::requisitions::RequisitionSummary;
 use super::view::{View, list_view, read_view};
 use crate::words;
 
+/// The fields that a list can be ordered by: one instant under two names.
+const ORDERINGS: &[&str] = &["created_at", "time"];
+
 /// A transaction as responses show it. Source: spec "Transaction".
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionBody {
@@ -305,17 +308,11 @@ pub async fn list_transactions(
     call: Call,
     list: ListQuery,
 ) -> Answer<Json<Listing<TransactionBody>>> {
-    list_view(
-        &call,
-        list,
-        &["created_at", "time"],
-        ListTransactionsRequest::parse,
-        |view, request, page| {
-            let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
-            let found = view.snapshot.list_transactions(view.company.slot, &filter, page)?;
-            found.load(|row| TransactionBody::new(&row, view))
-        },
-    )
+    list_view(&call, list, ORDERINGS, ListTransactionsRequest::parse, |view, request, page| {
+        let Some(filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };
+        let found = view.snapshot.list_transactions(view.company.slot, &filter, page)?;
+        found.load(|row| TransactionBody::new(&row, view))
+    })
     .await
 }
 

@@ -127,6 +127,12 @@ pub async fn read_view<'a, T: Send>(
     Ok(state.switch.read(view).await?)
 }
 
+/// The field that most lists can be ordered by.
+pub(super) const BY_CREATION: &[&str] = &["created_at"];
+
+/// Reads the filters of a list that has none.
+pub(super) const fn unfiltered(_: &mut Query) {}
+
 /// Answers with a page of a list that can be ordered by `orderings`: `parse` reads its filters, and
 /// `find` its rows.
 /// Errors: faults of the query; the tables cannot be read.

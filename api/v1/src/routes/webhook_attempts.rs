@@ -11,7 +11,7 @@ use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, is_within, page_of, parse_page};
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -84,10 +84,7 @@ pub async fn list_webhook_attempts(
     let id = WebhookEndpointId(id);
     get_endpoint(&state, &caller.company, id).await?;
     let mut attempts = state.webhooks.attempts(id).await?;
-    attempts.retain(|attempt| {
-        page.created_after.is_none_or(|after| attempt.at >= after)
-            && page.created_before.is_none_or(|before| attempt.at < before)
-    });
+    attempts.retain(|attempt| is_within(&page, attempt.at));
     attempts.reverse();
     let bodies = attempts.iter().map(WebhookAttemptBody::new).collect();
     Ok(Json(envelope(page_of(bodies, &page), &page, &address, state.urls())))

@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use super::access_tokens::AppReference;
 use super::no_store::NoStore;
-use super::view::{View, list_view, read_view};
+use super::view::{BY_CREATION, View, list_view, read_view, unfiltered};
 use crate::words;
 
 /// A webhook endpoint as responses show it.
@@ -141,16 +141,10 @@ pub async fn list_webhook_endpoints(
     call: Call,
     list: ListQuery,
 ) -> Answer<Json<Listing<WebhookEndpointBody>>> {
-    let listed = list_view(
-        &call,
-        list,
-        &["created_at"],
-        |_| (),
-        |view, (), page| {
-            let listed = view.snapshot.list_own::<WebhookEndpoint>(view.company.slot, page)?;
-            listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
-        },
-    );
+    let listed = list_view(&call, list, BY_CREATION, unfiltered, |view, (), page| {
+        let listed = view.snapshot.list_own::<WebhookEndpoint>(view.company.slot, page)?;
+        listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
+    });
     let Json(mut listing) = listed.await?;
     with_health(&call.0, &mut listing.results).await;
     Ok(Json(listing))
