@@ -15,7 +15,7 @@ use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use cardswitch_cluster::Leader;
+use cardswitch_cluster::NodeRecord;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::hop_by_hop::{hand_back, hand_on};
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
@@ -41,7 +41,7 @@ const FORWARDED_BYTES_MAX: usize = RECEIPT_BYTES_MAX + BODY_BYTES_MAX;
 /// The way to the leader, for requests.
 #[derive(Debug)]
 pub struct Forwarding {
-    leaders: watch::Receiver<Option<Leader>>,
+    leaders: watch::Receiver<Option<NodeRecord>>,
     kept: KeptConnections<SocketAddr, Full<Bytes>>,
 }
 
@@ -50,7 +50,7 @@ type LeaderConnection = KeptConnection<SocketAddr, Full<Bytes>>;
 impl Forwarding {
     /// The way to the leaders that `leaders` names.
     #[must_use]
-    pub fn new(leaders: watch::Receiver<Option<Leader>>) -> Self {
+    pub fn new(leaders: watch::Receiver<Option<NodeRecord>>) -> Self {
         Self { leaders, kept: KeptConnections::default() }
     }
 
@@ -93,7 +93,7 @@ impl Forwarding {
         }
     }
 
-    async fn reach(&self, leaders: &mut watch::Receiver<Option<Leader>>) -> LeaderConnection {
+    async fn reach(&self, leaders: &mut watch::Receiver<Option<NodeRecord>>) -> LeaderConnection {
         let connect = |leader: SocketAddr| async move {
             match self.kept.take(&leader, |other| *other != leader) {
                 Some(kept) => Ok(kept),
@@ -124,8 +124,8 @@ fn counts_keys(path: &str) -> bool {
 
 /// Connects to the leader, as soon as that works: a change of leader takes a moment.
 pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
-    leaders: &mut watch::Receiver<Option<Leader>>,
-    door: impl Fn(&Leader) -> Option<SocketAddr>,
+    leaders: &mut watch::Receiver<Option<NodeRecord>>,
+    door: impl Fn(&NodeRecord) -> Option<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
 ) -> T {
     loop {
@@ -142,7 +142,7 @@ pub(crate) async fn reach_leader<T, F: Future<Output = io::Result<T>>>(
 
 fn hand_back_while_led(
     answer: Response<Incoming>,
-    mut leaders: watch::Receiver<Option<Leader>>,
+    mut leaders: watch::Receiver<Option<NodeRecord>>,
 ) -> Response {
     let replaced = Box::pin(async move { drop(leaders.changed().await) });
     hand_back(answer, |body| Body::new(LeadersBody { body, replaced }))

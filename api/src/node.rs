@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use cardswitch_cluster::{
-    Beats, ClusterAddress, EtcdError, EtcdNotes, FollowError, FollowerNotices, Leader, LeaderEnd,
-    Node, NodeRecord, NodeStatus, OpenWindowError, follow, watch_etcd,
+    Beats, ClusterAddress, EtcdError, EtcdNotes, FollowError, FollowerNotices, LeaderEnd, Node,
+    NodeRecord, NodeStatus, OpenWindowError, follow, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -305,7 +305,7 @@ impl FollowerNotices for StandbyParts {
         mark(&self.data, &self.cluster, Some(&self.name)).map_err(io::Error::other)
     }
 
-    fn led_by(&self, leader: Option<Leader>) {
+    fn led_by(&self, leader: Option<NodeRecord>) {
         self.sign.led_by(leader);
     }
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use cardswitch_cluster::Leader;
+use cardswitch_cluster::NodeRecord;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_network::listener::ListenerOptions;
 use tokio::io::copy_bidirectional;
@@ -51,7 +51,7 @@ struct MessageDoor {
 pub struct StandbyDoors {
     http: SocketAddr,
     iso8583: Vec<SocketAddr>,
-    leader: watch::Sender<Option<Leader>>,
+    leader: watch::Sender<Option<NodeRecord>>,
     stop: watch::Sender<bool>,
     /// Until they are served.
     listeners: Vec<TcpListener>,
@@ -92,7 +92,7 @@ impl StandbyDoors {
 
     /// Receives the leader at each change.
     #[must_use]
-    pub fn leaders(&self) -> watch::Receiver<Option<Leader>> {
+    pub fn leaders(&self) -> watch::Receiver<Option<NodeRecord>> {
         self.leader.subscribe()
     }
 
@@ -129,11 +129,11 @@ impl StandbyDoors {
 
 /// Tells the doors which node leads.
 #[derive(Clone, Debug)]
-pub struct LeaderSign(watch::Sender<Option<Leader>>);
+pub struct LeaderSign(watch::Sender<Option<NodeRecord>>);
 
 impl LeaderSign {
     /// Another node leads, or no node that can be reached.
-    pub fn led_by(&self, leader: Option<Leader>) {
+    pub fn led_by(&self, leader: Option<NodeRecord>) {
         match &leader {
             Some(leader) => tracing::info!(node = leader.name, "follows"),
             None => tracing::info!("no node of the cluster leads"),
@@ -145,7 +145,7 @@ impl LeaderSign {
 async fn accept(
     listener: TcpListener,
     door: StandbyDoor,
-    (leaders, stopped): (watch::Receiver<Option<Leader>>, watch::Receiver<bool>),
+    (leaders, stopped): (watch::Receiver<Option<NodeRecord>>, watch::Receiver<bool>),
 ) {
     // Ends with its connections: dropping the set closes all of them.
     let mut connections = JoinSet::new();
@@ -169,7 +169,7 @@ async fn accept(
             }
             StandbyDoor::Iso8583(door) if is_admitted(&door.peers, peer.ip()) => {
                 let door = Arc::clone(door);
-                let at = move |leader: &Leader| door.of(leader);
+                let at = move |leader: &NodeRecord| door.of(leader);
                 connections.spawn(forward(client, at, leaders.clone()));
             }
             StandbyDoor::Iso8583(_) => {
@@ -188,7 +188,7 @@ fn is_admitted(peers: &[PeerNetwork], peer: IpAddr) -> bool {
 
 impl MessageDoor {
     /// Its address at the leader, if the leader has it.
-    fn of(&self, leader: &Leader) -> Option<SocketAddr> {
+    fn of(&self, leader: &NodeRecord) -> Option<SocketAddr> {
         let Some(name) = &self.name else { return Some(leader.iso8583) };
         leader.iso8583_doors.get(name).copied()
     }
@@ -196,8 +196,8 @@ impl MessageDoor {
 
 async fn forward(
     mut client: TcpStream,
-    door: impl Fn(&Leader) -> Option<SocketAddr>,
-    mut leaders: watch::Receiver<Option<Leader>>,
+    door: impl Fn(&NodeRecord) -> Option<SocketAddr>,
+    mut leaders: watch::Receiver<Option<NodeRecord>>,
 ) {
     let reached = reach_leader(&mut leaders, &door, TcpStream::connect);
     let Ok(mut to_leader) = timeout(LEADER_PATIENCE, reached).await else {

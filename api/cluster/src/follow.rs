@@ -13,7 +13,7 @@ use cardswitch_engine::journal::JournalError;
 use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
-use crate::members::{Leader, NodeRecord, list_nodes, report};
+use crate::members::{NodeRecord, list_nodes, report};
 use crate::patience::Patience;
 use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
@@ -71,7 +71,7 @@ pub trait FollowerNotices {
     fn joined(&self, tip: RecordSeq) -> std::io::Result<()>;
 
     /// Another node leads, or no node that can be reached.
-    fn led_by(&self, leader: Option<Leader>);
+    fn led_by(&self, leader: Option<NodeRecord>);
 }
 
 /// Follows until this node leads, and returns its engine; none where it is to stop. Blocks.
@@ -217,7 +217,7 @@ impl WatchedLeader {
             tracing::warn!(%error, "the nodes of the cluster cannot be listed");
             Vec::new()
         });
-        let leader = nodes.iter().find(|node| node.is_of(writer)).map(Leader::from);
+        let leader = nodes.iter().find(|node| node.is_of(writer)).cloned();
         let is_missed = leader.is_none() && writer != NOBODY;
         let http = leader.as_ref().map(|leader| leader.http);
         if leader.is_some() || self.writer != Some(writer) {
@@ -288,7 +288,7 @@ mod tests {
             Ok(())
         }
 
-        fn led_by(&self, leader: Option<Leader>) {
+        fn led_by(&self, leader: Option<NodeRecord>) {
             self.0.lock().push(leader.map(|leader| leader.name));
         }
     }

@@ -36,7 +36,7 @@ pub use clocks::ClockStanding;
 pub use etcd::EtcdError;
 pub use etcd_watch::watch_etcd;
 pub use follow::{FollowError, FollowerNotices, Node, follow};
-pub use members::{ClusterView, Leader, NodeRecord};
+pub use members::{ClusterView, NodeRecord};
 pub use notes::EtcdNotes;
 pub use status::{EtcdView, NodeStatus};
 pub use window::{EtcdWindow, OpenWindowError};

@@ -36,19 +36,6 @@ pub struct NodeRecord {
     pub at: i64,
 }
 
-/// The node that leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leader {
-    /// Its name.
-    pub name: String,
-    /// The address of its HTTP side.
-    pub http: SocketAddr,
-    /// Address of its first ISO 8583 door.
-    pub iso8583: SocketAddr,
-    /// Addresses of its further doors, by name.
-    pub iso8583_doors: BTreeMap<String, SocketAddr>,
-}
-
 /// An operator's view of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterView {
@@ -68,17 +55,6 @@ impl NodeRecord {
 
     pub(crate) fn is_of(&self, writer: WriterId) -> bool {
         self.writer == writer.to_string()
-    }
-}
-
-impl From<&NodeRecord> for Leader {
-    fn from(record: &NodeRecord) -> Self {
-        Self {
-            name: record.name.clone(),
-            http: record.http,
-            iso8583: record.iso8583,
-            iso8583_doors: record.iso8583_doors.clone(),
-        }
     }
 }
 

@@ -62,9 +62,7 @@ impl Caller {
             Ok(token.is_some_and(|token| !token.is_revoked))
         })
     }
-}
 
-impl Caller {
     /// The caller as an audit names it.
     #[must_use]
     pub const fn actor(&self) -> Actor {

@@ -64,9 +64,7 @@ impl Factor {
             Self::SecurityQuestion => "security_question",
         }
     }
-}
 
-impl Factor {
     const fn proof(self) -> SignInProof {
         match self {
             Self::Totp => SignInProof::Totp,

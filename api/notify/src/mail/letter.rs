@@ -56,22 +56,15 @@ pub(super) enum Block {
 }
 
 #[derive(Template)]
-#[template(path = "mail/letter.html")]
-struct HtmlPart<'a> {
-    title: &'a str,
-    blocks: &'a [Block],
-    reason: &'a str,
-}
-
-#[derive(Template)]
 #[template(path = "mail/letter.txt")]
 struct TextPart<'a> {
     blocks: &'a [Block],
     reason: &'a str,
 }
 
-/// A letter before it is written out.
-#[derive(Debug)]
+/// A letter before it is written out; as a template, its page.
+#[derive(Debug, Template)]
+#[template(path = "mail/letter.html")]
 pub(super) struct Draft<'a> {
     /// The e-mail address of its reader.
     pub(super) to: &'a str,
@@ -87,10 +80,9 @@ pub(super) struct Draft<'a> {
 
 impl Draft<'_> {
     pub(super) fn written(self) -> Letter {
-        let (blocks, reason) = (self.blocks.as_slice(), self.reason);
         // Writing into memory does not fail, and neither template calls anything that does.
-        let text = TextPart { blocks, reason }.render().unwrap_or_default();
-        let html = HtmlPart { title: self.title, blocks, reason }.render().unwrap_or_default();
+        let text = TextPart { blocks: &self.blocks, reason: self.reason };
+        let (text, html) = (text.render().unwrap_or_default(), self.render().unwrap_or_default());
         debug_assert!(!text.is_empty() && !html.is_empty());
         let (to, urgency) = (self.to.to_owned(), Urgency::InTurn);
         Letter { to, subject: self.subject, text, html, urgency }

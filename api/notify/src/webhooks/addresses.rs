@@ -81,9 +81,7 @@ impl AddressFault {
             Self::NotPublic => "not_public",
         }
     }
-}
 
-impl AddressFault {
     /// The error text of an address that `reach` does not allow.
     #[must_use]
     pub const fn text(self, reach: Reach) -> &'static str {
