@@ -244,9 +244,9 @@ impl Connection {
                 }
                 FrameItem::Skipped => self.session.note_bad_message(&"a frame cannot be a message"),
                 FrameItem::Nothing => break,
-                FrameItem::Lost(loss) => {
+                FrameItem::Lost(reason) => {
                     // The earlier messages are answered.
-                    self.session.note_lost(loss.reason(), self.inbox.unread());
+                    self.session.note_lost(reason, self.inbox.unread());
                     self.inbox = FrameBuffer::default();
                     self.intake = Intake::Closed;
                     self.is_lost = true;

@@ -7,7 +7,7 @@
 use std::mem;
 use std::ops::Range;
 
-use cardswitch_iso8583::frame::{Frame, FramingLoss, Tpdu, next_frame};
+use cardswitch_iso8583::frame::{Frame, Tpdu, next_frame};
 use cardswitch_iso8583::{FRAME_BYTES_MAX, Framing};
 use zeroize::Zeroize;
 
@@ -17,6 +17,8 @@ use super::{buffers, limits};
 const LEFTOVER_BYTES_MAX: usize = FRAME_BYTES_MAX + 6;
 
 const _: () = assert!(LEFTOVER_BYTES_MAX < limits::READ_BYTES);
+
+const EMPTY_FRAMES: &str = "too many empty frames in a row";
 
 /// Bytes as they came, and how many frames without a byte have come in a row.
 #[derive(Default)]
@@ -35,28 +37,8 @@ pub enum FrameItem {
     Skipped,
     /// Nothing whole is there.
     Nothing,
-    /// The peer does not speak as this door does.
-    Lost(Loss),
-}
-
-/// The reason why nothing more is taken from a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// The start of the next message is unknown.
-    Framing(FramingLoss),
-    /// Too many frames without a byte.
-    EmptyFrames,
-}
-
-impl Loss {
-    /// The reason as the log writes it.
-    #[must_use]
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Framing(loss) => loss.reason(),
-            Self::EmptyFrames => "too many empty frames in a row",
-        }
-    }
+    /// The peer does not speak as this door does, for the reason that the log writes.
+    Lost(&'static str),
 }
 
 impl FrameBuffer {
@@ -122,14 +104,14 @@ impl FrameBuffer {
                     self.read_to += consumed;
                     self.empty_frames += 1;
                     if self.empty_frames > limits::EMPTY_FRAMES_MAX {
-                        return FrameItem::Lost(Loss::EmptyFrames);
+                        return FrameItem::Lost(EMPTY_FRAMES);
                     }
                 }
                 Frame::Undersized { consumed } => {
                     self.read_to += consumed;
                     return FrameItem::Skipped;
                 }
-                Frame::Lost(loss) => return FrameItem::Lost(Loss::Framing(loss)),
+                Frame::Lost(loss) => return FrameItem::Lost(loss.reason()),
             }
         }
     }
@@ -220,7 +202,7 @@ mod tests {
         assert!(taken(&mut buffer).is_empty());
         buffer.space().extend_from_slice(&[&[0, 0][..], message].concat());
         let next = buffer.take(&Framing::default());
-        assert_eq!(next, FrameItem::Lost(Loss::EmptyFrames), "nothing behind them counts");
+        assert_eq!(next, FrameItem::Lost(EMPTY_FRAMES), "nothing behind them counts");
     }
 
     #[test]
