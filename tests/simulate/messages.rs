@@ -28,7 +28,7 @@ use cardswitch_sim::samples::pan;
 pub(crate) const CVV: &str = "042";
 
 pub(crate) fn failed(error: impl std::fmt::Display) -> FeedError {
-    FeedError::Http { message: error.to_string() }
+    FeedError::Http(error.to_string())
 }
 
 /// The identity of a message: the same one sent again has the same.

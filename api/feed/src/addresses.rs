@@ -28,7 +28,7 @@ impl DoorAddresses {
         &self,
         open: impl Fn(SocketAddr) -> io::Result<C>,
     ) -> Result<C, FeedError> {
-        let mut failed = FeedError::BadOption { message: "an address is needed".to_owned() };
+        let mut failed = FeedError::Refused("an address is needed".to_owned());
         for _ in &self.all {
             let current = self.current.load(Ordering::Relaxed);
             let address = self.all[current % self.all.len()];

@@ -33,7 +33,7 @@ impl Connection {
     pub(super) fn open(line: &Line) -> Result<Self, FeedError> {
         let stream = line.open()?;
         let limited = stream.set_write_timeout(Some(WRITE_TIMEOUT));
-        limited.map_err(|source| FeedError::Connection { source })?;
+        limited.map_err(FeedError::Connection)?;
         let dialect = line.dialect.clone();
         Ok(Self { stream, dialect, buffer: Vec::new(), read_timeout: None })
     }

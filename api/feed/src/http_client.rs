@@ -31,8 +31,8 @@ impl HttpClient {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
-            .map_err(|source| FeedError::Thread { source })?;
-        let bad_url = || FeedError::BadUrl { url: url.to_owned() };
+            .map_err(FeedError::Thread)?;
+        let bad_url = || FeedError::BadUrl(url.to_owned());
         let uri = Uri::from_str(url).map_err(|_| bad_url())?;
         let authority = uri.authority().ok_or_else(bad_url)?.to_string();
         let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
@@ -81,5 +81,5 @@ async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedE
 
 /// The failure of the door for any cause, in its words.
 pub(super) fn failed(error: impl fmt::Display) -> FeedError {
-    FeedError::Http { message: error.to_string() }
+    FeedError::Http(error.to_string())
 }

@@ -190,18 +190,10 @@ pub enum FeedError {
     /// The cards file holds no card.
     #[error("the cards file holds no card")]
     NoCards,
-    /// A scenario that makes no sense, or that went otherwise than it expects.
-    #[error("{message}")]
-    Scenario {
-        /// The flaw, with the file and the line.
-        message: String,
-    },
-    /// A rate, speed or number of connections that cannot be.
-    #[error("{message}")]
-    BadOption {
-        /// The flaw.
-        message: String,
-    },
+    /// An option, a scenario or a message that makes no sense, or a scenario that went otherwise
+    /// than it expects: the flaw, with file and line where there are any.
+    #[error("{0}")]
+    Refused(String),
     /// The switch cannot be reached.
     #[error("cannot connect to {address}: {source}")]
     Connect {
@@ -219,35 +211,17 @@ pub enum FeedError {
         answer: String,
     },
     /// The connection broke where the run cannot go on without.
-    #[error("the connection broke: {source}")]
-    Connection {
-        /// The cause.
-        source: io::Error,
-    },
-    /// A message that cannot be built.
-    #[error("{message}")]
-    Message {
-        /// The flaw.
-        message: String,
-    },
+    #[error("the connection broke: {0}")]
+    Connection(#[source] io::Error),
     /// The address of the HTTP door is none.
-    #[error("`{url}` is not an HTTP address")]
-    BadUrl {
-        /// The URL as given.
-        url: String,
-    },
+    #[error("`{0}` is not an HTTP address")]
+    BadUrl(String),
     /// The HTTP door does not answer as it should.
-    #[error("the HTTP door: {message}")]
-    Http {
-        /// The failure, in words.
-        message: String,
-    },
+    #[error("the HTTP door: {0}")]
+    Http(String),
     /// A thread or runtime cannot be started.
-    #[error("cannot start a thread: {source}")]
-    Thread {
-        /// The cause.
-        source: io::Error,
-    },
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
 }
 
 /// Runs the network against a switch until its time is over, the switch is gone, or it is stopped;
@@ -314,7 +288,7 @@ pub const RATE_MAX: f64 = 1e8;
 /// The mean time between purchases.
 /// Errors: a rate or speed that is not a positive number, too many connections.
 fn mean_gap_ns(options: &FeedOptions) -> Result<u64, FeedError> {
-    let refuse = |message: &str| Err(FeedError::BadOption { message: message.to_owned() });
+    let refuse = |message: &str| Err(FeedError::Refused(message.to_owned()));
     let is_positive = |number: f64| number.is_finite() && number > 0.0;
     if !is_positive(options.rate_per_s) || options.rate_per_s > RATE_MAX {
         return refuse("the rate must be above 0 and at most 100,000,000 a second");
@@ -370,7 +344,7 @@ fn converse(
                 (0..connections).map(|_| Connection::open(line)).collect::<Result<Vec<_>, _>>()?;
             let wire = options.hostility.map(Wire::new);
             let course = open_loop::run(conversation, connections, line, wire, progress)
-                .map_err(|source| FeedError::Thread { source })?;
+                .map_err(FeedError::Thread)?;
             if options.hostility.is_some() {
                 // Messages without a waiter may still be under way to the switch.
                 std::thread::sleep(options.answer_timeout);
@@ -402,7 +376,7 @@ fn sign(
     let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
     let virtual_us = epoch.is_virtual.then_some(epoch.start_us);
     let (bytes, key) = message::control(control, identity, virtual_us);
-    connection.send(&bytes).map_err(|source| FeedError::Connection { source })?;
+    connection.send(&bytes).map_err(FeedError::Connection)?;
     let failed = |answer: &str| FeedError::SignOn { door: door.clone(), answer: answer.to_owned() };
     loop {
         let message = connection
@@ -432,8 +406,7 @@ fn read_balances(
         first_rrn,
         answer_timeout: options.answer_timeout.max(ANSWER_TIMEOUT),
     };
-    balances::read(connection, &options.portfolio, inquiry)
-        .map_err(|source| FeedError::Connection { source })
+    balances::read(connection, &options.portfolio, inquiry).map_err(FeedError::Connection)
 }
 
 fn compare_books(

@@ -141,8 +141,9 @@ impl Scenario {
     /// Reads the text of a scenario file.
     /// Errors: text that is no scenario: with the line and the key at fault.
     pub fn parse(path: &Path, text: &str) -> Result<Self, FeedError> {
-        let script = Script::parse(text).map_err(|flaw| FeedError::Scenario {
-            message: format!("{}, line {}: {}", path.display(), flaw.line, flaw.message),
+        let script = Script::parse(text).map_err(|flaw| {
+            let message = format!("{}, line {}: {}", path.display(), flaw.line, flaw.message);
+            FeedError::Refused(message)
         })?;
         Ok(Self { path: path.to_owned(), script })
     }
@@ -192,13 +193,9 @@ impl Scenario {
             let report = stage.carry_out(place)?;
             tell(&report);
             if !report.is_as_expected() {
-                return Err(FeedError::Scenario {
-                    message: format!(
-                        "{}, line {}: went otherwise than expected",
-                        self.path.display(),
-                        report.line
-                    ),
-                });
+                let (path, line) = (self.path.display(), report.line);
+                let message = format!("{path}, line {line}: went otherwise than expected");
+                return Err(FeedError::Refused(message));
             }
         }
         Ok(())

@@ -51,9 +51,8 @@ pub fn send(
 ) -> Result<MessageExchange, FeedError> {
     let bytes = encode(request)?;
     let mut connection = Connection::open(line)?;
-    let broken = |source| FeedError::Connection { source };
-    connection.send(&bytes).map_err(broken)?;
-    let answer = connection.receive(Some(timeout)).map_err(broken)?;
+    connection.send(&bytes).map_err(FeedError::Connection)?;
+    let answer = connection.receive(Some(timeout)).map_err(FeedError::Connection)?;
     Ok(MessageExchange {
         request: show(&bytes),
         elements: answer.as_deref().map(plain_elements).unwrap_or_default(),
@@ -68,15 +67,16 @@ fn plain_elements(answer: &[u8]) -> Vec<(u8, String)> {
 }
 
 fn encode(request: &SendRequest) -> Result<Vec<u8>, FeedError> {
-    let refuse = |message: String| FeedError::Message { message };
-    let mti = Mti::parse(request.mti.as_bytes())
-        .ok_or_else(|| refuse(format!("`{}` is not a message type of four digits", request.mti)))?;
+    let mti = Mti::parse(request.mti.as_bytes()).ok_or_else(|| {
+        FeedError::Refused(format!("`{}` is not a message type of four digits", request.mti))
+    })?;
     let mut builder = MessageBuilder::new(mti);
     for (de, content) in &request.fields {
-        let spec = field(*de).ok_or_else(|| refuse(format!("there is no data element {de}")))?;
+        let spec = field(*de)
+            .ok_or_else(|| FeedError::Refused(format!("there is no data element {de}")))?;
         builder = if spec.class == Class::Binary {
             let bytes = parse_hex(content).ok_or_else(|| {
-                refuse(format!("data element {de} takes an even number of hex digits"))
+                FeedError::Refused(format!("data element {de} takes an even number of hex digits"))
             })?;
             builder.set(*de, &bytes)
         } else if spec.class == Class::Digits && spec.length == Length::Fixed {
@@ -88,7 +88,7 @@ fn encode(request: &SendRequest) -> Result<Vec<u8>, FeedError> {
     }
     let builder = with_defaults(builder, request);
     let mut bytes = Vec::new();
-    builder.encode(&mut bytes).map_err(|error| refuse(error.to_string()))?;
+    builder.encode(&mut bytes).map_err(|error| FeedError::Refused(error.to_string()))?;
     Ok(bytes)
 }
 

@@ -43,12 +43,12 @@ impl IsoDoor {
     /// Sends what is asked and waits for the answer; `None` when none comes in time.
     /// Errors: a broken connection.
     pub(super) fn ask(&mut self, asked: &StepRequest<'_>) -> Result<Option<StepAnswer>, FeedError> {
-        let broken = |source| FeedError::Connection { source };
-        self.connection.send(&encode(asked)).map_err(broken)?;
+        self.connection.send(&encode(asked)).map_err(FeedError::Connection)?;
         let deadline = Instant::now() + self.answer_timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Some(bytes) = self.connection.receive(Some(left)).map_err(broken)? else {
+            let Some(bytes) = self.connection.receive(Some(left)).map_err(FeedError::Connection)?
+            else {
                 return Ok(None);
             };
             let answered = decode(&bytes).ok().and_then(|message| {

@@ -72,7 +72,7 @@ fn set_up_account(
             "the scenario is for a line of credit of {credit_limit}, and the company's is {limit}: \
              see `init --credit-limit` and `company set --credit-limit`"
         );
-        return Err(FeedError::BadOption { message });
+        return Err(FeedError::Refused(message));
     }
     let missing = Money::of_account(available.minor - found.available.minor);
     if missing.minor != 0 {
@@ -98,7 +98,7 @@ fn demand_transfer(
 ) -> Result<(), FeedError> {
     match switch.transfer((account_id, amount), true)? {
         StepAnswer { code: 0, .. } => Ok(()),
-        other => Err(FeedError::Http { message: format!("a transfer of {amount}: {other}") }),
+        other => Err(FeedError::Http(format!("a transfer of {amount}: {other}"))),
     }
 }
 

@@ -85,7 +85,7 @@ impl ScenarioFile {
     /// The scenario that it is the file of.
     /// Errors: steps that are none.
     pub fn scenario(&self) -> Result<Scenario, FeedError> {
-        let flawed = |flaw: super::script::Flaw| FeedError::Scenario { message: flaw.message };
+        let flawed = |flaw: super::script::Flaw| FeedError::Refused(flaw.message);
         Scenario::parse("written.toml".as_ref(), &self.text().map_err(flawed)?)
     }
 

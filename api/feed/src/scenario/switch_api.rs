@@ -123,7 +123,7 @@ impl PlayedSwitch for SwitchApi<'_> {
         let clock = self.demand(Access::Network, (Method::GET, "/network/v1/clock"), None)?;
         if clock["manual"] != true {
             let message = "the switch goes by the system's clock; `serve --clock manual` is needed";
-            return Err(FeedError::BadOption { message: message.to_owned() });
+            return Err(FeedError::Refused(message.to_owned()));
         }
         time_of(&clock)
     }
