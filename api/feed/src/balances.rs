@@ -11,6 +11,7 @@ use super::books::{Books, Difference};
 use super::client::Connection;
 use super::message::{Answer, Identity, Key, balance_inquiry};
 use super::portfolio::Portfolio;
+use super::report::{ComparedBooks, Comparison};
 
 /// The most cards that are asked for: the first of the file.
 const CARDS_MAX: u32 = 20_000;
@@ -82,17 +83,16 @@ fn collect(
     Ok(())
 }
 
-/// Compares the change of each balance with the books. Returns how many cards could be compared, and
-/// how many that were used told no balance.
+/// Compares the change of each balance with the books; cards that told none stay unchecked.
 pub(super) fn compare(
     books: &Books,
     portfolio: &Portfolio,
     (before, after): (&Balances, &Balances),
     now_us: u64,
-) -> (usize, usize, Vec<Difference>) {
+) -> (Comparison, Vec<Difference>) {
     let is_told = |slot: &u32| before.contains_key(slot) && after.contains_key(slot);
     let unchecked = books.cards().filter(|slot| !is_told(slot)).count();
-    let mut compared = 0;
+    let mut cards = 0;
     let mut differences = Vec::new();
     for (slot, balance_before) in before {
         let (Some(balance_after), Some(card)) = (after.get(slot), portfolio.card(*slot)) else {
@@ -101,7 +101,7 @@ pub(super) fn compare(
         if card.resets() {
             continue;
         }
-        compared += 1;
+        cards += 1;
         let (least, most) = books.spent_bounds(*slot, now_us);
         let spent = balance_before - balance_after;
         if !(least..=most).contains(&spent) {
@@ -113,7 +113,7 @@ pub(super) fn compare(
             });
         }
     }
-    (compared, unchecked, differences)
+    (Comparison { compared: ComparedBooks::Balances, cards, unchecked }, differences)
 }
 
 #[cfg(test)]
@@ -145,12 +145,14 @@ mod tests {
             ([(0, 1000), (1, 499), (2, 0)], 2),
         ] {
             let after = Balances::from(after);
-            let (compared, unchecked, found) = compare(&books, &portfolio, (&before, &after), 0);
+            let (Comparison { cards: compared, unchecked, .. }, found) =
+                compare(&books, &portfolio, (&before, &after), 0);
             let counts = (compared, unchecked, found.len());
             assert_eq!(counts, (2, 0, differences), "{after:?}: {found:?}");
         }
         let silent = Balances::from([(0, 500)]);
-        let (compared, unchecked, found) = compare(&books, &portfolio, (&before, &silent), 0);
+        let (Comparison { cards: compared, unchecked, .. }, found) =
+            compare(&books, &portfolio, (&before, &silent), 0);
         assert_eq!((compared, unchecked, found.len()), (1, 2, 0));
     }
 }

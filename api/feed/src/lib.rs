@@ -65,8 +65,8 @@ pub use merchants::{has_merchant_of, merchant_category};
 pub use message::Identity;
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
-    Comparison, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase, TrafficCounts,
-    code_name, ms,
+    ComparedBooks, Comparison, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase,
+    TrafficCounts, code_name, ms,
 };
 pub use scenario::{DoorProtocol, Mismatch, Scenario, ScenarioOptions, StepReport, Story};
 pub use send::{MessageExchange, SendRequest, send};
@@ -260,7 +260,7 @@ fn report(
         Ok((comparison, found)) => (comparison, found, None),
         // A run that already ended for want of a switch reports that instead.
         Err(error) if course.ended_early.is_some() => {
-            (Comparison::None, Vec::new(), Some(error.to_string()))
+            (Comparison::default(), Vec::new(), Some(error.to_string()))
         }
         Err(error) => return Err(error),
     };
@@ -424,14 +424,11 @@ fn compare_books(
             now_us,
             owns_rrn: &owns_rrn,
         };
-        let (cards, unchecked, differences) = transactions::compare(source, &compared)?;
-        return Ok((Comparison::Transactions { cards, unchecked }, differences));
+        return transactions::compare(source, &compared);
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
     let mut connection = Connection::open(&options.line)?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;
-    let (cards, unchecked, differences) =
-        balances::compare(books, &options.portfolio, (&before, &after), now_us);
-    Ok((Comparison::Balances { cards, unchecked }, differences))
+    Ok(balances::compare(books, &options.portfolio, (&before, &after), now_us))
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::json;
 
 use super::books::Difference;
 use super::hostile::Mishap;
@@ -25,8 +27,8 @@ const RECENT_MAX: usize = 12;
 /// The number of differences that are printed in full.
 const DIFFERENCES_SHOWN_MAX: usize = 20;
 
-/// Running counts. Repeats and duplicates count as such only.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Running counts, as scripts read them. Repeats and duplicates count as such only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficCounts {
     /// Purchases that were sent: 0100, 0120 and 0200, each once.
     pub authorizations: u64,
@@ -53,8 +55,10 @@ pub struct TrafficCounts {
     /// Messages without an answer.
     pub unanswered: u64,
     /// Balance inquiries that were answered, in the traffic.
+    #[serde(skip)]
     pub balance_inquiries: u64,
     /// Later messages (increments, completions, reversals, presentments) that were refused, by DE39.
+    #[serde(skip)]
     pub refused: BTreeMap<String, u64>,
 }
 
@@ -199,25 +203,27 @@ pub struct Latency {
     pub max_us: u64,
 }
 
-/// The way the books were compared with the switch's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// Every transaction of so many cards, over HTTP.
-    Transactions {
-        /// Cards that were looked at.
-        cards: usize,
-        /// Cards that were used and that the switch does not know.
-        unchecked: usize,
-    },
-    /// The allowance balances of so many cards, by balance inquiries.
-    Balances {
-        /// Cards that answered before and after.
-        cards: usize,
-        /// Cards that were used and that did not.
-        unchecked: usize,
-    },
-    /// No comparison.
-    None,
+/// The comparison of the books with the switch's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// The part of the books that was compared.
+    pub compared: ComparedBooks,
+    /// The number of cards whose books were compared.
+    pub cards: usize,
+    /// The number of used cards whose books could not be compared.
+    pub unchecked: usize,
+}
+
+/// A part of the books.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ComparedBooks {
+    /// Every transaction, over HTTP.
+    Transactions,
+    /// The allowance balances, by balance inquiries before and after.
+    Balances,
+    /// Nothing.
+    #[default]
+    Nothing,
 }
 
 /// The results of a run.
@@ -257,60 +263,24 @@ impl FeedReport {
     /// The object that scripts read: one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        let counts = &self.counts;
-        let declined: serde_json::Map<String, serde_json::Value> = counts
-            .declined
-            .iter()
-            .map(|(code, count)| (code.to_string(), (*count).into()))
-            .collect();
-        let mishaps: serde_json::Map<String, serde_json::Value> = self
-            .mishaps
-            .iter()
-            .map(|(mishap, count)| (mishap.to_string(), (*count).into()))
-            .collect();
-        serde_json::json!({
-            "seed": self.seed,
-            "duration_s": seconds(self.duration),
-            "authorizations": counts.authorizations,
-            "approved": counts.approved,
-            "approved_in_part": counts.approved_in_part,
-            "declined": declined,
-            "unknown": counts.unknown,
-            "increments": counts.increments,
-            "completions": counts.completions,
-            "reversed": counts.reversed,
-            "presentments": counts.presentments,
-            "refunds": counts.refunds,
-            "duplicates": counts.duplicates,
-            "unanswered": counts.unanswered,
+        let mishaps = self.mishaps.iter().map(|(mishap, count)| (mishap.name(), *count));
+        let mishaps: serde_json::Value = mishaps.collect();
+        let run = json!({ "seed": self.seed, "duration_s": seconds(self.duration) });
+        let rest = json!({
             "mishaps": mishaps,
             "book_differences": self.differences.len(),
-            "cards_compared": self.cards_compared(),
-            "cards_unchecked": self.cards_unchecked(),
+            "cards_compared": self.comparison.cards,
+            "cards_unchecked": self.comparison.unchecked,
             "p50_us": self.latency.p50_us,
             "p99_us": self.latency.p99_us,
             "authorizations_per_s": self.authorizations_per_s(),
-        })
-    }
-
-    /// The number of cards whose books were compared.
-    #[must_use]
-    pub const fn cards_compared(&self) -> usize {
-        match self.comparison {
-            Comparison::Transactions { cards, .. } | Comparison::Balances { cards, .. } => cards,
-            Comparison::None => 0,
-        }
-    }
-
-    /// The number of used cards whose books could not be compared.
-    #[must_use]
-    pub const fn cards_unchecked(&self) -> usize {
-        match self.comparison {
-            Comparison::Transactions { unchecked, .. } | Comparison::Balances { unchecked, .. } => {
-                unchecked
-            }
-            Comparison::None => 0,
-        }
+        });
+        let parts = [run, json!(self.counts), rest];
+        let entries = parts.into_iter().filter_map(|part| match part {
+            serde_json::Value::Object(entries) => Some(entries),
+            _ => None,
+        });
+        entries.flatten().collect()
     }
 
     /// The report for people.
@@ -362,34 +332,19 @@ impl FeedReport {
 
     fn write_books(&self, text: &mut String) -> std::fmt::Result {
         let differences = self.differences.len();
-        match self.comparison {
+        let Comparison { compared, cards, unchecked } = self.comparison;
+        let (what, why) = match compared {
+            ComparedBooks::Transactions => ("every transaction", "the switch knows none such"),
+            _ => ("allowances", "the switch tells no balance of theirs"),
+        };
+        match compared {
+            ComparedBooks::Nothing => writeln!(text, "books: not compared")?,
             // A figure about no card would read as if something had been found right.
-            Comparison::Transactions { cards: 0, unchecked: 1.. }
-            | Comparison::Balances { cards: 0, unchecked: 1.. } => {
-                writeln!(text, "books: NOT CHECKED")?;
-            }
-            Comparison::Transactions { cards, .. } => {
-                writeln!(
-                    text,
-                    "books: every transaction of {cards} cards, {differences} differences"
-                )?;
-            }
-            Comparison::Balances { cards, .. } => {
-                writeln!(text, "books: allowances of {cards} cards, {differences} differences")?;
-            }
-            Comparison::None => writeln!(text, "books: not compared")?,
+            _ if cards == 0 && unchecked > 0 => writeln!(text, "books: NOT CHECKED")?,
+            _ => writeln!(text, "books: {what} of {cards} cards, {differences} differences")?,
         }
-        match self.comparison {
-            Comparison::Transactions { unchecked: cards @ 1.., .. } => {
-                writeln!(text, "  {cards} cards could not be checked: the switch knows none such")?;
-            }
-            Comparison::Balances { unchecked: cards @ 1.., .. } => {
-                writeln!(
-                    text,
-                    "  {cards} cards could not be checked: the switch tells no balance of theirs"
-                )?;
-            }
-            _ => {}
+        if unchecked > 0 {
+            writeln!(text, "  {unchecked} cards could not be checked: {why}")?;
         }
         for difference in self.differences.iter().take(DIFFERENCES_SHOWN_MAX) {
             let rrn = difference.rrn.as_deref().unwrap_or("-");
@@ -462,7 +417,7 @@ mod tests {
             elapsed: Duration::from_millis(10_002),
             latency: tally.latency(),
             counts: tally.counts,
-            comparison: Comparison::Balances { cards: 3, unchecked: 2 },
+            comparison: Comparison { compared: ComparedBooks::Balances, cards: 3, unchecked: 2 },
             differences: vec![Difference {
                 card_id: "c1".to_owned(),
                 rrn: None,
@@ -498,30 +453,16 @@ mod tests {
     fn what_could_not_be_checked_is_told_and_not_called_right() {
         let told =
             |comparison| FeedReport { comparison, differences: vec![], ..report() }.to_text();
+        use ComparedBooks::{Balances, Transactions};
         let rows = [
-            (Comparison::Balances { cards: 3, unchecked: 0 }, "3 cards, 0 differences", None),
-            (
-                Comparison::Balances { cards: 3, unchecked: 2 },
-                "3 cards, 0 differences",
-                Some("  2 cards could not"),
-            ),
-            (
-                Comparison::Balances { cards: 0, unchecked: 5 },
-                "NOT CHECKED",
-                Some("  5 cards could not"),
-            ),
-            (
-                Comparison::Transactions { cards: 0, unchecked: 5 },
-                "NOT CHECKED",
-                Some("  5 cards could not"),
-            ),
-            (
-                Comparison::Transactions { cards: 1, unchecked: 5 },
-                "1 cards, 0 differences",
-                Some("  5 cards could not"),
-            ),
+            ((Balances, 3, 0), "3 cards, 0 differences", None),
+            ((Balances, 3, 2), "3 cards, 0 differences", Some("  2 cards could not")),
+            ((Balances, 0, 5), "NOT CHECKED", Some("  5 cards could not")),
+            ((Transactions, 0, 5), "NOT CHECKED", Some("  5 cards could not")),
+            ((Transactions, 1, 5), "1 cards, 0 differences", Some("  5 cards could not")),
         ];
-        for (comparison, first, second) in rows {
+        for ((compared, cards, unchecked), first, second) in rows {
+            let comparison = Comparison { compared, cards, unchecked };
             let text = told(comparison);
             assert!(text.contains(first), "{comparison:?}\n{text}");
             let has_second = text.lines().any(|line| line.contains("could not be checked"));

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::books::{Books, Difference, State, TransactionView, World};
 use super::http_client::{HttpClient, failed};
 use super::portfolio::Portfolio;
+use super::report::{ComparedBooks, Comparison};
 use super::scenario::Money;
 use super::{FeedError, HttpSource};
 
@@ -25,19 +26,18 @@ pub(super) struct ComparisonInput<'a> {
     pub(super) owns_rrn: &'a dyn Fn(u64) -> bool,
 }
 
-/// Compares every transaction. Returns the number of cards that were looked at, and of those that
-/// the switch does not know.
+/// Compares every transaction; cards that the switch does not know stay unchecked.
 /// Errors: no connection, an answer that is not what the door promises.
 pub(super) fn compare(
     source: &HttpSource,
     compared: &ComparisonInput<'_>,
-) -> Result<(usize, usize, Vec<Difference>), FeedError> {
+) -> Result<(Comparison, Vec<Difference>), FeedError> {
     let mut reader = Reader::open(source)?;
-    let (mut cards, mut unknown, mut differences) = (0, 0, Vec::new());
+    let (mut cards, mut unchecked, mut differences) = (0, 0, Vec::new());
     for slot in compared.books.cards() {
         let Some(card) = compared.portfolio.card(slot) else { continue };
         let Some(views) = reader.transactions(&card.card_id)? else {
-            unknown += 1;
+            unchecked += 1;
             continue;
         };
         cards += 1;
@@ -49,7 +49,8 @@ pub(super) fn compare(
             found: mismatch.found,
         }));
     }
-    Ok((cards, unknown, differences))
+    let compared = ComparedBooks::Transactions;
+    Ok((Comparison { compared, cards, unchecked }, differences))
 }
 
 /// The time of a switch on a manual clock; none where it goes by the system's.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
-    ANSWER_TIMEOUT, DoorProtocol, FeedError, FeedOptions, FeedReport, FeedTime,
+    ANSWER_TIMEOUT, Comparison, DoorProtocol, FeedError, FeedOptions, FeedReport, FeedTime,
     HOSTILE_ANSWER_TIMEOUT, Hostility, HttpSource, Line, MishapRates, Mismatch, Portfolio,
     Progress, Scenario, ScenarioOptions, StepReport, Story, VIRTUAL_START_US,
 };
@@ -301,11 +301,10 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
             first.found,
         )));
     }
-    if report.ended_early.is_none() && report.cards_compared() == 0 && report.cards_unchecked() > 0
-    {
+    let Comparison { cards, unchecked, .. } = report.comparison;
+    if report.ended_early.is_none() && cards == 0 && unchecked > 0 {
         return Err(Failure::new(format!(
-            "no book could be checked: the switch tells nothing of the {} cards that were used",
-            report.cards_unchecked(),
+            "no book could be checked: the switch tells nothing of the {unchecked} cards that were used"
         )));
     }
     match &report.ended_early {
