@@ -131,7 +131,7 @@ impl Intake {
                     FrameItem::Message(tpdu, range) => self.hand_on(inbox.bytes(range), tpdu).await,
                     FrameItem::Skipped => {}
                     FrameItem::Nothing => break,
-                    FrameItem::Lost(loss) => return Some(loss),
+                    FrameItem::Lost(reason) => return Some(reason),
                 }
             }
             inbox.rest();

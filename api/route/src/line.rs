@@ -167,7 +167,7 @@ async fn read_answers(
                 }
                 FrameItem::Skipped => {}
                 FrameItem::Nothing => break,
-                FrameItem::Lost(loss) => return Err(io::Error::other(loss)),
+                FrameItem::Lost(reason) => return Err(io::Error::other(reason)),
             }
         }
         inbox.rest();
