@@ -8,6 +8,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanyId, TransactionSeq};
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
+use serde_json::json;
 
 use crate::bench::{Bench, COMPANY};
 use crate::test_world::by_switch;
@@ -32,6 +33,21 @@ async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
     let tagged = AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(COMPANY), id, note));
     by_switch(state).carry_out(tagged).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));
+}
+
+/// A receiver that tags transactions when it hears of them heard of its own tags for ever.
+#[tokio::test]
+async fn tags_that_are_there_already_are_no_event() {
+    let bench = Bench::new().await;
+    let known = bench.state.switch.events_beyond(EventNumber(0)).await.unwrap().unwrap();
+    let transactions = bench.get("/v1/transactions").await;
+    let path = format!("/v1/transactions/{}", transactions["results"][0]["id"].as_str().unwrap());
+    for body in [json!({"note": "ours"}), json!({"note": "ours", "category": null}), json!({})] {
+        let (status, answer) = bench.ask("PUT", &path, body).await;
+        assert_eq!((status, &answer["note"]), (200, &json!("ours")));
+    }
+    let newest = bench.state.switch.events_beyond(known).await.unwrap();
+    assert_eq!(newest, Some(known.next()), "the first");
 }
 
 #[tokio::test]
