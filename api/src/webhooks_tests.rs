@@ -23,10 +23,10 @@ use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::content::Content;
 use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptResult, Deliveries};
 use cardswitch_notify::webhooks::dispatcher::{
-    Dispatcher, DispatcherProgress, Places, StepContext, Tools,
+    Dispatcher, DispatcherProgress, RequestPlaces, StepContext, Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
-use cardswitch_notify::webhooks::sender::{Addresses, Sender};
+use cardswitch_notify::webhooks::sender::{ResolvedAddresses, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -159,7 +159,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
 fn dispatcher_of(bench: &Bench, deliveries: &Arc<Deliveries>) -> Dispatcher {
     let tools = Tools {
         deliveries: Arc::clone(deliveries),
-        places: Places { healthy: 1, failing: 1, asked: 1 },
+        places: RequestPlaces { healthy: 1, failing: 1, asked: 1 },
         ids: Box::new(|at| SystemRandom.id(at).ok()),
     };
     let engine = bench.state.switch.engine();
@@ -231,7 +231,7 @@ async fn told_after(
     let (asked, ask) = tokio::sync::oneshot::channel();
     let (answer, answered) = tokio::sync::oneshot::channel::<()>();
     let once = Mutex::new(Some((asked, answered)));
-    let names = move |_| -> Addresses {
+    let names = move |_| -> ResolvedAddresses {
         let (asked, answered) = once.lock().take().unwrap();
         let receiver = receiver.clone();
         Box::pin(async move {

@@ -6,7 +6,7 @@ mod switch;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cardswitch_load::client::{Client, Pace, Task};
+use cardswitch_load::client::{LoadClient, SendPace, Task};
 use cardswitch_load::clock::now_ns;
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
@@ -43,16 +43,16 @@ impl std::fmt::Display for LoopShape {
 }
 
 /// Connects a client of one thread.
-pub fn connect<W: Wire>(address: SocketAddr, connections: u64, wire: W) -> Client<W> {
+pub fn connect<W: Wire>(address: SocketAddr, connections: u64, wire: W) -> LoadClient<W> {
     let connections = usize::try_from(connections).expect("count connections");
-    Client::connect(address, connections, wire).expect("connect to the server")
+    LoadClient::connect(address, connections, wire).expect("connect to the server")
 }
 
 /// Sends so many requests and waits for their answers.
-pub fn exchange<W: Wire>(client: &mut Client<W>, count: u64, in_flight_max: u64) -> Tally {
+pub fn exchange<W: Wire>(client: &mut LoadClient<W>, count: u64, in_flight_max: u64) -> Tally {
     let start_ns = now_ns();
     let task = Task {
-        pace: Pace::Closed(count),
+        pace: SendPace::Closed(count),
         start_ns,
         measured_from_ns: start_ns,
         end_ns: u64::MAX - PATIENCE_NS,

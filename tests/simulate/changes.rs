@@ -9,7 +9,7 @@ use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_feed::scenario::{Money, Span, StepFile, Terms};
+use cardswitch_feed::scenario::{Money, StepFile, Terms, TimeSpan};
 
 use crate::inside::INTERVALS;
 use crate::teller::{Omission, Teller};
@@ -88,9 +88,9 @@ fn is_long(interval: Interval) -> bool {
     !matches!(interval, Interval::None | Interval::Daily)
 }
 
-fn span(from: i64, to: Timestamp) -> Option<Span> {
+fn span(from: i64, to: Timestamp) -> Option<TimeSpan> {
     let seconds = to.0.checked_sub(from)? / 1_000_000;
-    u64::try_from(seconds).ok().filter(|seconds| u32::try_from(*seconds).is_ok()).map(Span)
+    u64::try_from(seconds).ok().filter(|seconds| u32::try_from(*seconds).is_ok()).map(TimeSpan)
 }
 
 /// The terms of a card that is first used at `at`, in a scenario that began at `start`, and what is left out of them.

@@ -20,7 +20,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::network_key::{DuplicateKey, OriginalKey};
 use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_feed::scenario::{
-    AccountSetup, Credential, Money, Span, StepFile, Terms, TimeOfDay,
+    AccountSetup, Credential, Money, StepFile, Terms, TimeOfDay, TimeSpan,
 };
 use cardswitch_sim::driver::id_mint;
 use cardswitch_sim::happening::Happening;
@@ -236,7 +236,7 @@ impl Teller {
         self.begin(None);
         let seconds = (self.at - self.told_at) / SECOND;
         if seconds > 0 {
-            let advance = u64::try_from(seconds).ok().map(Span);
+            let advance = u64::try_from(seconds).ok().map(TimeSpan);
             self.told.steps.push(StepFile { advance, ..StepFile::default() });
             self.told_at += seconds * SECOND;
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use cardswitch_benches::installation::{NETWORK_KEY, temporary_directory};
 use cardswitch_benches::yardstick::BareDatabase;
 use cardswitch_feed::Card;
-use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::cards::{CardChoice, read_cards};
 use cardswitch_load::http::Http;
 use cardswitch_load::iso::{Iso, PurchaseSettings};
 use cardswitch_load::latencies::Latencies;
@@ -45,7 +45,7 @@ fn run(arguments: &Arguments) -> Outcome<()> {
     if arguments.serve {
         return serve_and_load(arguments);
     }
-    let choice = if arguments.every_card { Choice::Every } else { Choice::Ordinary };
+    let choice = if arguments.every_card { CardChoice::Every } else { CardChoice::Ordinary };
     let file = arguments.cards.as_ref().ok_or("--cards is needed")?;
     let cards = read_cards(file, choice)?;
     let carry_out = |rate| carry_out(arguments, rate, &arguments.address, (&cards, &arguments.key));

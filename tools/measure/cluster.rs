@@ -14,7 +14,7 @@ use cardswitch_engine::journal::window::{AppendOutcome, ChainWindow, WindowTip, 
 use cardswitch_engine::journal::{BatchKind, ChainPosition, JournalFollower};
 use cardswitch_feed::Card;
 use cardswitch_harness::{Cluster, HttpRequest, Installation, etcd_name};
-use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::cards::{CardChoice, read_cards};
 use cardswitch_load::latencies::Latencies;
 use cardswitch_load::load::Load;
 use cardswitch_load::tally::Tally;
@@ -50,7 +50,7 @@ pub(crate) struct Scale {
 /// Measures and prints.
 pub(crate) fn run(scale: &Scale, runtime: &Runtime) -> Outcome<()> {
     let installation = Installation::init_with(1_000, 7, &["--opening-balance", OPENING_BALANCE]);
-    let cards = read_cards(&installation.cards_file(), Choice::Ordinary)?;
+    let cards = read_cards(&installation.cards_file(), CardChoice::Ordinary)?;
     let cluster = Cluster::with_default_silence(installation);
     let seconds = Duration::from_secs(scale.seconds);
     let mut run = Run { cluster, cards, seconds, windows: 0 };

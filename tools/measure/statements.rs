@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::meter::number_in;
 use cardswitch_feed::Card;
 use cardswitch_harness::{Installation, Switch};
-use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::cards::{CardChoice, read_cards};
 use cardswitch_tools::report::{each, grouped, print_row, short};
 use cardswitch_tools::{Outcome, fail};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ struct Download {
 /// Measures and prints.
 pub(crate) fn run(scale: &Scale) -> Outcome<()> {
     let installation = Installation::init_with(200, 7, &["--opening-balance", OPENING_BALANCE]);
-    let cards = read_cards(&installation.cards_file(), Choice::Ordinary)?;
+    let cards = read_cards(&installation.cards_file(), CardChoice::Ordinary)?;
     let switch = installation.serve();
     fill(&switch, &cards, scale.lines)?;
     switch.stop();

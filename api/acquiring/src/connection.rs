@@ -15,7 +15,7 @@ use super::door_parts::DoorParts;
 use super::frame_buffer::{FrameBuffer, FrameItem};
 use super::limits;
 use super::peer_board::PeerLine;
-use super::session::Session;
+use super::session::PeerSession;
 use super::slow_bytes::SlowPart;
 
 /// About how long a message is. Units: bytes.
@@ -70,7 +70,7 @@ pub struct Connection {
     /// Whether the peer is out of step: nothing of it is understood any more.
     is_lost: bool,
     inbox: FrameBuffer,
-    session: Session,
+    session: PeerSession,
     kept: SlowPart,
     last_active: Duration,
     /// The time at which the silence of the peer is looked at next.
@@ -92,7 +92,7 @@ impl Connection {
             last_active: now,
             overdue_at: now + shared.idle_limit,
             drained_by: None,
-            session: Session::new(peer, line, shared),
+            session: PeerSession::new(peer, line, shared),
         }
     }
 

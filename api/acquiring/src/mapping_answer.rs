@@ -31,7 +31,7 @@ use super::zone::SecurityFault;
 const NETWORK_CLASS: u8 = 8;
 
 /// The groups of a DE54; answers have one or two, which need no memory of their own.
-type Amounts = SmallVec<[u8; 2 * GROUP_LEN]>;
+type AdditionalAmounts = SmallVec<[u8; 2 * GROUP_LEN]>;
 
 /// The elements an answer adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct AnswerElements {
     /// DE4, if it is not the request's.
     pub approved: Option<Minor>,
     /// DE54; empty for none.
-    pub amounts: Amounts,
+    pub amounts: AdditionalAmounts,
 }
 
 impl AnswerElements {
@@ -108,7 +108,7 @@ impl AnswerElements {
                 amounts: if reply.response_code.is_approved() {
                     available(reply.allowance_balance, reply.currency)
                 } else {
-                    Amounts::new()
+                    AdditionalAmounts::new()
                 },
                 ..Self::plain(De39::of_decision(reply.response_code, reply.sub_reason))
             },
@@ -268,15 +268,15 @@ fn balance_of(
     transaction: Option<TransactionId>,
     balance: Minor,
     currency: CurrencyCode,
-) -> Amounts {
-    if transaction.is_some() { available(balance, currency) } else { Amounts::new() }
+) -> AdditionalAmounts {
+    if transaction.is_some() { available(balance, currency) } else { AdditionalAmounts::new() }
 }
 
-fn available(balance: Minor, currency: CurrencyCode) -> Amounts {
+fn available(balance: Minor, currency: CurrencyCode) -> AdditionalAmounts {
     group(AVAILABLE, balance, currency)
 }
 
-fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Amounts {
+fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> AdditionalAmounts {
     let group = AdditionalAmount {
         account_type: *b"00",
         amount_type,
@@ -285,7 +285,7 @@ fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Amounts
         amount_minor: magnitude(amount),
     };
     // An amount beyond twelve digits cannot be said and is left out.
-    group.to_group().map(|group| Amounts::from_slice(&group)).unwrap_or_default()
+    group.to_group().map(|group| AdditionalAmounts::from_slice(&group)).unwrap_or_default()
 }
 
 const fn magnitude(amount: Minor) -> u64 {

@@ -30,7 +30,7 @@ use super::mapping_answer::AnswerElements;
 use super::peer_board::{PeerLine, SeenMessage};
 
 /// The conversation with one peer.
-pub(crate) struct Session {
+pub(crate) struct PeerSession {
     peer: SocketAddr,
     shared: Arc<DoorParts>,
     in_flight: InFlightRequests,
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     unwritten: Option<(Stopwatch, u64)>,
 }
 
-impl Session {
+impl PeerSession {
     pub(crate) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
         let in_flight_max = shared.bounds.in_flight;
         let faults = shared.faults.clone();

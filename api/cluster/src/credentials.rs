@@ -21,12 +21,12 @@ use crate::proto::AuthenticateRequest;
 const PROTOCOL: &[u8] = b"h2";
 
 /// Credentials towards members of etcd: the client's own and those that prove the members.
-pub(crate) struct Credentials {
+pub(crate) struct EtcdCredentials {
     tls: Option<TlsConnector>,
     user: Option<(String, PathBuf)>,
 }
 
-impl Credentials {
+impl EtcdCredentials {
     /// Reads the files of TLS.
     /// Errors: one cannot be read, or has no usable content.
     pub(crate) fn read(access: &EtcdAccess) -> Result<Self, EtcdError> {
@@ -57,7 +57,7 @@ impl Credentials {
     }
 }
 
-cardswitch_engine::opaque!(Credentials);
+cardswitch_engine::opaque!(EtcdCredentials);
 
 /// Speaks TLS with the member at `host`, a name with a port.
 /// Errors: the member is not believed, or does not believe.

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::ClusterAddress;
 use crate::address::AnsweringMember;
-use crate::credentials::{Credentials, secure};
+use crate::credentials::{EtcdCredentials, secure};
 use crate::proto::Call;
 
 /// How long a member may take to accept a connection.
@@ -80,20 +80,20 @@ pub(crate) struct EtcdClient {
     /// There until this value is dropped.
     runtime: Option<Runtime>,
     endpoints: Vec<String>,
-    credentials: Credentials,
+    credentials: EtcdCredentials,
     /// The member that is asked next.
     current: usize,
     answering: AnsweringMember,
     /// Whether it has answered that it cannot do anything now.
     is_unable: bool,
-    connection: Option<Member>,
+    connection: Option<EtcdMember>,
     /// The token of the signed-in user, where etcd has users.
     token: Option<HeaderValue>,
 }
 
 /// A member that a connection leads to.
 #[derive(Debug)]
-struct Member {
+struct EtcdMember {
     sender: SendRequest<Full<Bytes>>,
     /// Such as `http://10.0.0.1:2379`.
     address: String,
@@ -109,7 +109,7 @@ impl EtcdClient {
             runtime: Some(Builder::new_current_thread().enable_all().build()?),
             endpoints: address.endpoints.clone(),
             answering: address.answering.clone(),
-            credentials: Credentials::read(&address.access)?,
+            credentials: EtcdCredentials::read(&address.access)?,
             current: address.answering.place(),
             is_unable: false,
             connection: None,
@@ -199,10 +199,10 @@ impl Drop for EtcdClient {
 /// Errors: `Tls` where every member is there and none is reached by TLS.
 async fn connect(
     endpoints: &[String],
-    credentials: &Credentials,
+    credentials: &EtcdCredentials,
     current: &mut usize,
-    connection: Option<Member>,
-) -> Result<Member, EtcdError> {
+    connection: Option<EtcdMember>,
+) -> Result<EtcdMember, EtcdError> {
     if let Some(mut member) = connection
         && member.sender.ready().await.is_ok()
     {
@@ -226,7 +226,7 @@ async fn connect(
     Err(refused.unwrap_or(EtcdError::Answer("no member is named")))
 }
 
-async fn reach(host: &str, credentials: &Credentials) -> Result<Member, EtcdError> {
+async fn reach(host: &str, credentials: &EtcdCredentials) -> Result<EtcdMember, EtcdError> {
     let stream = TcpStream::connect(host).await.map_err(|error| broken(host, &error))?;
     stream.set_nodelay(true)?;
     let address = format!("{}://{host}", credentials.scheme());
@@ -239,21 +239,21 @@ async fn reach(host: &str, credentials: &Credentials) -> Result<Member, EtcdErro
 async fn speak(
     address: String,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<Member, EtcdError> {
+) -> Result<EtcdMember, EtcdError> {
     let mut http2 = Http2::new(TokioExecutor::new());
     http2.initial_stream_window_size(STREAM_WINDOW_BYTES);
     http2.initial_connection_window_size(STREAM_WINDOW_BYTES);
     let opened = http2.handshake(TokioIo::new(stream)).await;
     let (sender, driver) = opened.map_err(|error| broken(&address, &error))?;
-    Ok(Member { sender, address, driver: tokio::spawn(driver) })
+    Ok(EtcdMember { sender, address, driver: tokio::spawn(driver) })
 }
 
-impl Member {
+impl EtcdMember {
     /// Asks as the configured user, if any, who signs in first, and again when the token has
     /// expired.
     async fn ask_as<C: Call>(
         &mut self,
-        credentials: &Credentials,
+        credentials: &EtcdCredentials,
         token: &mut Option<HeaderValue>,
         request: &C,
     ) -> Result<C::Answer, EtcdError> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cardswitch_engine::journal::chain::Epoch;
 
 use crate::follow::Node;
-use crate::proto::{Compare, DeleteRangeRequest, Request, RequestOp, TxnRequest};
+use crate::proto::{Compare, DeleteRangeRequest, EtcdRequest, RequestOp, TxnRequest};
 use crate::window::{Keys, put};
 use crate::{EtcdError, EtcdWindow, OpenWindowError};
 
@@ -84,7 +84,7 @@ fn change_of(key: String, content: Option<Vec<u8>>) -> RequestOp {
         Some(content) => put(key, content.into()),
         None => {
             let one = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
-            Request::DeleteRange(one).into()
+            EtcdRequest::DeleteRange(one).into()
         }
     }
 }

@@ -115,12 +115,12 @@ pub(crate) struct DeleteRangeResponse {}
 
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
-    pub(crate) request: Option<Request>,
+    #[prost(oneof = "EtcdRequest", tags = "1, 2, 3")]
+    pub(crate) request: Option<EtcdRequest>,
 }
 
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
-pub(crate) enum Request {
+pub(crate) enum EtcdRequest {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -244,8 +244,8 @@ impl Compare {
     }
 }
 
-impl From<Request> for RequestOp {
-    fn from(request: Request) -> Self {
+impl From<EtcdRequest> for RequestOp {
+    fn from(request: EtcdRequest) -> Self {
         Self { request: Some(request) }
     }
 }

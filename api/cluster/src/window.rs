@@ -19,8 +19,8 @@ use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
 use crate::extent::Extent;
 use crate::proto::{
-    Call, CompactionRequest, Compare, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest,
-    RangeResponse, Request, RequestOp, Response, StatusRequest, StatusResponse, TxnRequest,
+    Call, CompactionRequest, Compare, DeleteRangeRequest, EtcdRequest, KeyValue, PutRequest,
+    RangeRequest, RangeResponse, RequestOp, Response, StatusRequest, StatusResponse, TxnRequest,
 };
 
 /// Names read at once.
@@ -223,7 +223,7 @@ impl EtcdWindow {
     /// Reads the keys that change beside the batches, at one moment.
     pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
         let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
-        let reads = keys.map(|key| Request::Range(one(key)).into()).to_vec();
+        let reads = keys.map(|key| EtcdRequest::Range(one(key)).into()).to_vec();
         let request = TxnRequest { compare: Vec::new(), success: reads };
         let asked = Stopwatch::start();
         let read = self.open_client()?.look(&request).map_err(no_answer)?;
@@ -281,7 +281,7 @@ impl EtcdWindow {
                 range_end: self.keys.batch(extent.first()).into(),
             };
             writes.push(put(self.keys.extent(), extent.to_bytes().into()));
-            writes.push(Request::DeleteRange(old).into());
+            writes.push(EtcdRequest::DeleteRange(old).into());
         }
         self.extent = Some(extent);
         Ok(writes)
@@ -422,7 +422,7 @@ impl EtcdClient {
 
     pub(crate) fn delete(&mut self, key: String) -> Result<(), EtcdError> {
         let one = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
-        let success = vec![Request::DeleteRange(one).into()];
+        let success = vec![EtcdRequest::DeleteRange(one).into()];
         self.call(&TxnRequest { compare: Vec::new(), success }).map(drop)
     }
 
@@ -491,7 +491,7 @@ fn loses_data(release: &str) -> bool {
 }
 
 pub(crate) fn put(key: String, value: Bytes) -> RequestOp {
-    Request::Put(PutRequest { key: key.into(), value }).into()
+    EtcdRequest::Put(PutRequest { key: key.into(), value }).into()
 }
 
 /// Asks for one key.

@@ -31,7 +31,7 @@ pub(crate) fn read(text: &str) -> Result<Described8583, SpecificationFault> {
     for (line, element) in elements(text)? {
         let number = element.number;
         let refuse = |reason: String| (line, format!("field {number}: {reason}"));
-        let written = Layout::of(&element).map_err(refuse)?;
+        let written = ClassLayout::of(&element).map_err(refuse)?;
         match number {
             0 => mti = Some(written.written),
             1 => bitmap = Some(written.written),
@@ -102,14 +102,14 @@ fn attribute(attributes: Attributes<'_>, name: &str) -> Option<String> {
 }
 
 /// The layout that the name of a class means.
-struct Layout {
+struct ClassLayout {
     prefix: Option<Prefix>,
     written: FieldNotation,
     is_numeric: bool,
     is_signed: bool,
 }
 
-impl Layout {
+impl ClassLayout {
     fn of(element: &Element) -> Result<Self, String> {
         let name = element.class.rsplit('.').next().unwrap_or_default();
         let refuse = || format!("class `{name}` cannot be said in a dialect file");

@@ -205,9 +205,9 @@ fn leads_to_its_number(number: u8, form: &FieldForm) -> bool {
     })
 }
 
-type Values = (Vec<ReadValue>, Vec<WrittenValue>);
+type ResolvedValues = (Vec<ReadValue>, Vec<WrittenValue>);
 
-fn values_of(table: &FieldTable) -> Result<Values, String> {
+fn values_of(table: &FieldTable) -> Result<ResolvedValues, String> {
     let bytes = |text: &String| text.as_bytes().to_vec();
     let value = |(key, plain): (&String, &String)| {
         let whole = key.strip_suffix('*');

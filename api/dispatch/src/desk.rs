@@ -19,7 +19,7 @@ const MISSED_SCANNED_MAX: usize = 10_000;
 
 /// An endpoint at work.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct EndpointDesk {
     /// The endpoint.
     pub(crate) endpoint: Arc<WebhookEndpoint>,
     /// The companies whose events it gets; they rise.
@@ -39,7 +39,7 @@ pub(crate) struct Desk {
     pub(crate) is_queued_behind: bool,
 }
 
-impl Desk {
+impl EndpointDesk {
     /// Reads the log for the lane, as far as the follower has read it: `followed`. Returns the
     /// events of its companies, and how far was read.
     pub(crate) fn read_after(

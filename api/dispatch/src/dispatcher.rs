@@ -26,14 +26,14 @@ use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::{Snapshot, Store, StoreError};
 use uuid::Uuid;
 
-pub use self::keeping::Figures;
+pub use self::keeping::DeliveryFigures;
 pub use self::sending::{EndedRequest, Request, RequestReport, WaitingCaller};
 use crate::deliveries::{
     ATTEMPTS_MAX, Attempt, Changes, Deliveries, DeliveriesError, KeptLane, PlacedAttempt,
     SavedDeliveries,
 };
-use crate::desk::Desk;
-use crate::endpoint_queue::{EndpointQueue, Line, QueuePlace};
+use crate::desk::EndpointDesk;
+use crate::endpoint_queue::{EndpointQueue, QueueLine, QueuePlace};
 use crate::lane::{EndpointHealth, QueuedEvent};
 
 /// How many events are read at a time.
@@ -94,7 +94,7 @@ pub enum DispatcherProgress {
 
 /// How many requests are under way at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct RequestPlaces {
     /// To receivers that take them.
     pub healthy: usize,
     /// To receivers that did not take the last.
@@ -108,7 +108,7 @@ pub struct Tools {
     /// The stored state.
     pub deliveries: Arc<Deliveries>,
     /// The bounds of requests.
-    pub places: Places,
+    pub places: RequestPlaces,
     /// The source of ids.
     pub ids: IdDraw,
 }
@@ -116,7 +116,7 @@ pub struct Tools {
 /// The state of all deliveries.
 pub struct Dispatcher {
     tools: Tools,
-    desks: BTreeMap<WebhookEndpointId, Desk>,
+    desks: BTreeMap<WebhookEndpointId, EndpointDesk>,
     by_company: BTreeMap<CompanySlot, Vec<WebhookEndpointId>>,
     followed: EventPlace,
     /// Lanes with something to send, by when.
@@ -295,7 +295,7 @@ impl Dispatcher {
     fn refresh(&mut self, id: WebhookEndpointId, now: Timestamp) {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         self.dirty.insert(id);
-        let line = Line::of(desk.lane.is_failing());
+        let line = QueueLine::of(desk.lane.is_failing());
         // A lane with fresh events stands in line from the moment they came.
         let queued = desk.lane.due().map(|due| match desk.queued {
             Some(queued) if due.0 == i64::MIN && queued.at <= now => QueuePlace { line, ..queued },

@@ -12,19 +12,19 @@ pub(crate) struct QueuePlace {
     /// The instant at which it is due.
     pub(crate) at: Timestamp,
     /// Its line.
-    pub(crate) line: Line,
+    pub(crate) line: QueueLine,
 }
 
 /// The lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum QueueLine {
     /// Endpoints that took the last message.
     Healthy,
     /// Endpoints that did not.
     Failing,
 }
 
-impl Line {
+impl QueueLine {
     /// The line of a lane.
     pub(crate) const fn of(is_failing: bool) -> Self {
         if is_failing { Self::Failing } else { Self::Healthy }
@@ -39,10 +39,10 @@ pub(crate) struct EndpointQueue {
 }
 
 impl EndpointQueue {
-    fn line(&mut self, line: Line) -> &mut BTreeSet<(Timestamp, WebhookEndpointId)> {
+    fn line(&mut self, line: QueueLine) -> &mut BTreeSet<(Timestamp, WebhookEndpointId)> {
         match line {
-            Line::Healthy => &mut self.healthy,
-            Line::Failing => &mut self.failing,
+            QueueLine::Healthy => &mut self.healthy,
+            QueueLine::Failing => &mut self.failing,
         }
     }
 
@@ -67,7 +67,7 @@ impl EndpointQueue {
     /// The endpoints of a line that are due at `now`, the longest waiting first, at most `max`.
     pub(crate) fn ready(
         &mut self,
-        line: Line,
+        line: QueueLine,
         now: Timestamp,
         max: usize,
     ) -> Vec<WebhookEndpointId> {
@@ -85,7 +85,7 @@ mod tests {
         WebhookEndpointId(Uuid::from_u128(number))
     }
 
-    fn queued(at: i64, line: Line) -> Option<QueuePlace> {
+    fn queued(at: i64, line: QueueLine) -> Option<QueuePlace> {
         Some(QueuePlace { at: Timestamp(at), line })
     }
 
@@ -93,16 +93,16 @@ mod tests {
     fn who_takes_messages_stands_behind_nobody_who_does_not() {
         let mut due = EndpointQueue::default();
         for number in 0..5_000 {
-            due.put(id(number), None, queued(1, Line::Failing));
+            due.put(id(number), None, queued(1, QueueLine::Failing));
         }
-        due.put(id(9_000), None, queued(2, Line::Healthy));
-        assert_eq!(due.ready(Line::Healthy, Timestamp(2), 1), [id(9_000)]);
-        assert_eq!(due.ready(Line::Healthy, Timestamp(1), 9), []);
-        assert_eq!(due.ready(Line::Failing, Timestamp(1), 9).len(), 9);
-        due.put(id(0), queued(1, Line::Failing), queued(1, Line::Healthy));
-        assert_eq!(due.ready(Line::Healthy, Timestamp(9), 9), [id(0), id(9_000)]);
-        due.put(id(0), queued(1, Line::Healthy), None);
-        assert_eq!(due.ready(Line::Healthy, Timestamp(9), 9), [id(9_000)]);
-        assert_eq!(due.ready(Line::Failing, Timestamp(1), 9_000).len(), 4_999);
+        due.put(id(9_000), None, queued(2, QueueLine::Healthy));
+        assert_eq!(due.ready(QueueLine::Healthy, Timestamp(2), 1), [id(9_000)]);
+        assert_eq!(due.ready(QueueLine::Healthy, Timestamp(1), 9), []);
+        assert_eq!(due.ready(QueueLine::Failing, Timestamp(1), 9).len(), 9);
+        due.put(id(0), queued(1, QueueLine::Failing), queued(1, QueueLine::Healthy));
+        assert_eq!(due.ready(QueueLine::Healthy, Timestamp(9), 9), [id(0), id(9_000)]);
+        due.put(id(0), queued(1, QueueLine::Healthy), None);
+        assert_eq!(due.ready(QueueLine::Healthy, Timestamp(9), 9), [id(9_000)]);
+        assert_eq!(due.ready(QueueLine::Failing, Timestamp(1), 9_000).len(), 4_999);
     }
 }

@@ -23,17 +23,17 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A body on its way. Clones read the same body.
 #[derive(Debug)]
-pub struct RequestBody<B = Incoming>(Arc<Mutex<State<B>>>);
+pub struct RequestBody<B = Incoming>(Arc<Mutex<BodyState<B>>>);
 
 #[derive(Debug)]
-struct State<B> {
+struct BodyState<B> {
     body: B,
-    progress: Progress,
+    progress: BodyProgress,
 }
 
 /// How far a body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum BodyProgress {
     /// Its client waits for `100 Continue`, which the first read sends.
     Awaited,
     Open,
@@ -51,10 +51,10 @@ impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
     /// The body that came with `headers`.
     pub fn new(body: B, headers: &HeaderMap) -> Self {
         let progress = match headers.contains_key(EXPECT) {
-            true => Progress::Awaited,
-            false => Progress::Open,
+            true => BodyProgress::Awaited,
+            false => BodyProgress::Open,
         };
-        Self(Arc::new(Mutex::new(State { body, progress })))
+        Self(Arc::new(Mutex::new(BodyState { body, progress })))
     }
 
     /// Reads what is left, within reason. True where nothing is left: another request may follow.
@@ -64,12 +64,12 @@ impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
         }
         let progress = self.0.lock().progress;
         match progress {
-            Progress::Ended => true,
-            Progress::Open if self.size_hint().lower() <= DISCARDED_BYTES_MAX => {
+            BodyProgress::Ended => true,
+            BodyProgress::Open if self.size_hint().lower() <= DISCARDED_BYTES_MAX => {
                 let rest = tokio::time::timeout(DISCARD_TIMEOUT, self.read_rest());
                 rest.await.unwrap_or(false)
             }
-            Progress::Awaited | Progress::Open | Progress::Broken => false,
+            BodyProgress::Awaited | BodyProgress::Open | BodyProgress::Broken => false,
         }
     }
 
@@ -95,14 +95,14 @@ impl<B: Body<Data = Bytes> + Unpin> Body for RequestBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let mut state = self.0.lock();
-        if state.progress == Progress::Awaited {
-            state.progress = Progress::Open;
+        if state.progress == BodyProgress::Awaited {
+            state.progress = BodyProgress::Open;
         }
         let frame = ready!(Pin::new(&mut state.body).poll_frame(context));
         match &frame {
             Some(Ok(_)) => {}
-            Some(Err(_)) => state.progress = Progress::Broken,
-            None if state.progress != Progress::Broken => state.progress = Progress::Ended,
+            Some(Err(_)) => state.progress = BodyProgress::Broken,
+            None if state.progress != BodyProgress::Broken => state.progress = BodyProgress::Ended,
             None => {}
         }
         Poll::Ready(frame)

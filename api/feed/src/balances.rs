@@ -8,8 +8,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::books::{Books, Difference};
-use super::client::Connection;
-use super::message::{Answer, Identity, Key, balance_inquiry};
+use super::client::DoorConnection;
+use super::message::{AnswerFields, AnswerKey, Identity, balance_inquiry};
 use super::portfolio::Portfolio;
 use super::report::{ComparedBooks, Comparison};
 
@@ -36,7 +36,7 @@ pub(super) struct Inquiry {
 /// Asks for the balance of every card. A card that declines the inquiry is left out.
 /// Errors: those of the connection.
 pub(super) fn read(
-    connection: &mut Connection,
+    connection: &mut DoorConnection,
     portfolio: &Portfolio,
     inquiry: Inquiry,
 ) -> io::Result<Balances> {
@@ -61,8 +61,8 @@ pub(super) fn read(
 
 /// Takes answers in until at most so many are awaited, or none comes in time.
 fn collect(
-    connection: &mut Connection,
-    awaited: &mut HashMap<Key, u32>,
+    connection: &mut DoorConnection,
+    awaited: &mut HashMap<AnswerKey, u32>,
     balances: &mut Balances,
     (left_max, inquiry): (usize, Inquiry),
 ) -> io::Result<()> {
@@ -73,7 +73,7 @@ fn collect(
             awaited.clear();
             return Ok(());
         };
-        let Some(answer) = Answer::parse(&message) else { continue };
+        let Some(answer) = AnswerFields::parse(&message) else { continue };
         if let Some(slot) = awaited.remove(&answer.key)
             && let (b"00", Some(balance)) = (&answer.response, answer.available_minor)
         {

@@ -18,16 +18,16 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes asked of the socket at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// A connection, used by one thread at a time; [`Connection::split`] makes two halves of it.
+/// A connection, used by one thread at a time; [`DoorConnection::split`] makes two halves of it.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct DoorConnection {
     stream: LineStream,
     dialect: Dialect,
     buffer: Vec<u8>,
     read_timeout: Option<Duration>,
 }
 
-impl Connection {
+impl DoorConnection {
     /// Connects.
     /// Errors: those of the line.
     pub(super) fn open(line: &Line) -> Result<Self, FeedError> {

@@ -6,10 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::client::Connection;
+use super::client::DoorConnection;
 use super::conversation::{Conversation, UnframedMessage};
 use super::line::Line;
-use super::message::Answer;
+use super::message::AnswerFields;
 use super::open_loop::{Course, GIVE_UP_AFTER, SHOW_EVERY, micros};
 use super::report::Progress;
 
@@ -32,7 +32,7 @@ pub(super) struct Pacing {
 /// Runs a conversation on virtual time.
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
-    mut connection: Connection,
+    mut connection: DoorConnection,
     line: &Line,
     pacing: Pacing,
     progress: &Progress,
@@ -72,7 +72,7 @@ pub(super) fn run(
 /// Sends a message and waits for its answer. False when the connection broke.
 fn exchange(
     conversation: &mut Conversation<'_>,
-    connection: &mut Connection,
+    connection: &mut DoorConnection,
     outgoing: &UnframedMessage,
     timeout: Duration,
 ) -> bool {
@@ -81,7 +81,7 @@ fn exchange(
     while is_alive {
         match connection.receive(Some(timeout.saturating_sub(sent.elapsed()))) {
             Ok(Some(message)) => {
-                let Some(answer) = Answer::parse(&message) else { continue };
+                let Some(answer) = AnswerFields::parse(&message) else { continue };
                 let latency_us = micros(sent.elapsed());
                 // The late answer to a message given up before is not the one waited for.
                 if conversation.answered(&answer, due_us, latency_us) && answer.key == outgoing.key
@@ -110,10 +110,10 @@ fn wait_until(due_us: u64, started: Instant, pacing: Pacing, progress: &Progress
     }
 }
 
-fn reopen(line: &Line, progress: &Progress) -> Option<Connection> {
+fn reopen(line: &Line, progress: &Progress) -> Option<DoorConnection> {
     let lost = Instant::now();
     while lost.elapsed() < GIVE_UP_AFTER && !progress.is_stopped() {
-        if let Ok(connection) = Connection::open(line) {
+        if let Ok(connection) = DoorConnection::open(line) {
             return Some(connection);
         }
         std::thread::sleep(RECONNECT_PAUSE);

@@ -21,10 +21,10 @@ use live_purchase::{AwaitedAnswer, LivePurchase};
 
 use super::books::{Books, Difference};
 use super::hostile::Mishap;
-use super::message::{Answer, Identity, Key};
+use super::message::{AnswerFields, AnswerKey, Identity};
 use super::portfolio::Portfolio;
-use super::report::Tally;
-use super::traffic::{Pace, Traffic};
+use super::report::RunTally;
+use super::traffic::{PurchasePace, Traffic};
 
 /// A message whose outcome is unknown is repeated so many times.
 const TRIES_MAX: u8 = 4;
@@ -52,20 +52,20 @@ pub(super) struct UnframedMessage {
     pub(super) due_us: u64,
     /// The purchase it belongs to; its messages keep to one connection.
     pub(super) lane: u64,
-    pub(super) key: Key,
-    pub(super) part: Part,
+    pub(super) key: AnswerKey,
+    pub(super) part: MessagePart,
 }
 
 /// A message's place among those of its purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Part {
+pub(super) struct MessagePart {
     /// Its place among the later messages; none for the opening.
     pub(super) later: Option<usize>,
     /// Whether it says that it was sent before.
     pub(super) is_repeat: bool,
 }
 
-impl Part {
+impl MessagePart {
     /// Whether the message may arrive behind those that were sent after it: an opening may, since an
     /// acquirer without an answer repeats or reverses it. Later messages name earlier ones.
     pub(super) const fn may_be_overtaken(self) -> bool {
@@ -76,7 +76,7 @@ impl Part {
 /// A message that left for the switch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
-    pub(super) part: Part,
+    pub(super) part: MessagePart,
     pub(super) mishap: Option<Mishap>,
     /// Whether there was a connection to carry it.
     pub(super) is_carried: bool,
@@ -86,7 +86,7 @@ pub(super) struct Departure {
 pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) mean_gap_ns: u64,
-    pub(super) pace: Pace,
+    pub(super) pace: PurchasePace,
     pub(super) epoch: Epoch,
     /// No purchase arrives later than this.
     pub(super) arrivals_end_us: u64,
@@ -109,13 +109,13 @@ pub(super) struct Conversation<'a> {
     /// Purchases that are over, and what left of each, where stories are kept.
     past: HashMap<u64, LivePurchase>,
     departures: HashMap<u64, Vec<Departure>>,
-    awaited: HashMap<Key, VecDeque<AwaitedAnswer>>,
-    deadlines: VecDeque<(u64, Key, u64)>,
+    awaited: HashMap<AnswerKey, VecDeque<AwaitedAnswer>>,
+    deadlines: VecDeque<(u64, AnswerKey, u64)>,
     next_stan: u32,
     first_rrn: u64,
     purchases: u64,
     pub(super) books: Books,
-    pub(super) tally: Tally,
+    pub(super) tally: RunTally,
     pub(super) differences: Vec<Difference>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Conversation<'a> {
             first_rrn,
             purchases: 0,
             books: Books::default(),
-            tally: Tally::new(),
+            tally: RunTally::new(),
             differences: Vec::new(),
         }
     }
@@ -176,14 +176,14 @@ impl<'a> Conversation<'a> {
     }
 
     /// Takes an answer in that arrived at a time; its latency runs from when its message was due.
-    pub(super) fn answered_at(&mut self, answer: &Answer, now_us: u64, arrived_us: u64) {
+    pub(super) fn answered_at(&mut self, answer: &AnswerFields, now_us: u64, arrived_us: u64) {
         let waiting = self.awaited.get(&answer.key).and_then(VecDeque::front);
         let due_us = waiting.map_or(arrived_us, |awaited| awaited.due_us);
         self.answered(answer, now_us, arrived_us.saturating_sub(due_us));
     }
 
     /// Takes an answer in. Returns false where nobody waits for it.
-    pub(super) fn answered(&mut self, answer: &Answer, now_us: u64, latency_us: u64) -> bool {
+    pub(super) fn answered(&mut self, answer: &AnswerFields, now_us: u64, latency_us: u64) -> bool {
         let Some(awaited) = self.take_awaited(answer.key) else { return false };
         match awaited.later {
             None => self.opening_answered(awaited.purchase, answer, now_us, latency_us),
@@ -216,7 +216,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Takes note that a message stays without an answer.
-    pub(super) fn silent(&mut self, key: Key, now_us: u64) {
+    pub(super) fn silent(&mut self, key: AnswerKey, now_us: u64) {
         let Some(awaited) = self.take_awaited(key) else { return };
         self.tally.counts.unanswered += 1;
         self.outcome_unknown(awaited.purchase, awaited.later, now_us);
@@ -298,8 +298,8 @@ impl<'a> Conversation<'a> {
     /// Sends a message of a purchase, and waits for its answer.
     fn send(
         &mut self,
-        (purchase, part): (u64, Part),
-        (bytes, key): (Vec<u8>, Key),
+        (purchase, part): (u64, MessagePart),
+        (bytes, key): (Vec<u8>, AnswerKey),
         due_us: u64,
     ) -> UnframedMessage {
         self.next_sequence += 1;
@@ -312,7 +312,7 @@ impl<'a> Conversation<'a> {
         UnframedMessage { bytes, due_us, lane: purchase, key, part }
     }
 
-    fn take_awaited(&mut self, key: Key) -> Option<AwaitedAnswer> {
+    fn take_awaited(&mut self, key: AnswerKey) -> Option<AwaitedAnswer> {
         let waiting = self.awaited.get_mut(&key)?;
         let awaited = waiting.pop_front();
         if waiting.is_empty() {

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use super::conversation::{Part, UnframedMessage};
+use super::conversation::{MessagePart, UnframedMessage};
 use super::random::Draws;
 
 /// The streams of a seed that are no purchase's.
@@ -163,7 +163,7 @@ pub struct Hostility {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PassingMessage {
     pub(super) purchase: u64,
-    pub(super) part: Part,
+    pub(super) part: MessagePart,
     pub(super) bytes: Vec<u8>,
     pub(super) mishap: Option<Mishap>,
     /// The bytes that [`Mishap::Noise`] and [`Mishap::Stranger`] send, once its time has come.
@@ -171,7 +171,7 @@ pub(super) struct PassingMessage {
 }
 
 /// The wire of one run.
-pub(super) struct Wire {
+pub(super) struct HostileWire {
     rates: MishapRates,
     draws: Draws,
     /// Messages held back, by the instant of leaving and the order of coming.
@@ -183,7 +183,7 @@ pub(super) struct Wire {
     happened: [u64; Mishap::ALL.len()],
 }
 
-impl Wire {
+impl HostileWire {
     pub(super) fn new(hostility: Hostility) -> Self {
         Self {
             rates: hostility.rates,
@@ -268,24 +268,24 @@ impl Wire {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::Key;
+    use super::super::message::AnswerKey;
     use super::*;
 
-    fn wire(rates: &str) -> Wire {
-        Wire::new(Hostility { seed: 3, rates: rates.parse().unwrap() })
+    fn wire(rates: &str) -> HostileWire {
+        HostileWire::new(Hostility { seed: 3, rates: rates.parse().unwrap() })
     }
 
     const OPENING: Option<usize> = None;
     const LATER: Option<usize> = Some(0);
 
     fn outgoing(purchase: u64, byte: u8, later: Option<usize>) -> UnframedMessage {
-        let (bytes, key) = (vec![byte], Key::default());
-        let part = Part { later, is_repeat: false };
+        let (bytes, key) = (vec![byte], AnswerKey::default());
+        let part = MessagePart { later, is_repeat: false };
         UnframedMessage { bytes, due_us: 0, lane: purchase, key, part }
     }
 
     /// All that leaves, with the time of it.
-    fn drain(wire: &mut Wire) -> Vec<(u64, u8)> {
+    fn drain(wire: &mut HostileWire) -> Vec<(u64, u8)> {
         let mut left = Vec::new();
         while let Some(due_us) = wire.next_due_us() {
             left.push((due_us, wire.take_due(due_us).unwrap().bytes[0]));
@@ -328,7 +328,7 @@ mod tests {
     fn leaving_a_mishap_out_moves_no_other() {
         let all: MishapRates = "lost=100,cut=100,noise=100".parse().unwrap();
         let hit = |rates: MishapRates, mishap| {
-            let mut wire = Wire::new(Hostility { seed: 11, rates });
+            let mut wire = HostileWire::new(Hostility { seed: 11, rates });
             (0..2000).filter(|_| wire.mishap() == Some(mishap)).count()
         };
         assert_eq!(hit(all, Mishap::Lost), hit(all.without(Mishap::Noise), Mishap::Lost));

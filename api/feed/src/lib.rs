@@ -49,11 +49,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, Utc};
 
 use balances::{Balances, Inquiry};
-use client::Connection;
+use client::DoorConnection;
 use closed_loop::Pacing;
 use conversation::{Conversation, Epoch, Settings};
-use hostile::Wire;
-use message::{Answer, Control};
+use hostile::HostileWire;
+use message::{AnswerFields, NetworkManagement};
 use open_loop::Course;
 use traffic::{REAL_PACE, VIRTUAL_PACE};
 
@@ -65,8 +65,8 @@ pub use merchants::{has_merchant_of, merchant_category};
 pub use message::Identity;
 pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
-    ComparedBooks, Comparison, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase,
-    TrafficCounts, code_name, ms,
+    ComparedBooks, Comparison, FeedReport, LatencyPercentiles, Progress, ProgressSnapshot,
+    RecentPurchase, TrafficCounts, code_name, ms,
 };
 pub use scenario::{DoorProtocol, Mismatch, Scenario, ScenarioOptions, StepReport, Story};
 pub use send::{MessageExchange, SendRequest, send};
@@ -229,10 +229,10 @@ pub enum FeedError {
 /// Errors: options that cannot be, no switch at the address, books that cannot be read.
 pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, FeedError> {
     let mean_gap_ns = mean_gap_ns(options)?;
-    let mut side = Connection::open(&options.line)?;
+    let mut side = DoorConnection::open(&options.line)?;
     let start_us = start_us(options.time);
     let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
-    sign(&mut side, options, epoch, Control::SignOn)?;
+    sign(&mut side, options, epoch, NetworkManagement::SignOn)?;
     let before = read_balances(&mut side, options, (epoch, start_us, LAST_RRN))?;
 
     // Asking took time: purchases start now.
@@ -243,7 +243,7 @@ pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, Fee
 
     let books = compare_books(options, (epoch, course.ended_us), &conversation, before);
     // A switch that is gone cannot take a sign-off.
-    let _ = sign(&mut side, options, epoch, Control::SignOff);
+    let _ = sign(&mut side, options, epoch, NetworkManagement::SignOff);
     report(options, conversation, course, books)
 }
 
@@ -340,9 +340,10 @@ fn converse(
     let line = &options.line;
     let course = match options.time {
         FeedTime::Real { connections } => {
-            let connections =
-                (0..connections).map(|_| Connection::open(line)).collect::<Result<Vec<_>, _>>()?;
-            let wire = options.hostility.map(Wire::new);
+            let connections = (0..connections)
+                .map(|_| DoorConnection::open(line))
+                .collect::<Result<Vec<_>, _>>()?;
+            let wire = options.hostility.map(HostileWire::new);
             let course = open_loop::run(conversation, connections, line, wire, progress)
                 .map_err(FeedError::Thread)?;
             if options.hostility.is_some() {
@@ -357,7 +358,7 @@ fn converse(
                 arrivals_end_us: open_loop::micros(options.duration),
                 answer_timeout: options.answer_timeout,
             };
-            closed_loop::run(conversation, Connection::open(line)?, line, pacing, progress)
+            closed_loop::run(conversation, DoorConnection::open(line)?, line, pacing, progress)
         }
     };
     progress.show(conversation.tally.snapshot(course.ended_us, conversation.in_flight()));
@@ -367,10 +368,10 @@ fn converse(
 /// Signs on or off.
 /// Errors: a broken connection, no answer, a refusal.
 fn sign(
-    connection: &mut Connection,
+    connection: &mut DoorConnection,
     options: &FeedOptions,
     epoch: Epoch,
-    control: Control,
+    control: NetworkManagement,
 ) -> Result<(), FeedError> {
     let door = &options.line.door;
     let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
@@ -383,7 +384,7 @@ fn sign(
             .receive(Some(options.answer_timeout.max(ANSWER_TIMEOUT)))
             .map_err(|source| failed(&source.to_string()))?
             .ok_or_else(|| failed("no answer"))?;
-        match Answer::parse(&message) {
+        match AnswerFields::parse(&message) {
             Some(answer) if answer.key == key && answer.response == *b"00" => return Ok(()),
             Some(answer) if answer.key == key => return Err(failed(&answer.response_text())),
             _ => {}
@@ -393,7 +394,7 @@ fn sign(
 
 /// Reads the allowances by inquiries, unless every transaction will be read instead.
 fn read_balances(
-    connection: &mut Connection,
+    connection: &mut DoorConnection,
     options: &FeedOptions,
     (epoch, at_us, first_rrn): (Epoch, u64, u64),
 ) -> Result<Balances, FeedError> {
@@ -427,7 +428,7 @@ fn compare_books(
         return transactions::compare(source, &compared);
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
-    let mut connection = Connection::open(&options.line)?;
+    let mut connection = DoorConnection::open(&options.line)?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;
     Ok(balances::compare(books, &options.portfolio, (&before, &after), now_us))

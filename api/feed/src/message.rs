@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use super::books::Event;
 use super::merchants::{ACCOUNT_CURRENCY, Merchant, catalogue};
 use super::portfolio::Card;
-use super::traffic::{CredentialChoice, Opening, Plan, Reference};
+use super::traffic::{CredentialChoice, Opening, Plan, PurchaseReference};
 
 /// The identity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Identity {
 
 /// The key that matches an answer: the class of its message type, STAN and reference number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct AnswerKey {
     class: u8,
     stan: u64,
     rrn: Option<u64>,
@@ -36,8 +36,8 @@ pub(super) struct Key {
 
 /// An answer, as far as the feed reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) key: Key,
+pub(super) struct AnswerFields {
+    pub(super) key: AnswerKey,
     /// ISO DE39.
     pub(super) response: [u8; 2],
     /// ISO DE38.
@@ -87,7 +87,7 @@ pub(super) struct LaterMessage {
     pub(super) identity: Identity,
     /// The identity of the message that is named: the opening one, or the refund.
     pub(super) original: Identity,
-    pub(super) reference: Reference,
+    pub(super) reference: PurchaseReference,
     pub(super) authorization_id: Option<[u8; 6]>,
     /// Units: minor units of the transaction's currency.
     pub(super) amount_minor: u64,
@@ -102,7 +102,7 @@ pub(super) struct LaterMessage {
 
 /// A kind of network management message. Source: ISO DE70.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Control {
+pub(super) enum NetworkManagement {
     SignOn = 1,
     SignOff = 2,
 }
@@ -133,9 +133,9 @@ impl OpeningMessage<'_> {
     }
 
     /// The key of its answer.
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn key(&self) -> AnswerKey {
         let class = opening_mti(self.plan.opening).class();
-        Key { class, stan: self.identity.stan.into(), rrn: Some(self.identity.rrn) }
+        AnswerKey { class, stan: self.identity.stan.into(), rrn: Some(self.identity.rrn) }
     }
 
     fn processing_code(&self) -> &'static [u8] {
@@ -240,10 +240,10 @@ impl LaterMessage {
         let builder = with_amounts(builder, plan, amounts);
         let builder = with_merchant(builder, catalogue().merchant(plan.merchant), plan.merchant);
         let builder = match (self.reference, self.authorization_id) {
-            (Reference::AuthorizationId, Some(authorization_id)) => {
+            (PurchaseReference::AuthorizationId, Some(authorization_id)) => {
                 builder.set(38, &authorization_id)
             }
-            (Reference::Rrn, _) => builder.set_number(37, self.identity.rrn),
+            (PurchaseReference::Rrn, _) => builder.set_number(37, self.identity.rrn),
             _ => builder.set_optional(90, self.original_data(plan).as_ref().map(|d| d.as_slice())),
         };
         // A refund is a transaction of its own, with a reference number of its own.
@@ -279,10 +279,10 @@ impl LaterMessage {
 
     /// The key of its answer: it has a reference number only where the message names its purchase
     /// by it.
-    pub(super) fn key(&self) -> Key {
-        let has_rrn = self.reference == Reference::Rrn || self.kind == LaterKind::Refund;
+    pub(super) fn key(&self) -> AnswerKey {
+        let has_rrn = self.reference == PurchaseReference::Rrn || self.kind == LaterKind::Refund;
         let rrn = has_rrn.then_some(self.identity.rrn);
-        Key { class: self.kind.mti().class(), stan: self.identity.stan.into(), rrn }
+        AnswerKey { class: self.kind.mti().class(), stan: self.identity.stan.into(), rrn }
     }
 
     fn original_data(&self, plan: &Plan) -> Option<[u8; 42]> {
@@ -301,7 +301,7 @@ impl LaterMessage {
     }
 }
 
-impl Answer {
+impl AnswerFields {
     /// Reads an answer; `None` where a message is none.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let message = decode(bytes).ok()?;
@@ -309,7 +309,7 @@ impl Answer {
         mti.is_response().then_some(())?;
         let rrn = message.get(37).and_then(parse_number);
         Some(Self {
-            key: Key { class: mti.class(), stan: message.get_number(11)?, rrn },
+            key: AnswerKey { class: mti.class(), stan: message.get_number(11)?, rrn },
             response: message.get_array(39)?,
             authorization_id: message.get_array(38),
             amount_minor: message.get_number(4),
@@ -341,28 +341,28 @@ pub(super) fn balance_inquiry(
     card: &Card,
     identity: Identity,
     virtual_us: Option<u64>,
-) -> (Vec<u8>, Key) {
+) -> (Vec<u8>, AnswerKey) {
     let builder = with_identity(MessageBuilder::new(Mti::AUTHORIZATION_REQUEST), identity)
         .set_text(2, &card.pan)
         .set(3, b"300000")
         .set_number(4, 0)
         .set_number(32, FIRST_ACQUIRER)
         .set_number(37, identity.rrn);
-    let key = Key { class: 1, stan: identity.stan.into(), rrn: Some(identity.rrn) };
+    let key = AnswerKey { class: 1, stan: identity.stan.into(), rrn: Some(identity.rrn) };
     (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us)), key)
 }
 
 /// Sign-on or sign-off.
 pub(super) fn control(
-    control: Control,
+    control: NetworkManagement,
     identity: Identity,
     virtual_us: Option<u64>,
-) -> (Vec<u8>, Key) {
+) -> (Vec<u8>, AnswerKey) {
     let builder = MessageBuilder::new(Mti::NETWORK_REQUEST)
         .set(7, &transmission_time(identity.sent_us))
         .set_number(11, identity.stan.into())
         .set_number(70, control as u64);
-    let key = Key { class: 8, stan: identity.stan.into(), rrn: None };
+    let key = AnswerKey { class: 8, stan: identity.stan.into(), rrn: None };
     (finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us)), key)
 }
 
@@ -549,9 +549,11 @@ mod tests {
     #[test]
     fn a_later_message_names_its_purchase_in_one_way() {
         let plan = Traffic::new(2, 1000, REAL_PACE, 0).next_plan(&portfolio());
-        for (reference, element) in
-            [(Reference::AuthorizationId, 38), (Reference::OriginalData, 90), (Reference::Rrn, 37)]
-        {
+        for (reference, element) in [
+            (PurchaseReference::AuthorizationId, 38),
+            (PurchaseReference::OriginalData, 90),
+            (PurchaseReference::Rrn, 37),
+        ] {
             let message = LaterMessage {
                 kind: LaterKind::PartialReversal,
                 identity: IDENTITY,
@@ -592,13 +594,16 @@ mod tests {
             .set(54, &balance.to_group().unwrap())
             .encode(&mut bytes)
             .unwrap();
-        let answer = Answer::parse(&bytes).unwrap();
+        let answer = AnswerFields::parse(&bytes).unwrap();
         assert_eq!(answer.exact_code(), 1502);
         assert_eq!(answer.available_minor, Some(-250));
-        assert_eq!(answer.key, Key { class: 1, stan: 7, rrn: Some(42) });
-        assert_eq!(Answer { code: None, response: *b"14", ..answer.clone() }.exact_code(), 1000);
+        assert_eq!(answer.key, AnswerKey { class: 1, stan: 7, rrn: Some(42) });
+        assert_eq!(
+            AnswerFields { code: None, response: *b"14", ..answer.clone() }.exact_code(),
+            1000
+        );
         for code in [None, Some(1000)] {
-            let not_taken = Answer { code, response: *b"91", ..answer.clone() };
+            let not_taken = AnswerFields { code, response: *b"91", ..answer.clone() };
             assert_eq!(not_taken.exact_code(), 91, "{code:?}");
         }
     }

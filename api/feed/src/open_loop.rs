@@ -9,11 +9,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::client::{Connection, frame, frame_noise};
+use super::client::{DoorConnection, frame, frame_noise};
 use super::conversation::{Conversation, Departure};
-use super::hostile::{Mishap, PassingMessage, Wire};
+use super::hostile::{HostileWire, Mishap, PassingMessage};
 use super::line::Line;
-use super::message::Answer;
+use super::message::AnswerFields;
 use super::report::Progress;
 
 /// The writer looks up at least this often.
@@ -44,13 +44,13 @@ pub(super) struct Course {
 }
 
 /// A report of a reading thread.
-enum News {
-    Answers { answers: Vec<Answer>, at: Instant },
+enum ReaderReport {
+    Answers { answers: Vec<AnswerFields>, at: Instant },
     Lost { lane: usize, generation: u64 },
 }
 
-struct Lane {
-    connection: Option<Connection>,
+struct SendLane {
+    connection: Option<DoorConnection>,
     generation: u64,
     outbox: Vec<u8>,
     last_attempt: Instant,
@@ -58,11 +58,11 @@ struct Lane {
 
 struct OpenLoop<'run, 'cards> {
     conversation: &'run mut Conversation<'cards>,
-    lanes: Vec<Lane>,
+    lanes: Vec<SendLane>,
     readers: Vec<JoinHandle<()>>,
-    news: Sender<News>,
+    news: Sender<ReaderReport>,
     line: Line,
-    wire: Option<Wire>,
+    wire: Option<HostileWire>,
     started: Instant,
     last_alive: Instant,
 }
@@ -70,9 +70,9 @@ struct OpenLoop<'run, 'cards> {
 /// Runs a conversation in real time over the connections given.
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
-    connections: Vec<Connection>,
+    connections: Vec<DoorConnection>,
     line: &Line,
-    wire: Option<Wire>,
+    wire: Option<HostileWire>,
     progress: &Progress,
 ) -> io::Result<Course> {
     let (news, inbox) = mpsc::channel();
@@ -92,13 +92,13 @@ pub(super) fn run(
     }
     let mut course = open_loop.run(&inbox, progress);
     course.ended_us = open_loop.now_us();
-    course.mishaps = open_loop.wire.as_ref().map(Wire::happened).unwrap_or_default();
+    course.mishaps = open_loop.wire.as_ref().map(HostileWire::happened).unwrap_or_default();
     open_loop.close();
     Ok(course)
 }
 
 impl OpenLoop<'_, '_> {
-    fn run(&mut self, inbox: &Receiver<News>, progress: &Progress) -> Course {
+    fn run(&mut self, inbox: &Receiver<ReaderReport>, progress: &Progress) -> Course {
         let mut course = Course::default();
         let (mut shown, mut stopped_at) = (self.started, None);
         loop {
@@ -130,9 +130,9 @@ impl OpenLoop<'_, '_> {
     }
 
     /// Waits for news until the next message is due. False when nothing is left to do.
-    fn wait(&mut self, inbox: &Receiver<News>, is_stopped: bool) -> bool {
+    fn wait(&mut self, inbox: &Receiver<ReaderReport>, is_stopped: bool) -> bool {
         let due_us = if is_stopped { None } else { self.conversation.next_due_us() };
-        let held_us = self.wire.as_ref().and_then(Wire::next_due_us);
+        let held_us = self.wire.as_ref().and_then(HostileWire::next_due_us);
         let due_us = due_us.into_iter().chain(held_us).min();
         if due_us.is_none() && self.conversation.in_flight() == 0 {
             return false;
@@ -152,16 +152,16 @@ impl OpenLoop<'_, '_> {
         true
     }
 
-    fn take_in(&mut self, news: News) {
+    fn take_in(&mut self, news: ReaderReport) {
         match news {
-            News::Answers { answers, at } => {
+            ReaderReport::Answers { answers, at } => {
                 let now_us = self.now_us();
                 let at_us = micros(at - self.started);
                 for answer in answers {
                     self.conversation.answered_at(&answer, now_us, at_us);
                 }
             }
-            News::Lost { lane, generation } => {
+            ReaderReport::Lost { lane, generation } => {
                 if let Some(lane) = self.lanes.get_mut(lane).filter(|l| l.generation == generation)
                 {
                     lane.connection = None;
@@ -233,7 +233,7 @@ impl OpenLoop<'_, '_> {
     fn send_stranger(&self, noise: &[u8]) {
         let mut framed = Vec::new();
         if frame_noise(&mut framed, noise, &self.line.dialect).is_ok()
-            && let Ok(mut stranger) = Connection::open(&self.line)
+            && let Ok(mut stranger) = DoorConnection::open(&self.line)
         {
             // Whether the switch reads it or not is the stranger's risk.
             let _ = stranger.send_framed(&framed[..framed.len().div_ceil(2)]);
@@ -254,7 +254,7 @@ impl OpenLoop<'_, '_> {
                 self.last_alive = now;
             } else if now - lane.last_attempt >= RECONNECT_PAUSE {
                 lane.last_attempt = now;
-                if let Ok(connection) = Connection::open(&self.line) {
+                if let Ok(connection) = DoorConnection::open(&self.line) {
                     lane.generation += 1;
                     let generation = lane.generation;
                     if self.start_reader(at, generation, &connection).is_ok() {
@@ -266,10 +266,10 @@ impl OpenLoop<'_, '_> {
         now - self.last_alive
     }
 
-    fn add_lane(&mut self, connection: Connection) -> io::Result<()> {
+    fn add_lane(&mut self, connection: DoorConnection) -> io::Result<()> {
         let at = self.lanes.len();
         self.start_reader(at, 0, &connection)?;
-        self.lanes.push(Lane {
+        self.lanes.push(SendLane {
             connection: Some(connection),
             generation: 0,
             outbox: Vec::new(),
@@ -278,18 +278,23 @@ impl OpenLoop<'_, '_> {
         Ok(())
     }
 
-    fn start_reader(&mut self, lane: usize, generation: u64, from: &Connection) -> io::Result<()> {
+    fn start_reader(
+        &mut self,
+        lane: usize,
+        generation: u64,
+        from: &DoorConnection,
+    ) -> io::Result<()> {
         let (connection, news) = (from.split()?, self.news.clone());
         let reader = std::thread::Builder::new()
             .name(format!("feed-read-{lane}"))
-            .spawn(move || read(connection, &news, News::Lost { lane, generation }))?;
+            .spawn(move || read(connection, &news, ReaderReport::Lost { lane, generation }))?;
         self.readers.push(reader);
         Ok(())
     }
 
     fn close(self) {
         for lane in &self.lanes {
-            lane.connection.iter().for_each(Connection::close);
+            lane.connection.iter().for_each(DoorConnection::close);
         }
         for reader in self.readers {
             // A reader that panicked has said so on stderr; the run is over either way.
@@ -302,7 +307,7 @@ impl OpenLoop<'_, '_> {
     }
 }
 
-impl Lane {
+impl SendLane {
     /// Writes all due messages in one go. Messages for a broken connection are lost, as on a wire.
     fn flush(&mut self) {
         if self.outbox.is_empty() {
@@ -335,14 +340,14 @@ impl Lane {
 }
 
 /// Reads answers until the connection ends; hands over together what arrived together.
-fn read(mut connection: Connection, news: &Sender<News>, lost: News) {
+fn read(mut connection: DoorConnection, news: &Sender<ReaderReport>, lost: ReaderReport) {
     while let Ok(Some(first)) = connection.receive(None) {
         let at = Instant::now();
-        let mut answers: Vec<Answer> = Answer::parse(&first).into_iter().collect();
+        let mut answers: Vec<AnswerFields> = AnswerFields::parse(&first).into_iter().collect();
         while let Ok(Some(message)) = connection.next_message() {
-            answers.extend(Answer::parse(&message));
+            answers.extend(AnswerFields::parse(&message));
         }
-        if news.send(News::Answers { answers, at }).is_err() {
+        if news.send(ReaderReport::Answers { answers, at }).is_err() {
             return;
         }
     }

@@ -119,13 +119,13 @@ impl Progress {
 }
 
 /// Counts and latencies of a run, as they come in.
-pub(super) struct Tally {
+pub(super) struct RunTally {
     pub(super) counts: TrafficCounts,
     pub(super) recent: VecDeque<RecentPurchase>,
     latency_us: Histogram<u64>,
 }
 
-impl Tally {
+impl RunTally {
     /// Opens an empty tally.
     pub(super) fn new() -> Self {
         let latency_us = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3)
@@ -176,9 +176,9 @@ impl Tally {
         }
     }
 
-    pub(super) fn latency(&self) -> Latency {
+    pub(super) fn latency(&self) -> LatencyPercentiles {
         let at = |quantile| self.latency_us.value_at_quantile(quantile);
-        Latency {
+        LatencyPercentiles {
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),
@@ -190,7 +190,7 @@ impl Tally {
 
 /// Percentiles of the time from intended sending to answer. Units: microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Latency {
+pub struct LatencyPercentiles {
     /// Median.
     pub p50_us: u64,
     /// 90th percentile.
@@ -238,7 +238,7 @@ pub struct FeedReport {
     /// Counts.
     pub counts: TrafficCounts,
     /// Latency.
-    pub latency: Latency,
+    pub latency: LatencyPercentiles,
     /// The way the books were compared.
     pub comparison: Comparison,
     /// The differences between the feed's books and the switch's.
@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     fn report() -> FeedReport {
-        let mut tally = Tally::new();
+        let mut tally = RunTally::new();
         for (response_code, latency_us) in [(0, 100), (0, 200), (1502, 300), (1000, 90_000_000)] {
             let merchant = "Alder Bistro, Austin".to_owned();
             tally.counts.authorizations += 1;

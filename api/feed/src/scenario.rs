@@ -38,8 +38,8 @@ use super::{ANSWER_TIMEOUT, FeedError, HttpSource, Line};
 
 pub use act::Act;
 pub use file::{
-    AccountSetup, Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, SetupFile, Span,
-    StepFile, Terms, TimeOfDay,
+    AccountSetup, Credential, ExpectedAnswer, Naming, Presentment, ScenarioFile, SetupFile,
+    StepFile, Terms, TimeOfDay, TimeSpan,
 };
 pub use money::Money;
 pub use step_request::{Original, StepAnswer, StepRequest, TransactionIds};

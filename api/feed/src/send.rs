@@ -7,7 +7,7 @@ use std::time::Duration;
 use cardswitch_iso8583::{Class, Length, MessageBuilder, Mti, decode, describe, field};
 
 use super::FeedError;
-use super::client::Connection;
+use super::client::DoorConnection;
 use super::line::Line;
 
 /// A message to send: its type and data elements, as given.
@@ -50,7 +50,7 @@ pub fn send(
     timeout: Duration,
 ) -> Result<MessageExchange, FeedError> {
     let bytes = encode(request)?;
-    let mut connection = Connection::open(line)?;
+    let mut connection = DoorConnection::open(line)?;
     connection.send(&bytes).map_err(FeedError::Connection)?;
     let answer = connection.receive(Some(timeout)).map_err(FeedError::Connection)?;
     Ok(MessageExchange {

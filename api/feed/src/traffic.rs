@@ -26,7 +26,7 @@ const ARRIVALS_STREAM: u64 = 0;
 
 /// The delays of actions: seconds for people who watch, days on virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pace {
+pub(super) struct PurchasePace {
     settle_us: (u64, u64),
     settle_late_us: (u64, u64),
     reverse_us: (u64, u64),
@@ -37,7 +37,7 @@ pub(super) struct Pace {
     daily_shape: bool,
 }
 
-impl Pace {
+impl PurchasePace {
     /// The time from one parcel to the next.
     pub(super) fn parcel_us(&self) -> u64 {
         self.settle_us.0
@@ -50,7 +50,7 @@ impl Pace {
 }
 
 /// Settlement a few seconds later; arrivals keep the rate that was asked for.
-pub(super) const REAL_PACE: Pace = Pace {
+pub(super) const REAL_PACE: PurchasePace = PurchasePace {
     settle_us: (SECOND_US, 4 * SECOND_US),
     settle_late_us: (4 * SECOND_US, 5 * SECOND_US),
     reverse_us: (SECOND_US / 2, 2 * SECOND_US),
@@ -62,7 +62,7 @@ pub(super) const REAL_PACE: Pace = Pace {
 };
 
 /// Settlement days later; arrivals follow the hours of the day.
-pub(super) const VIRTUAL_PACE: Pace = Pace {
+pub(super) const VIRTUAL_PACE: PurchasePace = PurchasePace {
     settle_us: (DAY_US, 4 * DAY_US),
     settle_late_us: (5 * DAY_US, 6 * DAY_US),
     reverse_us: (MINUTE_US, 8 * HOUR_US),
@@ -121,7 +121,7 @@ pub(super) enum CredentialChoice {
 
 /// The credentials of the card that a message carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Credentials {
+pub(super) struct CardCredentials {
     /// ISO DE14, or in track 2.
     pub(super) expiry: CredentialChoice,
     /// ISO DE52.
@@ -182,7 +182,7 @@ pub(super) struct Return {
 
 /// The way a later message names the purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reference {
+pub(super) enum PurchaseReference {
     /// The authorization id. Source: ISO DE38.
     AuthorizationId,
     /// The original's data elements. Source: ISO DE90.
@@ -206,9 +206,9 @@ pub(super) struct Plan {
     pub(super) cash: bool,
     /// DE48 tag 61: the terminal takes partial approvals.
     pub(super) partial: bool,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: CardCredentials,
     pub(super) fate: Fate,
-    pub(super) reference: Reference,
+    pub(super) reference: PurchaseReference,
     /// The opening message is sent once more, byte for byte, after so long.
     pub(super) duplicate_after_us: Option<u64>,
     /// The first later message is repeated (0221, 0421) after so long.
@@ -220,7 +220,7 @@ pub(super) struct Plan {
 /// Makes plans in the order of their arrival, without end.
 pub(super) struct Traffic {
     seed: u64,
-    pace: Pace,
+    pace: PurchasePace,
     arrivals: Draws,
     mean_gap_ns: u64,
     /// Time of day at which the run starts.
@@ -234,7 +234,7 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Opens the stream of a seed. `start_us` is the start of the run since the Unix epoch.
-    pub(super) fn new(seed: u64, mean_gap_ns: u64, pace: Pace, start_us: u64) -> Self {
+    pub(super) fn new(seed: u64, mean_gap_ns: u64, pace: PurchasePace, start_us: u64) -> Self {
         Self {
             seed,
             pace,
@@ -336,8 +336,12 @@ impl Traffic {
             credentials: draw_credentials(draws, opening, profile),
             fate: self.draw_fate(draws, opening),
             reference: *draws
-                .pick(&[Reference::AuthorizationId, Reference::OriginalData, Reference::Rrn])
-                .unwrap_or(&Reference::Rrn),
+                .pick(&[
+                    PurchaseReference::AuthorizationId,
+                    PurchaseReference::OriginalData,
+                    PurchaseReference::Rrn,
+                ])
+                .unwrap_or(&PurchaseReference::Rrn),
             duplicate_after_us: draws.per_mille(12).then(|| self.draw_repeat_us(draws)),
             repeat_after_us: draws.per_mille(15).then(|| self.draw_repeat_us(draws)),
             clearing: draw_clearing(draws, catalogue().merchant(merchant).is_foreign()),
@@ -436,12 +440,16 @@ fn draw_clearing(draws: &mut Draws, is_foreign: bool) -> Clearing {
 
 /// Draws the credentials that are carried, and now and then a wrong one. A purchase approved
 /// elsewhere carries none.
-fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile>) -> Credentials {
+fn draw_credentials(
+    draws: &mut Draws,
+    opening: Opening,
+    profile: Option<Profile>,
+) -> CardCredentials {
     let wrong = draws.below(1000);
     let (track2, with_pin) = (draws.per_mille(100), draws.per_mille(120));
     let (with_cvv, with_zip) = (draws.per_mille(500), draws.per_mille(300));
     let given = |with: bool| if with { CredentialChoice::Right } else { CredentialChoice::Absent };
-    let mut credentials = Credentials {
+    let mut credentials = CardCredentials {
         expiry: CredentialChoice::Right,
         pin: given(with_pin),
         cvv: given(with_cvv),
@@ -449,7 +457,7 @@ fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile
         track2,
     };
     if matches!(opening, Opening::Advice | Opening::Forced | Opening::Refund) {
-        return Credentials {
+        return CardCredentials {
             expiry: CredentialChoice::Absent,
             pin: CredentialChoice::Absent,
             cvv: CredentialChoice::Absent,
@@ -487,7 +495,7 @@ mod tests {
         Portfolio::parse(&lines.join("\n")).unwrap()
     }
 
-    fn plans(seed: u64, pace: Pace, count: usize) -> Vec<Plan> {
+    fn plans(seed: u64, pace: PurchasePace, count: usize) -> Vec<Plan> {
         let portfolio = portfolio();
         let mut traffic = Traffic::new(seed, 500_000, pace, 8 * HOUR_US);
         (0..count).map(|_| traffic.next_plan(&portfolio)).collect()
@@ -513,7 +521,8 @@ mod tests {
         let plans = plans(9, VIRTUAL_PACE, 20_000);
         let openings: BTreeSet<Opening> = plans.iter().map(|plan| plan.opening).collect();
         assert_eq!(openings.len(), 7, "{openings:?}");
-        let references: BTreeSet<Reference> = plans.iter().map(|plan| plan.reference).collect();
+        let references: BTreeSet<PurchaseReference> =
+            plans.iter().map(|plan| plan.reference).collect();
         assert_eq!(references.len(), 3);
         let has = |claim: fn(&Plan) -> bool| plans.iter().filter(|plan| claim(plan)).count();
         assert!(has(|plan| plan.cash) > 50);

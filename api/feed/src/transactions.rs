@@ -8,7 +8,7 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::books::{Books, Difference, State, TransactionView, World};
+use super::books::{Books, Difference, PurchaseWorld, State, TransactionView};
 use super::http_client::{HttpClient, failed};
 use super::portfolio::Portfolio;
 use super::report::{ComparedBooks, Comparison};
@@ -32,7 +32,7 @@ pub(super) fn compare(
     source: &HttpSource,
     compared: &ComparisonInput<'_>,
 ) -> Result<(Comparison, Vec<Difference>), FeedError> {
-    let mut reader = Reader::open(source)?;
+    let mut reader = TransactionReader::open(source)?;
     let (mut cards, mut unchecked, mut differences) = (0, 0, Vec::new());
     for slot in compared.books.cards() {
         let Some(card) = compared.portfolio.card(slot) else { continue };
@@ -56,7 +56,7 @@ pub(super) fn compare(
 /// The time of a switch on a manual clock; none where it goes by the system's.
 /// Errors: no connection, an answer that is not what the door promises.
 pub fn manual_clock(source: &HttpSource) -> Result<Option<DateTime<Utc>>, FeedError> {
-    let clock: Option<Clock> = Reader::open(source)?.get("clock")?;
+    let clock: Option<Clock> = TransactionReader::open(source)?.get("clock")?;
     Ok(clock.filter(|clock| clock.manual).map(|clock| clock.now))
 }
 
@@ -68,14 +68,14 @@ struct Clock {
 
 /// A page as the door renders it.
 #[derive(Deserialize)]
-struct Page {
+struct TransactionPage {
     count: usize,
-    results: Vec<Row>,
+    results: Vec<DoorRow>,
 }
 
 /// A transaction as the door renders it. Amounts are decimals of the account's currency.
 #[derive(Deserialize)]
-struct Row {
+struct DoorRow {
     #[serde(default)]
     rrn: Option<String>,
     state: String,
@@ -88,12 +88,12 @@ struct Row {
     flags: Option<Vec<String>>,
 }
 
-struct Reader {
+struct TransactionReader {
     client: HttpClient,
     authorization: String,
 }
 
-impl Reader {
+impl TransactionReader {
     fn open(source: &HttpSource) -> Result<Self, FeedError> {
         let client = HttpClient::open(&source.url)?;
         Ok(Self { client, authorization: source.authorization() })
@@ -117,7 +117,7 @@ impl Reader {
         }
     }
 
-    fn page(&mut self, card_id: &str, offset: usize) -> Result<Option<Page>, FeedError> {
+    fn page(&mut self, card_id: &str, offset: usize) -> Result<Option<TransactionPage>, FeedError> {
         self.get(&format!("cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}"))
     }
 
@@ -135,7 +135,7 @@ impl Reader {
 }
 
 /// A row as the books see it; nothing for a transaction without a reference number.
-fn view_of(row: &Row) -> Result<Option<TransactionView>, FeedError> {
+fn view_of(row: &DoorRow) -> Result<Option<TransactionView>, FeedError> {
     let Some(rrn) = row.rrn.as_deref().and_then(|rrn| rrn.trim().parse().ok()) else {
         return Ok(None);
     };
@@ -146,7 +146,7 @@ fn view_of(row: &Row) -> Result<Option<TransactionView>, FeedError> {
         "canceled" => State::Canceled,
         other => return Err(failed(format!("unknown state `{other}`"))),
     };
-    let world = World {
+    let world = PurchaseWorld {
         state,
         held_minor: minor_units(&row.held)?,
         posted_minor: minor_units(&row.posted)?,
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn rows_become_views() {
-        let page: Page = serde_json::from_str(
+        let page: TransactionPage = serde_json::from_str(
             r#"{"count":3,"results":[
                 {"transaction_id":"t","rrn":"000000000042","acquirer":"400101","state":"pending","amount":-12.34,"held":12.34,"posted":0,"response_code":null,"authorization_id":"A1B2C3"},
                 {"rrn":"000000000043","state":"declined","held":0,"posted":0.00,"response_code":1502},
@@ -181,7 +181,7 @@ mod tests {
         )
         .unwrap();
         let views: Vec<_> = page.results.iter().filter_map(|row| view_of(row).unwrap()).collect();
-        let pending = World { state: State::Pending, held_minor: 1234, posted_minor: 0 };
+        let pending = PurchaseWorld { state: State::Pending, held_minor: 1234, posted_minor: 0 };
         assert_eq!(views.len(), 2);
         let response_code = Some(0);
         let view = TransactionView { rrn: 42, world: pending, response_code, over_refunded: None };

@@ -51,7 +51,7 @@ use self::answer_source::AnswerSource;
 pub use self::claim::Claim;
 use self::claim::ClaimFate;
 use self::in_flight::{InFlightKey, InFlightKeys};
-use self::sealed_answer::{Answer, IDEMPOTENT_REPLAYED};
+use self::sealed_answer::{AnswerParts, IDEMPOTENT_REPLAYED};
 use crate::auth::{Caller, CountedRequest, find_caller, permit};
 use crate::state::AppState;
 
@@ -65,13 +65,13 @@ const UPLOAD_BYTES_MAX: usize = (10 << 20) + (64 << 10);
 /// Has the routes carry out each request that comes with a key once.
 pub fn once_per_key(routes: Router<AppState>, state: AppState) -> Router<AppState> {
     let shown = routes.clone().with_state(state.clone());
-    let desk = Desk { state, routes: shown, in_flight: Arc::default() };
+    let desk = IdempotencyDesk { state, routes: shown, in_flight: Arc::default() };
     routes.route_layer(middleware::from_fn_with_state(desk, take))
 }
 
 /// The desk of requests with a key.
 #[derive(Clone)]
-struct Desk {
+struct IdempotencyDesk {
     state: AppState,
     /// The routes without keys: their GET is the answer to a repeat.
     routes: Router,
@@ -85,7 +85,7 @@ struct KeyedRequest {
     request: [u8; 32],
 }
 
-async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+async fn take(State(desk): State<IdempotencyDesk>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return next.run(Request::from_parts(parts, body)).await;
@@ -127,7 +127,7 @@ fn is_kept(status: StatusCode) -> bool {
     .contains(&status)
 }
 
-impl Desk {
+impl IdempotencyDesk {
     async fn take(
         self,
         caller: &Caller,
@@ -192,7 +192,7 @@ impl Desk {
         if !is_open || !is_kept(response.status()) {
             return Ok(response);
         }
-        let answer = Answer::of(response).await?;
+        let answer = AnswerParts::of(response).await?;
         self.keep(&asked, &answer).await?;
         Ok(answer.into_response())
     }
@@ -216,7 +216,7 @@ impl Desk {
         let answer = match &known.content {
             KeyedContent::Body(sealed) => {
                 let plain = self.state.secrets.idempotency().open(&known, sealed);
-                plain.and_then(|plain| Answer::unpack(known.status, &plain))
+                plain.and_then(|plain| AnswerParts::unpack(known.status, &plain))
             }
             KeyedContent::Object { path } => {
                 let answer = match self.show(known.status, path, authorization).await {
@@ -243,7 +243,7 @@ impl Desk {
         status: u16,
         text: &str,
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer, Box<Response>> {
+    ) -> Result<AnswerParts, Box<Response>> {
         let shown = match AnswerSource::parse(text) {
             AnswerSource::Nothing => None,
             AnswerSource::Object(path) => self.get(path, &authorization).await?,
@@ -256,11 +256,11 @@ impl Desk {
                 for path in paths {
                     results.extend(self.get(path, &authorization).await?);
                 }
-                Some(Answer::of_results(&results))
+                Some(AnswerParts::of_results(&results))
             }
         };
         let shown = shown.map(|shown| shown.with_status(status));
-        Ok(shown.unwrap_or_else(|| Answer::without_content(status)))
+        Ok(shown.unwrap_or_else(|| AnswerParts::without_content(status)))
     }
 
     /// The answer of a GET; none where the object is not there: it was deleted since.
@@ -269,7 +269,7 @@ impl Desk {
         &self,
         path: &str,
         authorization: &Option<HeaderValue>,
-    ) -> Result<Option<Answer>, Box<Response>> {
+    ) -> Result<Option<AnswerParts>, Box<Response>> {
         let get = Request::get(path).body(Body::empty());
         let mut get = get.map_err(|error| ApiError::internal(&error).into_response())?;
         get.headers_mut().extend(authorization.clone().map(|value| (AUTHORIZATION, value)));
@@ -277,7 +277,7 @@ impl Desk {
         let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
         match shown.status() {
             StatusCode::OK => {
-                let answer = Answer::of(shown).await;
+                let answer = AnswerParts::of(shown).await;
                 Ok(Some(answer.map_err(IntoResponse::into_response)?))
             }
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(None),
@@ -287,7 +287,7 @@ impl Desk {
 
     /// Keeps an answer, and waits until it is there for repeats.
     /// Errors: it cannot be kept, so it must not be given.
-    async fn keep(&self, asked: &KeyedRequest, answer: &Answer) -> Result<(), ApiError> {
+    async fn keep(&self, asked: &KeyedRequest, answer: &AnswerParts) -> Result<(), ApiError> {
         let sealed = self.state.secrets.idempotency().seal(&answer.name(asked), &answer.pack());
         let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
         if sealed.len() > cardswitch_engine::limits::KEYED_ANSWER_BYTES_MAX {

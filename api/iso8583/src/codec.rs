@@ -112,7 +112,7 @@ pub fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError<'_>> {
 #[must_use]
 pub fn with_plain_texts(frame: &[u8]) -> Option<Vec<u8>> {
     let (announced, bitmap_bytes) = read_bitmap(frame)?;
-    let mut cursor = Cursor { frame, at: MTI_BYTES + bitmap_bytes };
+    let mut cursor = FrameCursor { frame, at: MTI_BYTES + bitmap_bytes };
     let mut plain = frame.to_vec();
     for de in announced.elements() {
         let Some(spec) = field(de) else { continue };
@@ -145,7 +145,7 @@ fn read_elements(message: &mut Message<'_>, frame: &[u8]) -> Result<(), Fault> {
     let Some((announced, bitmap_bytes)) = read_bitmap(frame) else {
         return Err(Fault { fault: DecodeFault::BadBitmap, de: None });
     };
-    let mut cursor = Cursor { frame, at: MTI_BYTES + bitmap_bytes };
+    let mut cursor = FrameCursor { frame, at: MTI_BYTES + bitmap_bytes };
     let mut content_fault = None;
     for de in announced.elements() {
         let Some(spec) = field(de) else { continue };
@@ -176,7 +176,7 @@ enum ElementFault {
     Layout(DecodeFault),
 }
 
-fn read_element(cursor: &mut Cursor<'_>, spec: &FieldSpec) -> Result<Span, ElementFault> {
+fn read_element(cursor: &mut FrameCursor<'_>, spec: &FieldSpec) -> Result<Span, ElementFault> {
     let (offset, content) = take_content(cursor, spec)?;
     if !spec.class.accepts(content) {
         return Err(ElementFault::Content(DecodeFault::BadContent));
@@ -189,7 +189,7 @@ fn read_element(cursor: &mut Cursor<'_>, spec: &FieldSpec) -> Result<Span, Eleme
 
 /// Takes the content of an element, whatever it is, and says where it begins.
 fn take_content<'a>(
-    cursor: &mut Cursor<'a>,
+    cursor: &mut FrameCursor<'a>,
     spec: &FieldSpec,
 ) -> Result<(usize, &'a [u8]), ElementFault> {
     let len = match spec.length {
@@ -214,12 +214,12 @@ fn read_length(digits: &[u8]) -> Option<u16> {
     })
 }
 
-struct Cursor<'a> {
+struct FrameCursor<'a> {
     frame: &'a [u8],
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> FrameCursor<'a> {
     fn take(&mut self, len: u16) -> Result<&'a [u8], ElementFault> {
         let end = self.at + usize::from(len);
         let taken =

@@ -7,7 +7,7 @@ use crate::translation::Translation;
 
 /// Place of a field. Units: bytes from the start of the message.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Place {
+pub(crate) struct FieldPlace {
     /// Start of its length.
     pub(crate) start: u16,
     /// Start of its content.
@@ -16,7 +16,7 @@ pub(crate) struct Place {
     pub(crate) end: u16,
 }
 
-impl Place {
+impl FieldPlace {
     /// A part of the content, where it is not all of it.
     pub(crate) const fn part(self, place: Option<(u16, u16)>) -> Self {
         match place {
@@ -34,7 +34,7 @@ pub(crate) struct Layout {
     pub(crate) present: Bitmap,
     /// The elements that they lead to.
     pub(crate) elements: Bitmap,
-    pub(crate) places: [Place; 129],
+    pub(crate) places: [FieldPlace; 129],
     pub(crate) fault: Option<TranslationFault>,
 }
 
@@ -42,13 +42,14 @@ impl Translation {
     /// Finds the announced fields, until the first whose end nobody knows.
     pub(crate) fn lay_out(&self, message: &[u8], start: usize, announced: Bitmap) -> Layout {
         let (mut present, mut elements, mut fault) = (announced, Bitmap::EMPTY, None);
-        let mut places = [Place::default(); 129];
+        let mut places = [FieldPlace::default(); 129];
         // INVARIANT: a frame and a field together are shorter than 65,536 bytes.
         let mut at = u16::try_from(start).unwrap_or(u16::MAX);
         let message_end = short_len(message);
         for number in announced.elements() {
             let row = &self.rows[usize::from(number)];
-            let mut place = Place { start: at, content: at, units: row.units, end: at + row.bytes };
+            let mut place =
+                FieldPlace { start: at, content: at, units: row.units, end: at + row.bytes };
             if row.bytes == 0 || place.end > message_end {
                 match self.place_of(message, at, number) {
                     Ok(varying) => place = varying,
@@ -76,7 +77,7 @@ impl Translation {
         Layout { present, elements, places, fault }
     }
 
-    fn place_of(&self, message: &[u8], at: u16, number: u8) -> Result<Place, DecodeFault> {
+    fn place_of(&self, message: &[u8], at: u16, number: u8) -> Result<FieldPlace, DecodeFault> {
         let wire = self.fields[usize::from(number)].as_ref();
         let form = &wire.ok_or(DecodeFault::UnknownElement)?.form;
         let (start, content) = (usize::from(at), usize::from(at) + form.prefix_bytes());
@@ -87,7 +88,7 @@ impl Translation {
             return Err(DecodeFault::Truncated);
         }
         let short = |place: usize| u16::try_from(place).map_err(|_| DecodeFault::FrameTooLong);
-        Ok(Place { start: at, content: short(content)?, units, end: short(end)? })
+        Ok(FieldPlace { start: at, content: short(content)?, units, end: short(end)? })
     }
 }
 

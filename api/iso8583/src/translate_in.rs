@@ -10,7 +10,7 @@ use crate::dialect::FRAME_BYTES_MAX;
 use crate::encode::put_len;
 use crate::field_form::{Coding, unpack_pairs};
 use crate::fields::{Class, FieldSpec, Length};
-use crate::layout::{Layout, Place, short_len};
+use crate::layout::{FieldPlace, Layout, short_len};
 use crate::message::{Message, Span};
 use crate::mti::Mti;
 use crate::number::parse_number;
@@ -105,7 +105,7 @@ impl Translation {
         repeated.certain = layout.present.intersection(certain);
         repeated.elements = layout.elements.intersection(elements);
         repeated.copy(message, |number| {
-            let Place { start, end, .. } = layout.places[usize::from(number)];
+            let FieldPlace { start, end, .. } = layout.places[usize::from(number)];
             usize::from(start)..usize::from(end)
         });
         self.write_elements((mti, message), &layout, partial, plain)
@@ -189,7 +189,7 @@ impl Translation {
         let bitmap_at = plain.len();
         elements.write(plain, BitmapEncoding::Binary);
         let (mut fault, mut written) = (layout.fault, elements);
-        let (mut spans, mut run) = ([Span::default(); 129], Run::EMPTY);
+        let (mut spans, mut run) = ([Span::default(); 129], FieldRun::EMPTY);
         for element in elements.elements() {
             let Some(source) = &self.sources[usize::from(element)] else { continue };
             let swapped = partial.and_then(|fields| fields.swapped(element, layout.present));
@@ -198,14 +198,14 @@ impl Translation {
                 if run.end != place.start || run.coding != coding {
                     run.append(message, plain);
                     let (start, plain_at) = (place.start, short_len(&plain[start..]));
-                    run = Run { coding, start, end: start, plain_at };
+                    run = FieldRun { coding, start, end: start, plain_at };
                 }
                 run.end = place.end;
                 spans[usize::from(element)] = run.span_of(place);
                 continue;
             }
             run.append(message, plain);
-            run = Run::EMPTY;
+            run = FieldRun::EMPTY;
             let (field, at) = (swapped.unwrap_or(source.field), plain.len());
             let is_swapped = swapped.is_some();
             match self.read_element(message, layout, (source, field, is_swapped), plain) {
@@ -281,7 +281,7 @@ impl Translation {
 
 /// Fields side by side that become elements side by side, not yet appended.
 #[derive(Clone, Copy)]
-struct Run {
+struct FieldRun {
     coding: RunCoding,
     /// Start and end in the message.
     start: u16,
@@ -290,7 +290,7 @@ struct Run {
     plain_at: u16,
 }
 
-impl Run {
+impl FieldRun {
     const EMPTY: Self = Self { coding: RunCoding::Digits, start: 0, end: 0, plain_at: 0 };
 
     fn append(&self, message: &[u8], plain: &mut Vec<u8>) {
@@ -302,7 +302,7 @@ impl Run {
     }
 
     /// Place of a field's content in the default spelling.
-    fn span_of(&self, place: Place) -> Span {
+    fn span_of(&self, place: FieldPlace) -> Span {
         let each = match self.coding {
             RunCoding::Characters(_) => 1,
             RunCoding::Digits => 2,

@@ -12,7 +12,7 @@ pub const PAN_DIGITS_MAX: usize = 19;
 
 /// The choice of cards of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
+pub enum CardChoice {
     /// The cards that are approved as long as their limits allow.
     Ordinary,
     /// All, also those made to be declined.
@@ -21,11 +21,11 @@ pub enum Choice {
 
 /// Reads the cards that were chosen of a file that `init --cards-out` wrote.
 /// Errors: the file is unreadable, or has no such card.
-pub fn read_cards(path: &Path, choice: Choice) -> Result<Vec<Card>, BoxError> {
+pub fn read_cards(path: &Path, choice: CardChoice) -> Result<Vec<Card>, BoxError> {
     let portfolio = Portfolio::read(path)?;
     let slots: Vec<u32> = match choice {
-        Choice::Ordinary => portfolio.ordinary().to_vec(),
-        Choice::Every => (0..).take(portfolio.len()).collect(),
+        CardChoice::Ordinary => portfolio.ordinary().to_vec(),
+        CardChoice::Every => (0..).take(portfolio.len()).collect(),
     };
     let cards: Vec<Card> =
         slots.into_iter().filter_map(|slot| portfolio.card(slot)).cloned().collect();

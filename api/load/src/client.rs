@@ -18,7 +18,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::{SECOND_NS, now_ns, thread_cpu_ns, unix_ns};
-use crate::connection::{Condition, Connection, is_passing};
+use crate::connection::{Condition, LoadConnection, is_passing};
 use crate::schedule::Schedule;
 use crate::slots::Slots;
 use crate::tally::Tally;
@@ -37,14 +37,14 @@ const RECONNECT_PAUSE_NS: u64 = SECOND_NS / 100;
 
 /// The pace of messages.
 #[derive(Debug, Clone, Copy)]
-pub enum Pace {
+pub enum SendPace {
     /// At their instants, answered or not.
     Open(Schedule),
     /// Each as soon as the answer to an earlier one makes room, so many in all.
     Closed(u64),
 }
 
-impl Pace {
+impl SendPace {
     /// A closed loop that only time ends.
     pub const ENDLESS: Self = Self::Closed(u64::MAX);
 }
@@ -53,7 +53,7 @@ impl Pace {
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
     /// The pace of its messages.
-    pub pace: Pace,
+    pub pace: SendPace,
     /// Units, here and below: nanoseconds of the monotonic clock.
     pub start_ns: u64,
     /// Messages meant for before this are sent, but not counted.
@@ -71,9 +71,9 @@ pub struct Task {
 
 /// A client with its connections.
 #[derive(Debug)]
-pub struct Client<W> {
+pub struct LoadClient<W> {
     wire: W,
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     poll: OwnedFd,
     slots: Slots,
     tally: Tally,
@@ -99,16 +99,16 @@ impl Task {
     /// The instant from which on nothing is sent any more.
     fn last_call_ns(&self) -> u64 {
         match self.pace {
-            Pace::Open(_) => self.end_ns + SENDING_GRACE_NS,
-            Pace::Closed(_) => self.end_ns,
+            SendPace::Open(_) => self.end_ns + SENDING_GRACE_NS,
+            SendPace::Closed(_) => self.end_ns,
         }
     }
 
     /// The number of messages in all.
     fn total(&self) -> u64 {
         match self.pace {
-            Pace::Open(schedule) => schedule.total(),
-            Pace::Closed(count) => count,
+            SendPace::Open(schedule) => schedule.total(),
+            SendPace::Closed(count) => count,
         }
     }
 
@@ -118,14 +118,14 @@ impl Task {
     }
 }
 
-impl<W: Wire> Client<W> {
+impl<W: Wire> LoadClient<W> {
     /// Connects so many times.
     /// Errors: those of the sockets.
     pub fn connect(address: SocketAddr, connections: usize, wire: W) -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let connections = (0..connections)
             .map(|at| {
-                let connection = Connection::open(address)?;
+                let connection = LoadConnection::open(address)?;
                 epoll::add(&poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
                 Ok(connection)
             })
@@ -183,7 +183,7 @@ impl<W: Wire> Client<W> {
         if now >= task.last_call_ns() {
             return Ok(task.give_up_ns());
         }
-        let Pace::Open(schedule) = task.pace else {
+        let SendPace::Open(schedule) = task.pace else {
             self.send(task, task.total() - self.sent, now)?;
             return Ok(task.last_call_ns());
         };
@@ -208,7 +208,7 @@ impl<W: Wire> Client<W> {
     /// Whether there is nothing to be waited for any more.
     fn is_over(&self, task: &Task, now: u64) -> bool {
         let all_sent = now >= task.last_call_ns() || self.sent == task.total();
-        let is_open = |one: &Connection| one.condition != Condition::Broken;
+        let is_open = |one: &LoadConnection| one.condition != Condition::Broken;
         let is_alive = !self.again.is_empty() || self.connections.iter().any(is_open);
         now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting() == 0)
     }
@@ -248,8 +248,8 @@ impl<W: Wire> Client<W> {
         }
         for _ in 0..count {
             let intended_ns = match task.pace {
-                Pace::Open(schedule) => schedule.intended_ns(self.sent),
-                Pace::Closed(_) => now,
+                SendPace::Open(schedule) => schedule.intended_ns(self.sent),
+                SendPace::Closed(_) => now,
             };
             let Some(slot) = self.slots.open(intended_ns) else { return false };
             self.wire.write(&mut connection.out, slot);
@@ -347,14 +347,14 @@ impl<W: Wire> Client<W> {
 
     /// Opens broken connections again. Returns when to try the next time.
     fn reconnect(&mut self, now: u64) -> io::Result<u64> {
-        let is_broken = |one: &Connection| one.condition == Condition::Broken;
+        let is_broken = |one: &LoadConnection| one.condition == Condition::Broken;
         let Some(at) = self.connections.iter().position(is_broken) else { return Ok(u64::MAX) };
         let Some(&address) = self.again.front() else { return Ok(u64::MAX) };
         if now < self.again_ns {
             return Ok(self.again_ns);
         }
         self.again_ns = now + RECONNECT_PAUSE_NS;
-        match Connection::open_again(address) {
+        match LoadConnection::open_again(address) {
             Ok(connection) => {
                 epoll::add(&self.poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
                 self.connections[at] = connection;
@@ -380,7 +380,7 @@ impl<W: Wire> Client<W> {
         for intended_ns in self.slots.waiting_since().filter(is_measured) {
             tally.note_unanswered(now.saturating_sub(intended_ns));
         }
-        if let Pace::Open(schedule) = task.pace {
+        if let SendPace::Open(schedule) = task.pace {
             let unsent = (self.sent..schedule.total()).map(|number| schedule.intended_ns(number));
             for intended_ns in unsent.filter(is_measured) {
                 tally.note_unsent(now.saturating_sub(intended_ns));

@@ -30,7 +30,7 @@ fn task(rate: Option<u64>, run: Duration, in_flight_max: u32) -> Task {
     let duration_ns = u64::try_from(run.as_nanos()).unwrap();
     let schedule = |rate| Schedule { start_ns, rate, duration_ns };
     Task {
-        pace: rate.map_or(Pace::ENDLESS, |rate| Pace::Open(schedule(rate))),
+        pace: rate.map_or(SendPace::ENDLESS, |rate| SendPace::Open(schedule(rate))),
         start_ns,
         measured_from_ns: start_ns + duration_ns / 4,
         end_ns: start_ns + duration_ns,
@@ -103,7 +103,7 @@ fn approve_all(mut stream: TcpStream, manner: Manner) {
 
 #[test]
 fn an_open_loop_keeps_its_rate_and_every_answer_is_counted_once() {
-    let mut client = Client::connect(approver(Manner::Swapping), 3, iso()).unwrap();
+    let mut client = LoadClient::connect(approver(Manner::Swapping), 3, iso()).unwrap();
     let tally = client.run(&task(Some(10_000), Duration::from_millis(800), u32::MAX)).unwrap();
     let counts = &tally.counts;
     assert_eq!(counts.messages, 8_000);
@@ -118,7 +118,7 @@ fn an_open_loop_keeps_its_rate_and_every_answer_is_counted_once() {
 #[test]
 fn a_stall_is_seen_by_every_message_that_was_meant_for_it() {
     let stall = Duration::from_millis(400);
-    let mut client = Client::connect(approver(Manner::Stalling(stall)), 1, iso()).unwrap();
+    let mut client = LoadClient::connect(approver(Manner::Stalling(stall)), 1, iso()).unwrap();
     // One in flight: a client that waited politely would have sent, and measured, one.
     let mut task = task(Some(1_000), Duration::from_millis(800), 1);
     task.measured_from_ns = task.start_ns;
@@ -136,12 +136,12 @@ fn a_stall_is_seen_by_every_message_that_was_meant_for_it() {
 #[test]
 fn a_closed_loop_never_has_more_in_flight_than_it_may() {
     for in_flight_max in [1, 16] {
-        let mut client = Client::connect(approver(Manner::Silent), 2, iso()).unwrap();
+        let mut client = LoadClient::connect(approver(Manner::Silent), 2, iso()).unwrap();
         let tally = client.run(&task(None, Duration::from_millis(50), in_flight_max)).unwrap();
         assert_eq!(tally.counts.messages, u64::from(2 * in_flight_max));
         assert_eq!(tally.counts.answered, 0);
     }
-    let mut client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
+    let mut client = LoadClient::connect(approver(Manner::Swapping), 2, iso()).unwrap();
     let tally = client.run(&task(None, Duration::from_millis(200), 16)).unwrap();
     assert!(tally.counts.answered > 32, "answers let more go: {:?}", tally.counts);
     assert_eq!((tally.counts.unanswered, tally.counts.unmatched), (0, 0));
@@ -149,10 +149,10 @@ fn a_closed_loop_never_has_more_in_flight_than_it_may() {
 
 #[test]
 fn a_counted_loop_ends_with_its_last_answer_and_can_be_run_again() {
-    let mut client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
+    let mut client = LoadClient::connect(approver(Manner::Swapping), 2, iso()).unwrap();
     for count in [1, 500] {
         let mut task = task(None, Duration::from_secs(3_600), 8);
-        (task.pace, task.measured_from_ns) = (Pace::Closed(count), task.start_ns);
+        (task.pace, task.measured_from_ns) = (SendPace::Closed(count), task.start_ns);
         let counts = client.run(&task).unwrap().counts;
         assert_eq!((counts.messages, counts.answered, counts.unanswered), (count, count, 0));
     }
@@ -160,7 +160,7 @@ fn a_counted_loop_ends_with_its_last_answer_and_can_be_run_again() {
 
 #[test]
 fn messages_without_an_answer_are_in_the_percentiles() {
-    let mut client = Client::connect(approver(Manner::Leaving(100)), 1, iso()).unwrap();
+    let mut client = LoadClient::connect(approver(Manner::Leaving(100)), 1, iso()).unwrap();
     let tally = client.run(&task(Some(1_000), Duration::from_millis(400), u32::MAX)).unwrap();
     let counts = &tally.counts;
     assert_eq!(counts.broken_connections, 1);
@@ -174,7 +174,7 @@ fn messages_without_an_answer_are_in_the_percentiles() {
 fn a_broken_connection_is_opened_again_at_the_next_address() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let first = approver(Manner::Leaving(100));
-    let client = Client::connect(first, 1, iso()).unwrap();
+    let client = LoadClient::connect(first, 1, iso()).unwrap();
     let mut client = client.reconnecting(&[gone, approver(Manner::Swapping)]);
     let tally = client.run(&task(Some(1_000), Duration::from_millis(400), u32::MAX)).unwrap();
     let counts = &tally.counts;
@@ -192,7 +192,7 @@ fn bytes_that_are_no_answer_break_the_connection() {
         }
         Ok(())
     });
-    let mut client = Client::connect(address.unwrap(), 1, iso()).unwrap();
+    let mut client = LoadClient::connect(address.unwrap(), 1, iso()).unwrap();
     let counts = client.run(&task(Some(100), Duration::from_millis(100), 1)).unwrap().counts;
     assert_eq!((counts.answered, counts.broken_connections), (0, 1));
 }

@@ -18,7 +18,7 @@ const OUT_BYTES_MAX: usize = 128 * 1_024;
 
 /// A connection, used by one client.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct LoadConnection {
     pub(crate) stream: TcpStream,
     pub(crate) out: Vec<u8>,
     /// The start of an answer whose rest has not come.
@@ -38,7 +38,7 @@ pub(crate) enum Condition {
     Broken,
 }
 
-impl Connection {
+impl LoadConnection {
     /// Connects.
     /// Errors: those of the socket.
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {

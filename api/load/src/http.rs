@@ -37,11 +37,11 @@ pub struct Http {
     purchases: PurchaseSettings,
     draws: SplitMix64,
     reference: u64,
-    reader: Reader,
+    reader: AnswerReader,
 }
 
 /// The parts of an answer that are read.
-struct Head<'a> {
+struct AnswerHead<'a> {
     status: &'a [u8],
     /// The place of the body.
     body: Range<usize>,
@@ -49,7 +49,7 @@ struct Head<'a> {
 
 /// Search tables, made once.
 #[derive(Debug)]
-struct Reader {
+struct AnswerReader {
     header_end: memmem::Finder<'static>,
     length: memmem::Finder<'static>,
     code: memmem::Finder<'static>,
@@ -61,7 +61,7 @@ pub struct Requests {
     requests: Arc<[Vec<u8>]>,
     next: usize,
     body_bytes: usize,
-    reader: Reader,
+    reader: AnswerReader,
 }
 
 impl Http {
@@ -94,7 +94,7 @@ impl Http {
             purchases,
             draws: SplitMix64::new(purchases.seed),
             reference: purchases.first_reference,
-            reader: Reader::new(),
+            reader: AnswerReader::new(),
         })
     }
 }
@@ -104,7 +104,7 @@ impl Requests {
     #[must_use]
     pub fn new(requests: Arc<[Vec<u8>]>) -> Self {
         assert!(!requests.is_empty(), "there is something to send");
-        Self { requests, next: 0, body_bytes: 0, reader: Reader::new() }
+        Self { requests, next: 0, body_bytes: 0, reader: AnswerReader::new() }
     }
 
     /// The length of the last answer's body.
@@ -153,7 +153,7 @@ impl Wire for Http {
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<Option<WireAnswer>, BadAnswer> {
-        let Some(Head { status, body }) = self.reader.read(bytes)? else { return Ok(None) };
+        let Some(AnswerHead { status, body }) = self.reader.read(bytes)? else { return Ok(None) };
         let code = match status {
             b"200" => self.reader.response_code(&bytes[body.clone()]).ok_or(BadAnswer)?,
             _ => AnswerCode::new(&[b"http ", status].concat()),
@@ -173,7 +173,7 @@ impl Wire for Requests {
     }
 
     fn read(&mut self, bytes: &[u8]) -> Result<Option<WireAnswer>, BadAnswer> {
-        let Some(Head { status, body }) = self.reader.read(bytes)? else { return Ok(None) };
+        let Some(AnswerHead { status, body }) = self.reader.read(bytes)? else { return Ok(None) };
         self.body_bytes = body.len();
         Ok(Some(WireAnswer { bytes: body.end, slot: None, code: AnswerCode::new(status) }))
     }
@@ -196,7 +196,7 @@ fn patch_amount(place: &mut [u8], amount_minor: u64) {
     }
 }
 
-impl Reader {
+impl AnswerReader {
     fn new() -> Self {
         Self {
             header_end: memmem::Finder::new(b"\r\n\r\n"),
@@ -206,7 +206,7 @@ impl Reader {
     }
 
     /// Reads the answer at the start of a buffer; none where not all of it has come.
-    fn read<'a>(&self, bytes: &'a [u8]) -> Result<Option<Head<'a>>, BadAnswer> {
+    fn read<'a>(&self, bytes: &'a [u8]) -> Result<Option<AnswerHead<'a>>, BadAnswer> {
         let Some(header_len) = self.header_end.find(bytes) else {
             return if bytes.len() > HEADER_BYTES_MAX { Err(BadAnswer) } else { Ok(None) };
         };
@@ -215,7 +215,7 @@ impl Reader {
         let status = status.ok_or(BadAnswer)?;
         let body_at = header_len + 4;
         let body = body_at..body_at + self.body_len(header).ok_or(BadAnswer)?;
-        Ok((body.end <= bytes.len()).then_some(Head { status, body }))
+        Ok((body.end <= bytes.len()).then_some(AnswerHead { status, body }))
     }
 
     /// The length of the body, where the header tells it.

@@ -61,7 +61,7 @@ pub struct Iso {
     draws: SplitMix64,
     reference: u64,
     second: u64,
-    shapes: Vec<Shape>,
+    shapes: Vec<MessageShape>,
 }
 
 impl Iso {
@@ -79,13 +79,13 @@ impl Iso {
     }
 
     /// The shape of messages with these elements.
-    fn shape(&mut self, bitmap: u64) -> &Shape {
+    fn shape(&mut self, bitmap: u64) -> &MessageShape {
         let known = self.shapes.iter().position(|shape| shape.bitmap == bitmap);
         let at = known.unwrap_or_else(|| {
             if self.shapes.len() == SHAPES_MAX {
                 self.shapes.clear();
             }
-            self.shapes.push(Shape::new(bitmap));
+            self.shapes.push(MessageShape::new(bitmap));
             self.shapes.len() - 1
         });
         &self.shapes[at]
@@ -285,22 +285,22 @@ fn filled<const LEN: usize>(text: &str) -> Result<[u8; LEN], BoxError> {
 
 /// The way to DE11 and from there to DE39 in all messages that have the same elements.
 #[derive(Debug)]
-struct Shape {
+struct MessageShape {
     bitmap: u64,
-    to_stan: Vec<Step>,
+    to_stan: Vec<ElementStep>,
     /// None where messages of this shape have no DE39, such as those of an echo server.
-    from_stan_to_code: Option<Vec<Step>>,
+    from_stan_to_code: Option<Vec<ElementStep>>,
     elements_at: usize,
 }
 
 /// A stretch of fixed elements, and the length of what follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Step {
+struct ElementStep {
     skip: usize,
     prefix_digits: usize,
 }
 
-impl Shape {
+impl MessageShape {
     fn new(bitmap: u64) -> Self {
         let has_second = bitmap >> 63 == 1;
         let has = |de: u8| (bitmap >> (64 - u32::from(de))) & 1 == 1;
@@ -329,21 +329,21 @@ impl Shape {
 }
 
 /// The steps past these elements; the last one has no length to read.
-fn steps(elements: impl Iterator<Item = u8>) -> Vec<Step> {
-    let mut steps = vec![Step { skip: 0, prefix_digits: 0 }];
+fn steps(elements: impl Iterator<Item = u8>) -> Vec<ElementStep> {
+    let mut steps = vec![ElementStep { skip: 0, prefix_digits: 0 }];
     for spec in elements.filter_map(field) {
         if let (Length::Fixed, Some(last)) = (spec.length, steps.last_mut()) {
             last.skip += usize::from(spec.len_max);
         } else if let Some(last) = steps.last_mut() {
             last.prefix_digits = usize::from(spec.length.prefix_digits());
-            steps.push(Step { skip: 0, prefix_digits: 0 });
+            steps.push(ElementStep { skip: 0, prefix_digits: 0 });
         }
     }
     steps
 }
 
 /// The place that the steps lead to from another.
-fn walk(body: &[u8], from: usize, steps: &[Step]) -> Option<usize> {
+fn walk(body: &[u8], from: usize, steps: &[ElementStep]) -> Option<usize> {
     let mut at = from;
     for step in steps {
         at += step.skip;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::BoxError;
-use crate::client::{Client, Pace, Task};
+use crate::client::{LoadClient, SendPace, Task};
 use crate::clock::now_ns;
 use crate::schedule::Schedule;
 use crate::tally::Tally;
@@ -52,7 +52,7 @@ impl Load {
     /// Errors: nobody is there.
     pub fn carry_out<W: Wire>(&self, addresses: &[SocketAddr], wire: W) -> Result<Tally, BoxError> {
         let first = *addresses.first().ok_or("a load needs an address")?;
-        let mut client = Client::connect(first, self.connections, wire)?;
+        let mut client = LoadClient::connect(first, self.connections, wire)?;
         if addresses.len() > 1 {
             client = client.reconnecting(addresses);
         }
@@ -63,7 +63,7 @@ impl Load {
         let duration_ns = nanoseconds(self.warmup + self.measured);
         let schedule = |rate| Schedule { start_ns, rate, duration_ns };
         Task {
-            pace: self.rate.map_or(Pace::ENDLESS, |rate| Pace::Open(schedule(rate))),
+            pace: self.rate.map_or(SendPace::ENDLESS, |rate| SendPace::Open(schedule(rate))),
             start_ns,
             measured_from_ns: start_ns + nanoseconds(self.warmup),
             end_ns: start_ns + duration_ns,

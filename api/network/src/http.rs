@@ -46,7 +46,7 @@ use self::answers::render_reply;
 pub use self::catalog::{document, network_routes};
 pub use self::direct::{answer_directly, is_direct};
 pub use self::faults::HttpFaults;
-use self::requests::{IncomingRequest, Operation, PlannedCommand, Repetition, plan_request};
+use self::requests::{DoorOperation, IncomingRequest, PlannedCommand, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
 
@@ -65,7 +65,7 @@ macro_rules! operations {
             headers: HeaderMap,
             body: NetworkBody,
         ) -> Result<Response, ApiError> {
-            carry_out(&state, Operation::$operation, &headers, body.bytes()).await
+            carry_out(&state, DoorOperation::$operation, &headers, body.bytes()).await
         }
     )*};
 }
@@ -103,7 +103,7 @@ operations! {
 
 async fn carry_out(
     state: &DoorState,
-    operation: Operation,
+    operation: DoorOperation,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Response, ApiError> {
@@ -194,7 +194,7 @@ fn plan_item(
 ) -> Result<PlannedCommand, ApiError> {
     let mut fields = Fields::parse(item).ok_or_else(ApiError::malformed_body)?;
     let operation = fields.required("type", |value| {
-        Operation::parse(&fields::borrowed_text(value)?)
+        DoorOperation::parse(&fields::borrowed_text(value)?)
             .map(Some)
             .ok_or_else(|| Flaw::new("unknown_value", "must name an operation, as `reversal`"))
     });

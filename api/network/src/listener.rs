@@ -139,7 +139,7 @@ impl std::fmt::Debug for SwitchShare {
 pub struct Listener {
     socket: TcpListener,
     options: ListenerOptions,
-    places: Places,
+    places: ConnectionPlaces,
     shared: Arc<DoorParts>,
     board: Arc<PeerBoard>,
     number: DoorNumber,
@@ -168,7 +168,7 @@ impl Listener {
             slow_bytes: Arc::clone(&all.slow_bytes),
             counters: Arc::clone(&all.counters),
         };
-        let places = Places {
+        let places = ConnectionPlaces {
             all: Arc::clone(&all.places),
             of_peers: AddressCounts::default(),
             per_peer_max: options.connections_per_peer,
@@ -303,27 +303,27 @@ async fn serve_secured(
 }
 
 /// The places of connections.
-struct Places {
+struct ConnectionPlaces {
     all: Arc<Semaphore>,
     of_peers: AddressCounts,
     per_peer_max: usize,
 }
 
 /// The place of one connection.
-struct Place {
+struct ConnectionPlace {
     _of_all: OwnedSemaphorePermit,
     _of_peer: AddressPlace,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// A place for one more connection of `peer`.
     /// Errors: why there is none.
-    fn take(&self, peer: IpAddr) -> Result<Place, &'static str> {
+    fn take(&self, peer: IpAddr) -> Result<ConnectionPlace, &'static str> {
         let of_peer = self.of_peers.take(peer, self.per_peer_max);
         let of_peer = of_peer.ok_or("too many connections of one peer")?;
         let of_all = Arc::clone(&self.all).try_acquire_owned();
         let of_all = of_all.map_err(|_| "too many connections")?;
-        Ok(Place { _of_all: of_all, _of_peer: of_peer })
+        Ok(ConnectionPlace { _of_all: of_all, _of_peer: of_peer })
     }
 }
 

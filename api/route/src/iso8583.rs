@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::accepting::Door;
 use crate::cells::Cells;
-use crate::line::{ForwardedMessage, Line, Way};
+use crate::line::{CellLine, CellWay, ForwardedMessage};
 use crate::pending_requests::RoutedRequest;
 use crate::reading::read_message;
 
@@ -62,7 +62,7 @@ impl Door for Iso8583Door {
         let (from_peer, to_peer) = split(stream);
         let (answers, queue) = mpsc::channel(ANSWERS_MAX);
         let (cells, dialect) = (Arc::clone(&self.cells), Arc::clone(&self.dialect));
-        let intake = Intake { cells, dialect, lines: BTreeMap::new(), answers };
+        let intake = PeerIntake { cells, dialect, lines: BTreeMap::new(), answers };
         let writing = write_answers(to_peer, queue);
         let reading = async {
             tokio::select! {
@@ -103,15 +103,15 @@ async fn write_answers(mut to_peer: WriteHalf<impl DoorStream>, mut queue: Recei
 }
 
 /// The messages of one peer, on their way to cells.
-struct Intake {
+struct PeerIntake {
     cells: Arc<Cells>,
     dialect: Arc<Dialect>,
     /// To each cell that it has named.
-    lines: BTreeMap<Cell, Line>,
+    lines: BTreeMap<Cell, CellLine>,
     answers: Sender<Vec<u8>>,
 }
 
-impl Intake {
+impl PeerIntake {
     /// Reads messages and hands them on, until the peer has sent its last byte, is silent for too long or out
     /// of step. Returns why, but for the first.
     async fn read(mut self, mut from_peer: ReadHalf<impl DoorStream>) -> Option<&'static str> {
@@ -149,8 +149,9 @@ impl Intake {
         // INVARIANT: a message that came in a frame fits into one.
         let Ok(message) = message else { return };
         let door = Arc::clone(&self.cells.doors(cell).iso8583);
-        let way = || Way { door, dialect: Arc::clone(&self.dialect) };
-        let line = self.lines.entry(cell).or_insert_with(|| Line::to(way(), self.answers.clone()));
+        let way = || CellWay { door, dialect: Arc::clone(&self.dialect) };
+        let line =
+            self.lines.entry(cell).or_insert_with(|| CellLine::to(way(), self.answers.clone()));
         if let Some(answer) = line.take(message) {
             // A peer that is gone is noticed where it is written to.
             drop(self.answers.send(answer).await);

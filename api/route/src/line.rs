@@ -46,21 +46,21 @@ impl ForwardedMessage {
 
 /// The way to a cell.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct CellLine {
     messages: Sender<ForwardedMessage>,
-    way: Way,
+    way: CellWay,
 }
 
 /// The door of a cell, and how messages are spelled there and at the router's own door.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct CellWay {
     pub(crate) door: Arc<CellDoor>,
     pub(crate) dialect: Arc<Dialect>,
 }
 
-impl Line {
+impl CellLine {
     /// A line whose answers go to `answers`.
-    pub(crate) fn to(way: Way, answers: Sender<Vec<u8>>) -> Self {
+    pub(crate) fn to(way: CellWay, answers: Sender<Vec<u8>>) -> Self {
         let (messages, queue) = mpsc::channel(IN_FLIGHT_MAX);
         tokio::spawn(run(queue, way.clone(), answers));
         Self { messages, way }
@@ -73,7 +73,7 @@ impl Line {
     }
 }
 
-impl Way {
+impl CellWay {
     fn refuse(&self, request: Option<&RoutedRequest>) -> Option<Vec<u8>> {
         self.door.meters.note_refused();
         request?.not_taken(&self.dialect)
@@ -81,7 +81,7 @@ impl Way {
 }
 
 /// Goes on until nothing more comes from the peer, or it takes no more answers.
-async fn run(mut messages: Receiver<ForwardedMessage>, way: Way, answers: Sender<Vec<u8>>) {
+async fn run(mut messages: Receiver<ForwardedMessage>, way: CellWay, answers: Sender<Vec<u8>>) {
     while let Some(first) = messages.recv().await {
         let unsent: Vec<_> = match way.door.connect().await {
             Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
@@ -106,7 +106,7 @@ async fn carry(
     stream: CellStream,
     first: ForwardedMessage,
     messages: &mut Receiver<ForwardedMessage>,
-    (way, answers): (&Way, &Sender<Vec<u8>>),
+    (way, answers): (&CellWay, &Sender<Vec<u8>>),
 ) -> Vec<Vec<u8>> {
     let place = stream.place;
     let (from_cell, to_cell) = split(stream);
@@ -146,7 +146,7 @@ async fn carry(
 async fn read_answers(
     mut from_cell: ReadHalf<CellStream>,
     (unanswered, has_answered): (&Mutex<PendingRequests>, &AtomicBool),
-    (Way { door, dialect }, answers): (&Way, &Sender<Vec<u8>>),
+    (CellWay { door, dialect }, answers): (&CellWay, &Sender<Vec<u8>>),
 ) -> io::Result<()> {
     let mut inbox = FrameBuffer::default();
     while from_cell.read_buf(inbox.space()).await? > 0 {
@@ -235,11 +235,11 @@ mod tests {
         ForwardedMessage::new(&body, None, &Framing::default(), Some(Box::new(request))).unwrap()
     }
 
-    fn way_to(addresses: &[SocketAddr]) -> Way {
-        Way { door: CellDoor::at(DoorKind::Iso8583, addresses), dialect: Arc::default() }
+    fn way_to(addresses: &[SocketAddr]) -> CellWay {
+        CellWay { door: CellDoor::at(DoorKind::Iso8583, addresses), dialect: Arc::default() }
     }
 
-    fn way() -> Way {
+    fn way() -> CellWay {
         way_to(&[SocketAddr::from(([127, 0, 0, 1], 1))])
     }
 
@@ -297,7 +297,7 @@ mod tests {
         let way = way_to(&[silent.local_addr().unwrap(), serving.local_addr().unwrap()]);
         let door = Arc::clone(&way.door);
         let (answers, mut taken) = mpsc::channel(1);
-        let line = Line::to(way, answers);
+        let line = CellLine::to(way, answers);
         assert!(line.take(request(7)).is_none());
         let (mut stream, _) = silent.accept().await.unwrap();
         stream.read_exact(&mut [0; 2]).await.unwrap();

@@ -107,7 +107,7 @@ pub(super) async fn ask(question: Question) -> Result<Response, ApiError> {
 /// The member's answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct AnswerForm {
-    decision: Decision,
+    decision: ConsentDecision,
     #[serde(default)]
     company: String,
 }
@@ -115,7 +115,7 @@ pub(super) struct AnswerForm {
 /// Yes or no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Decision {
+enum ConsentDecision {
     Allow,
     Decline,
 }
@@ -127,7 +127,7 @@ pub(super) async fn answer(
     headers: HeaderMap,
     SiteForm(form): SiteForm<AnswerForm>,
 ) -> Result<Response, ApiError> {
-    if form.decision == Decision::Decline {
+    if form.decision == ConsentDecision::Decline {
         return Ok(send_on(&headers, &request.app.name, &request.refused(GrantRefusal::Declined)));
     }
     let chosen = choices.iter().find(|(company, _)| company.id.0.to_string() == form.company);

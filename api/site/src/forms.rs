@@ -59,7 +59,8 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         }
         let fields = fields_of(&body).ok_or_else(|| failure_page(StatusCode::BAD_REQUEST))?;
         let sent = fields.iter().find(|(name, _)| name == csrf::FIELD);
-        let sent = sent.and_then(|(_, Field(values))| values.first()).map_or("", String::as_str);
+        let sent =
+            sent.and_then(|(_, FormField(values))| values.first()).map_or("", String::as_str);
         let visit = Visit::find(&parts.extensions);
         let visit = visit.filter(|visit| csrf::is_visitors(state, visit, session.as_ref(), sent));
         let visit = visit.ok_or_else(stale_form)?;
@@ -160,28 +161,28 @@ fn is_form(headers: &HeaderMap) -> bool {
 }
 
 /// Fields by name, in the order in which the names came first; none where there are too many.
-fn fields_of(body: &[u8]) -> Option<Vec<(String, Field)>> {
-    let mut fields: Vec<(String, Field)> = Vec::new();
+fn fields_of(body: &[u8]) -> Option<Vec<(String, FormField)>> {
+    let mut fields: Vec<(String, FormField)> = Vec::new();
     for (count, (name, value)) in form_urlencoded::parse(body).enumerate() {
         if count == FIELDS_MAX {
             return None;
         }
         match fields.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, Field(values))) => values.push(value.into_owned()),
-            None => fields.push((name.into_owned(), Field(vec![value.into_owned()]))),
+            Some((_, FormField(values))) => values.push(value.into_owned()),
+            None => fields.push((name.into_owned(), FormField(vec![value.into_owned()]))),
         }
     }
     Some(fields)
 }
 
-fn read_form<T: DeserializeOwned>(fields: Vec<(String, Field)>) -> Result<T, FormError> {
+fn read_form<T: DeserializeOwned>(fields: Vec<(String, FormField)>) -> Result<T, FormError> {
     T::deserialize(MapDeserializer::new(fields.into_iter()))
 }
 
 /// The values of a field.
-struct Field(Vec<String>);
+struct FormField(Vec<String>);
 
-impl Field {
+impl FormField {
     fn only(self) -> Result<String, FormError> {
         let mut values = self.0.into_iter();
         match (values.next(), values.next()) {
@@ -191,7 +192,7 @@ impl Field {
     }
 }
 
-impl IntoDeserializer<'_, FormError> for Field {
+impl IntoDeserializer<'_, FormError> for FormField {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -199,7 +200,7 @@ impl IntoDeserializer<'_, FormError> for Field {
     }
 }
 
-impl<'de> Deserializer<'de> for Field {
+impl<'de> Deserializer<'de> for FormField {
     type Error = FormError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FormError> {

@@ -76,7 +76,7 @@ const fn is_member(session: &Session) -> bool {
 
 #[derive(Template)]
 #[template(path = "layout.html")]
-struct Layout<'a> {
+struct FrameLayout<'a> {
     title: &'a str,
     style: &'a str,
     mark: &'a str,
@@ -258,7 +258,7 @@ fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
     let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
     let is_small = page.is_small || (visitor.is_none() && page.ways.is_none());
     let ways = if is_small { Vec::new() } else { page.ways.clone().or(own).unwrap_or_default() };
-    let layout = Layout {
+    let layout = FrameLayout {
         title: &page.title,
         style: STYLE.path(),
         mark: MARK.path(),

@@ -19,7 +19,7 @@ use cardswitch_v1::routes::view::View;
 use cardswitch_wire::amount::parse_amount;
 use serde::Deserialize;
 
-use crate::cards::face::Face;
+use crate::cards::face::CardFace;
 use crate::frame;
 use crate::rights::{ActingMember, Right};
 use crate::transactions::list::TransactionLine;
@@ -44,7 +44,7 @@ pub(super) struct SearchQuery {
 struct SearchContent {
     text: String,
     is_whole: bool,
-    cards: SearchHits<Face>,
+    cards: SearchHits<CardFace>,
     people: SearchHits<PersonLine>,
     purchases: SearchHits<TransactionLine>,
     scanned_max: String,
@@ -118,7 +118,7 @@ impl SearchTerms {
         &self,
         acting: &ActingMember,
         view: &View<'_>,
-    ) -> Result<SearchHits<Face>, StoreError> {
+    ) -> Result<SearchHits<CardFace>, StoreError> {
         let company = view.company.slot;
         let filter = CardFilter {
             assigned_to: acting.limited_to(),
@@ -131,7 +131,7 @@ impl SearchTerms {
                 || card.profile.texts.description.to_lowercase().contains(&self.lowered)
         };
         let found = scan(list, |card| Ok(fits(&card).then_some(card)))?;
-        let face = |card: &CardRow| Face::new(card, view.company, view.now);
+        let face = |card: &CardRow| CardFace::new(card, view.company, view.now);
         Ok(SearchHits { rows: found.rows.iter().map(face).collect(), is_cut: found.is_cut })
     }
 

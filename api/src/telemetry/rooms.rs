@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_identity::state::AppState;
-use cardswitch_notify::webhooks::Figures;
+use cardswitch_notify::webhooks::DeliveryFigures;
 
 use super::Telemetry;
 use super::gauges::Kind;
@@ -38,11 +38,11 @@ fn show_pan_keys(telemetry: &Telemetry, state: &AppState, pan_keys: &PanRotation
 }
 
 fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
-    let count = |name, kind, help, count: fn(&Figures) -> u64| {
+    let count = |name, kind, help, count: fn(&DeliveryFigures) -> u64| {
         let webhooks = Arc::clone(&state.webhooks);
         telemetry.gauges.add(name, kind, help, move || count(&webhooks.figures()));
     };
-    let seconds = |name, help, since: fn(&Figures) -> Option<Timestamp>| {
+    let seconds = |name, help, since: fn(&DeliveryFigures) -> Option<Timestamp>| {
         let webhooks = Arc::clone(&state.webhooks);
         let engine = Arc::downgrade(state.switch.engine());
         telemetry.gauges.add(name, Kind::Gauge, help, move || {

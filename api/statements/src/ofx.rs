@@ -36,7 +36,7 @@ const AROUND_STATEMENT: [&str; 3] = ["BANKMSGSRSV1", "STMTTRNRS", "STMTRS"];
 
 /// How far the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum OfxPart {
     Head,
     Lines,
     End,
@@ -46,29 +46,29 @@ enum Part {
 #[derive(Debug)]
 pub struct OfxStatement {
     export: Export,
-    part: Part,
+    part: OfxPart,
 }
 
 impl OfxStatement {
     /// The file of these lines.
     #[must_use]
     pub const fn new(export: Export) -> Self {
-        Self { export, part: Part::Head }
+        Self { export, part: OfxPart::Head }
     }
 }
 
 impl StatementWriter for OfxStatement {
     fn next_piece(&mut self) -> Result<Option<Bytes>, StatementError> {
-        if self.part == Part::End {
+        if self.part == OfxPart::End {
             return Ok(None);
         }
-        if self.part == Part::Head {
-            self.part = Part::Lines;
+        if self.part == OfxPart::Head {
+            self.part = OfxPart::Lines;
             return write_head(&self.export).map(Some).map_err(StatementError::Xml);
         }
         let currency = self.export.account.currency;
         let lines = self.export.next_page(|snapshot, entries| {
-            let mut elements = Elements::new(currency);
+            let mut elements = OfxElements::new(currency);
             for entry in entries {
                 let origin = origin_of(snapshot, entry)?;
                 elements.line(entry, &origin).map_err(StatementError::Xml)?;
@@ -76,7 +76,7 @@ impl StatementWriter for OfxStatement {
             Ok::<_, StatementError>(elements.finish())
         })?;
         if lines.is_none() {
-            self.part = Part::End;
+            self.part = OfxPart::End;
             return write_end(&self.export).map(Some).map_err(StatementError::Xml);
         }
         Ok(lines)
@@ -89,7 +89,7 @@ fn origin_of(snapshot: &Snapshot, entry: &Entry) -> Result<TransactionRecord, St
 }
 
 fn write_head(export: &Export) -> io::Result<Bytes> {
-    let mut elements = Elements::new(export.account.currency);
+    let mut elements = OfxElements::new(export.account.currency);
     elements.declare()?;
     elements.open("OFX")?;
     elements.open("SIGNONMSGSRSV1")?;
@@ -117,7 +117,7 @@ fn write_head(export: &Export) -> io::Result<Bytes> {
 }
 
 fn write_end(export: &Export) -> io::Result<Bytes> {
-    let mut elements = Elements::new(export.account.currency);
+    let mut elements = OfxElements::new(export.account.currency);
     let today = date_at(export.company.zone, export.drawn_at);
     let closed_at = render_day(export.closed_on(today));
     elements.break_line()?;
@@ -138,12 +138,12 @@ fn write_end(export: &Export) -> io::Result<Bytes> {
 }
 
 /// Elements of the file, written one after the other.
-struct Elements {
+struct OfxElements {
     writer: Writer<Vec<u8>>,
     currency: CurrencyCode,
 }
 
-impl Elements {
+impl OfxElements {
     fn new(currency: CurrencyCode) -> Self {
         Self { writer: Writer::new(Vec::new()), currency }
     }
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn markup_in_texts_is_escaped_and_nothing_else() {
-        let mut elements = Elements::new(CurrencyCode(840));
+        let mut elements = OfxElements::new(CurrencyCode(840));
         elements.text("NAME", "A&B <C> \"d\" 'e' é山").unwrap();
         let expected = "<NAME>A&amp;B &lt;C&gt; \"d\" 'e' é山</NAME>";
         assert_eq!(elements.finish(), expected);

@@ -20,7 +20,7 @@ pub enum KeyFlaw {
 }
 
 /// An object or array that is open where the scan is, and the key or place it is at.
-enum Level<'a> {
+enum OpenLevel<'a> {
     Object { keys: HashSet<Cow<'a, str>>, at: Cow<'a, str> },
     Array { at: usize },
 }
@@ -28,17 +28,17 @@ enum Level<'a> {
 /// Whether each object within `json` has each of its keys once. A text that is no JSON may pass: its
 /// reader refuses it.
 pub fn check_keys(json: &[u8]) -> Result<(), KeyFlaw> {
-    let mut levels: Vec<Level<'_>> = Vec::new();
+    let mut levels: Vec<OpenLevel<'_>> = Vec::new();
     let mut rest = json;
     while let Some((byte, tail)) = rest.split_first() {
         rest = tail;
         match byte {
             b'{' | b'[' if levels.len() == DEPTH_MAX => return Err(KeyFlaw::TooDeep),
-            b'{' => levels.push(Level::Object { keys: HashSet::new(), at: Cow::Borrowed("") }),
-            b'[' => levels.push(Level::Array { at: 0 }),
+            b'{' => levels.push(OpenLevel::Object { keys: HashSet::new(), at: Cow::Borrowed("") }),
+            b'[' => levels.push(OpenLevel::Array { at: 0 }),
             b'}' | b']' => drop(levels.pop()),
             b',' => {
-                if let Some(Level::Array { at }) = levels.last_mut() {
+                if let Some(OpenLevel::Array { at }) = levels.last_mut() {
                     *at += 1;
                 }
             }
@@ -72,8 +72,8 @@ fn is_key(rest: &[u8]) -> bool {
 }
 
 /// Notes a key of the innermost object; false where that has it already.
-fn is_new_key<'a>(levels: &mut [Level<'a>], text: &'a [u8]) -> bool {
-    let (Some(Level::Object { keys, at }), Some(key)) = (levels.last_mut(), plain(text)) else {
+fn is_new_key<'a>(levels: &mut [OpenLevel<'a>], text: &'a [u8]) -> bool {
+    let (Some(OpenLevel::Object { keys, at }), Some(key)) = (levels.last_mut(), plain(text)) else {
         return true;
     };
     at.clone_from(&key);
@@ -88,10 +88,10 @@ fn plain(text: &[u8]) -> Option<Cow<'_, str>> {
     std::str::from_utf8(text).ok().map(Cow::Borrowed)
 }
 
-fn path_of(levels: &[Level<'_>]) -> String {
+fn path_of(levels: &[OpenLevel<'_>]) -> String {
     let steps = levels.iter().map(|level| match level {
-        Level::Object { at, .. } => at.to_string(),
-        Level::Array { at } => at.to_string(),
+        OpenLevel::Object { at, .. } => at.to_string(),
+        OpenLevel::Array { at } => at.to_string(),
     });
     steps.collect::<Vec<_>>().join(".")
 }

@@ -102,11 +102,11 @@ pub enum KeyBlockFault {
 /// Opens a block.
 /// Errors: the first fault, its code checked before anything is believed.
 pub fn unwrap(block: &str, wrapping: &ZoneKey) -> Result<(KeyUsage, ZoneKey), KeyBlockFault> {
-    let version = Version::of(block.as_bytes())?;
+    let version = BlockVersion::of(block.as_bytes())?;
     if version.algorithm() != wrapping.algorithm() {
         return Err(KeyBlockFault::Cipher(version.letter()));
     }
-    let Parts { header, enciphered, code } = parts_of(block, version)?;
+    let BlockParts { header, enciphered, code } = parts_of(block, version)?;
     let keys = version.derive(wrapping);
     let mut clear = enciphered;
     keys.enciphering.decrypt_chained(&code, &mut clear);
@@ -126,8 +126,8 @@ pub fn unwrap(block: &str, wrapping: &ZoneKey) -> Result<(KeyUsage, ZoneKey), Ke
 /// Errors: no randomness.
 pub fn wrap(usage: KeyUsage, key: &ZoneKey, wrapping: &ZoneKey) -> Result<String, KeyBlockFault> {
     let version = match wrapping.algorithm() {
-        Algorithm::Tdes => Version::B,
-        Algorithm::Aes => Version::D,
+        Algorithm::Tdes => BlockVersion::B,
+        Algorithm::Aes => BlockVersion::D,
     };
     let block_bytes = wrapping.algorithm().block_bytes();
     let mut clear = Zeroizing::new(Vec::new());
@@ -161,7 +161,7 @@ const fn longest(algorithm: Algorithm) -> usize {
 
 /// How a block is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum BlockVersion {
     B,
     D,
 }
@@ -172,7 +172,7 @@ struct BlockKeys {
     authenticating: ZoneKey,
 }
 
-impl Version {
+impl BlockVersion {
     fn of(block: &[u8]) -> Result<Self, KeyBlockFault> {
         match block.first() {
             Some(b'B') => Ok(Self::B),
@@ -227,14 +227,14 @@ fn derived(wrapping: &ZoneKey, purpose: [u8; 2]) -> ZoneKey {
 }
 
 /// The parts of a block.
-struct Parts<'a> {
+struct BlockParts<'a> {
     /// With the optional blocks.
     header: &'a str,
     enciphered: Zeroizing<Vec<u8>>,
     code: Zeroizing<Vec<u8>>,
 }
 
-fn parts_of(block: &str, version: Version) -> Result<Parts<'_>, KeyBlockFault> {
+fn parts_of(block: &str, version: BlockVersion) -> Result<BlockParts<'_>, KeyBlockFault> {
     let cut = KeyBlockFault::Form("it is cut");
     if !block.is_ascii() || block.len() > BLOCK_LEN_MAX {
         return Err(KeyBlockFault::Form("it is too long, or not of ASCII characters"));
@@ -253,7 +253,7 @@ fn parts_of(block: &str, version: Version) -> Result<Parts<'_>, KeyBlockFault> {
     if enciphered.is_empty() || !enciphered.len().is_multiple_of(block_bytes) {
         return Err(cut);
     }
-    Ok(Parts { header: &block[..header_len], enciphered, code })
+    Ok(BlockParts { header: &block[..header_len], enciphered, code })
 }
 
 /// How far the header goes with its optional blocks.
@@ -368,7 +368,7 @@ mod tests {
 
     /// A block for another use.
     fn wrap_as(usage: &str, mode: char, wrapping: &ZoneKey) -> String {
-        let keys = Version::B.derive(wrapping);
+        let keys = BlockVersion::B.derive(wrapping);
         let mut clear = [&[0, 128][..], &[7; 16], &[9; 6]].concat();
         let header = format!("B0080{usage}T{mode}00N0000");
         let code = keys.authenticating.cmac()(&[header.as_bytes(), &clear]);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cardswitch_dispatch::deliveries::{Deliveries, DeliveriesError};
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, DispatcherOrder, DispatcherProgress, Places, Tools,
+    Dispatcher, DispatcherOrder, DispatcherProgress, RequestPlaces, Tools,
 };
 use cardswitch_dispatch::notes::{LeaderNotes, NoteBounds, NotedDeliveries};
 use cardswitch_engine::command::Command;
@@ -59,7 +59,7 @@ struct WebhookRates {
     /// How many of a thousand moves break the disk, and change the endpoints.
     faults_per_mille: u64,
     changes_per_mille: u64,
-    places: Places,
+    places: RequestPlaces,
 }
 
 /// The notes of a cluster's leaders.
@@ -123,7 +123,7 @@ impl Webhooks {
             crashed_starts_percent: rng.below(40),
             faults_per_mille: if rng.chance(30) { rng.below(4) } else { 0 },
             changes_per_mille: rng.below(6),
-            places: Places {
+            places: RequestPlaces {
                 healthy: 1 + rng.below(3) as usize,
                 failing: 1 + rng.below(3) as usize,
                 asked: 2,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cardswitch_feed::Card;
 use cardswitch_harness::{Installation, Switch, run_cardswitch, run_cardswitch_reading};
-use cardswitch_load::cards::{Choice, read_cards};
+use cardswitch_load::cards::{CardChoice, read_cards};
 use cardswitch_load::load::Load;
 use cardswitch_tools::Outcome;
 use cardswitch_tools::switch::load_door;
@@ -53,7 +53,7 @@ impl Past {
         println!("feeding {} purchases of {DAYS} days", fed.min(transactions));
         feed(&installation, fed.min(transactions));
         let switch = installation.serve();
-        let cards = read_cards(&installation.cards_file(), Choice::Ordinary)?;
+        let cards = read_cards(&installation.cards_file(), CardChoice::Ordinary)?;
         let completed = switch.api().get("/v1/transactions?limit=1&state=completed").expect(200);
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let card = word(&completed["results"][0]["card"]["id"]);

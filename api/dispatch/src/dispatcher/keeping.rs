@@ -8,7 +8,7 @@ use cardswitch_engine::store::Store;
 
 use super::{Dispatcher, StepContext};
 use crate::deliveries::{Changes, KeptLane};
-use crate::desk::Desk;
+use crate::desk::EndpointDesk;
 use crate::lane::Lane;
 
 /// How often changes are written down.
@@ -18,7 +18,7 @@ const IDLE_SAVES: u32 = 10;
 
 /// How deliveries do, all in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct DeliveryFigures {
     /// Endpoints that are on.
     pub endpoints: usize,
     /// Endpoints among them whose last try failed.
@@ -59,7 +59,7 @@ impl Dispatcher {
             let desk = self.desks.get(&id)?;
             let (lane, gone_url) = (desk.lane.as_of(self.followed.number), desk.gone_url.clone());
             let companies = desk.companies.clone();
-            let Desk { attempts, on_since, .. } = *desk;
+            let EndpointDesk { attempts, on_since, .. } = *desk;
             Some((id, KeptLane { lane, attempts, on_since, gone_url, companies }))
         };
         Some(Changes {
@@ -99,7 +99,7 @@ impl Dispatcher {
 
     /// How deliveries do.
     #[must_use]
-    pub fn figures(&self, tables: &Store) -> Figures {
+    pub fn figures(&self, tables: &Store) -> DeliveryFigures {
         let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off());
         let oldest = lanes().filter_map(Lane::oldest).min();
         let oldest = oldest.and_then(|number| {
@@ -107,7 +107,7 @@ impl Dispatcher {
             let events = tables.read().and_then(|snapshot| snapshot.events_after(after, 1));
             events.ok()?.first().map(|event| event.at)
         });
-        Figures {
+        DeliveryFigures {
             endpoints: lanes().count(),
             failing: lanes().filter(|lane| lane.is_failing()).count(),
             pending: lanes().map(Lane::pending).sum(),

@@ -13,7 +13,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use super::{Dispatcher, READ_PAUSE, StepContext};
 use crate::content::companies_of;
 use crate::deliveries::KeptLane;
-use crate::desk::{Desk, MissedEvents};
+use crate::desk::{EndpointDesk, MissedEvents};
 use crate::lane::Lane;
 
 /// How often endpoints are read without a notice that they changed.
@@ -91,21 +91,21 @@ impl Dispatcher {
         snapshot: &Snapshot,
         endpoint: &WebhookEndpoint,
         settled: Timestamp,
-    ) -> Result<Turn, StoreError> {
+    ) -> Result<LaneTurn, StoreError> {
         let (desk, kept) = (self.desks.get(&endpoint.id), self.kept.get(&endpoint.id));
         let desk = desk.map(|desk| (desk.on_since, &desk.gone_url, desk.lane.is_off()));
         let kept = kept.map(|kept| (kept.on_since, &kept.gone_url, kept.lane.is_off()));
         let on_after = |at| snapshot.first_event_at(at);
         Ok(match desk.or(kept) {
-            _ if !endpoint.is_enabled() => Turn::Off,
-            None => Turn::New(on_after(endpoint.enabled_at.max(settled))?),
+            _ if !endpoint.is_enabled() => LaneTurn::Off,
+            None => LaneTurn::New(on_after(endpoint.enabled_at.max(settled))?),
             Some((on_since, ..)) if on_since != endpoint.enabled_at => {
-                Turn::On(on_after(endpoint.enabled_at)?)
+                LaneTurn::On(on_after(endpoint.enabled_at)?)
             }
-            Some((_, Some(gone_url), _)) if *gone_url == endpoint.url => Turn::Off,
-            Some((_, _, true)) => Turn::On(on_after(endpoint.enabled_at)?),
+            Some((_, Some(gone_url), _)) if *gone_url == endpoint.url => LaneTurn::Off,
+            Some((_, _, true)) => LaneTurn::On(on_after(endpoint.enabled_at)?),
             // It stands where it stood.
-            Some((_, _, false)) => Turn::Stays,
+            Some((_, _, false)) => LaneTurn::Stays,
         })
     }
 
@@ -136,7 +136,7 @@ impl Dispatcher {
             desk.companies = companies;
             let has_turned = desk.turn(turn, self.followed.number);
             // A receiver that was gone before a crash is known from the lane, and from no table.
-            let is_unreported = is_new && turn == Turn::Off && desk.endpoint.is_enabled();
+            let is_unreported = is_new && turn == LaneTurn::Off && desk.endpoint.is_enabled();
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
             if is_new || has_others || has_turned || has_missed {
@@ -165,12 +165,12 @@ struct StoredEndpoint {
     endpoint: WebhookEndpoint,
     companies: Vec<CompanySlot>,
     missed: MissedEvents,
-    turn: Turn,
+    turn: LaneTurn,
 }
 
 /// The next state of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum LaneTurn {
     /// It is on as before.
     Stays,
     /// It is on, and was not known: it begins after this event.
@@ -181,28 +181,28 @@ enum Turn {
     Off,
 }
 
-impl Desk {
+impl EndpointDesk {
     /// Turns the lane. Returns whether it was not like that before.
-    fn turn(&mut self, turn: Turn, followed: EventNumber) -> bool {
+    fn turn(&mut self, turn: LaneTurn, followed: EventNumber) -> bool {
         match turn {
-            Turn::Stays => false,
-            Turn::New(after) => {
+            LaneTurn::Stays => false,
+            LaneTurn::New(after) => {
                 self.lane = Lane::after(after);
                 true
             }
-            Turn::On(after) => {
+            LaneTurn::On(after) => {
                 (self.on_since, self.gone_url) = (self.endpoint.enabled_at, None);
                 // The lane may have been off in between without being noticed.
                 self.lane.turn_off(followed);
                 self.lane.turn_on(after)
             }
-            Turn::Off => self.lane.turn_off(followed),
+            LaneTurn::Off => self.lane.turn_off(followed),
         }
     }
 }
 
 /// The desk of an endpoint that is met for the first time since the start: it goes on where it stood.
-fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> Desk {
+fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> EndpointDesk {
     let on_since = endpoint.enabled_at;
     let nothing = || KeptLane {
         lane: Lane::after(EventNumber(0)),
@@ -214,7 +214,7 @@ fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> Desk {
     let KeptLane { mut lane, attempts, on_since, gone_url, companies } =
         kept.unwrap_or_else(nothing);
     lane.resume();
-    Desk {
+    EndpointDesk {
         endpoint: Arc::new(endpoint.clone()),
         companies,
         lane,

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::{Dispatcher, ReplyTo, StepContext, UNSAVED_MAX};
 use crate::content::{Content, message_id};
 use crate::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies};
-use crate::desk::Desk;
-use crate::endpoint_queue::Line;
-use crate::lane::{AttemptOutcome, Fate, QueuedEvent, WebhookMessage};
+use crate::desk::EndpointDesk;
+use crate::endpoint_queue::QueueLine;
+use crate::lane::{AttemptOutcome, QueuedEvent, TryFate, WebhookMessage};
 
 /// How many requests that callers wait for go to endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;
@@ -86,8 +86,8 @@ impl Dispatcher {
     pub(super) fn start_due(&mut self, now: StepContext<'_>) {
         let bounds = self.tools.places;
         let free = [
-            (Line::Healthy, bounds.healthy.saturating_sub(self.sending)),
-            (Line::Failing, bounds.failing.saturating_sub(self.sending_failing)),
+            (QueueLine::Healthy, bounds.healthy.saturating_sub(self.sending)),
+            (QueueLine::Failing, bounds.failing.saturating_sub(self.sending_failing)),
         ];
         for (line, places) in free {
             for id in self.due.ready(line, now.time, places) {
@@ -274,16 +274,16 @@ struct OutgoingMessage {
 }
 
 /// Notes the outcome at the lane of an endpoint, and the message's next try at the attempt.
-fn settle(desk: &mut Desk, attempt: &mut Attempt, now: Timestamp) {
+fn settle(desk: &mut EndpointDesk, attempt: &mut Attempt, now: Timestamp) {
     let outcome = match attempt.result {
         _ if attempt.is_delivered() => AttemptOutcome::Delivered,
         AttemptResult::Unanswered(AttemptFailure::NothingToTell) => AttemptOutcome::Untold,
         _ => AttemptOutcome::Failed,
     };
     match desk.lane.settle(outcome, now) {
-        Fate::Again(at) => attempt.again_at = Some(at),
-        Fate::GivenUp => attempt.is_last = true,
-        Fate::Delivered | Fate::Dropped => {}
+        TryFate::Again(at) => attempt.again_at = Some(at),
+        TryFate::GivenUp => attempt.is_last = true,
+        TryFate::Delivered | TryFate::Dropped => {}
     }
 }
 

@@ -3,9 +3,9 @@
 
 use super::due_action::Action;
 use super::live_purchase::{FirstAnswer, SentMessage, Verdict, is_approval, is_final};
-use super::{Conversation, Part, RRN_LIMIT, TRIES_MAX, UnframedMessage};
+use super::{Conversation, MessagePart, RRN_LIMIT, TRIES_MAX, UnframedMessage};
 use crate::books::{Difference, Outcome};
-use crate::message::{Answer, LaterKind, LaterMessage};
+use crate::message::{AnswerFields, LaterKind, LaterMessage};
 use crate::traffic::{Fate, Opening, Return};
 
 impl Conversation<'_> {
@@ -60,7 +60,7 @@ impl Conversation<'_> {
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
         let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated);
-        let (key, part) = (message.key(), Part { later: Some(later), is_repeat: repeated });
+        let (key, part) = (message.key(), MessagePart { later: Some(later), is_repeat: repeated });
         Some(self.send((purchase, part), (bytes, key), due_us))
     }
 
@@ -117,7 +117,7 @@ impl Conversation<'_> {
         &mut self,
         purchase: u64,
         later: usize,
-        answer: &Answer,
+        answer: &AnswerFields,
         now_us: u64,
     ) {
         let Some(live) = self.live.get_mut(&purchase) else { return };
@@ -233,7 +233,7 @@ impl Conversation<'_> {
 }
 
 /// The outcome of an increment, a reversal, a presentment or a refund, by its answer.
-fn later_outcome(answer: &Answer, message: &LaterMessage) -> Outcome {
+fn later_outcome(answer: &AnswerFields, message: &LaterMessage) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: message.held_minor },
         b"96" => Outcome::Unknown,

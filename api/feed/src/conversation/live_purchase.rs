@@ -4,8 +4,8 @@
 use cardswitch_iso8583::PresentmentSequence;
 
 use crate::books::{EntryId, Outcome};
-use crate::message::{Answer, Identity, LaterKind, LaterMessage};
-use crate::traffic::{Clearing, Fate, Plan, Reference};
+use crate::message::{AnswerFields, Identity, LaterKind, LaterMessage};
+use crate::traffic::{Clearing, Fate, Plan, PurchaseReference};
 
 /// Amounts below this come in one parcel. Units: minor units.
 const TRIFLE_MINOR: u64 = 1000;
@@ -102,15 +102,17 @@ impl LivePurchase {
     pub(super) fn later_message(&self, kind: LaterKind, identity: Identity) -> LaterMessage {
         let reference = match (self.plan.reference, self.authorization_id) {
             // The acquirer that saw no answer knows no authorization id.
-            (Reference::AuthorizationId, None) => Reference::OriginalData,
+            (PurchaseReference::AuthorizationId, None) => PurchaseReference::OriginalData,
             // Nothing else makes it an increment.
-            _ if kind == LaterKind::Increment => Reference::AuthorizationId,
-            (Reference::AuthorizationId, _) if kind == LaterKind::TimeOutReversal => {
-                Reference::OriginalData
+            _ if kind == LaterKind::Increment => PurchaseReference::AuthorizationId,
+            (PurchaseReference::AuthorizationId, _) if kind == LaterKind::TimeOutReversal => {
+                PurchaseReference::OriginalData
             }
             // The reference number of a refund is its own, and its reversal names it by its data.
-            _ if kind == LaterKind::RefundReversal => Reference::OriginalData,
-            (Reference::Rrn, _) if kind == LaterKind::Refund => Reference::OriginalData,
+            _ if kind == LaterKind::RefundReversal => PurchaseReference::OriginalData,
+            (PurchaseReference::Rrn, _) if kind == LaterKind::Refund => {
+                PurchaseReference::OriginalData
+            }
             (reference, _) => reference,
         };
         let (amount_minor, held_minor) = match (kind, self.plan.fate) {
@@ -247,7 +249,7 @@ impl LivePurchase {
 
 impl Verdict {
     /// The meaning of an answer; none where it leaves the message open.
-    pub(super) fn of(answer: &Answer, outcome: Outcome) -> Option<Self> {
+    pub(super) fn of(answer: &AnswerFields, outcome: Outcome) -> Option<Self> {
         is_final(answer.response).then(|| Self { outcome, code: answer.exact_code() })
     }
 }

@@ -2,10 +2,10 @@
 
 use super::due_action::Action;
 use super::live_purchase::{FirstAnswer, LivePurchase, Verdict, is_final};
-use super::{Conversation, Part, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX, UnframedMessage};
+use super::{Conversation, MessagePart, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX, UnframedMessage};
 use crate::books::{EntryId, Event, Outcome};
 use crate::merchants::catalogue;
-use crate::message::{Answer, LaterKind, OpeningMessage};
+use crate::message::{AnswerFields, LaterKind, OpeningMessage};
 use crate::portfolio::Card;
 use crate::report::RecentPurchase;
 use crate::traffic::{Fate, Opening, Payer, Plan};
@@ -25,7 +25,7 @@ impl Conversation<'_> {
         let (bytes, key) = (message.encode(false), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
         self.live.insert(number, LivePurchase::new(plan, pan, identity, entry, bytes.clone()));
-        let part = Part { later: None, is_repeat: false };
+        let part = MessagePart { later: None, is_repeat: false };
         let outgoing = self.send((number, part), (bytes, key), due_us);
         self.schedule_from_opening(number);
         Some(outgoing)
@@ -95,7 +95,7 @@ impl Conversation<'_> {
         let bytes = if marked { message.encode(true) } else { live.bytes.clone() };
         let key = message.key();
         self.tally.counts.duplicates += 1;
-        let part = Part { later: None, is_repeat: marked };
+        let part = MessagePart { later: None, is_repeat: marked };
         let outgoing = self.send((purchase, part), (bytes, key), due_us);
         self.release(purchase);
         Some(outgoing)
@@ -104,7 +104,7 @@ impl Conversation<'_> {
     pub(super) fn opening_answered(
         &mut self,
         purchase: u64,
-        answer: &Answer,
+        answer: &AnswerFields,
         now_us: u64,
         latency_us: u64,
     ) {
@@ -141,7 +141,7 @@ impl Conversation<'_> {
         }
     }
 
-    fn declined(&mut self, purchase: u64, answer: &Answer) {
+    fn declined(&mut self, purchase: u64, answer: &AnswerFields) {
         let code = answer.exact_code();
         // What was not taken may still be decided, by a duplicate.
         if is_final(answer.response) {
@@ -151,7 +151,7 @@ impl Conversation<'_> {
     }
 
     /// Holds what was approved and plans what becomes of it.
-    fn approved(&mut self, purchase: u64, held_minor: u64, answer: &Answer, now_us: u64) {
+    fn approved(&mut self, purchase: u64, held_minor: u64, answer: &AnswerFields, now_us: u64) {
         self.books.set_response_code(purchase, 0);
         self.record_purchase(purchase, 0);
         let Some(live) = self.live.get_mut(&purchase) else { return };
@@ -210,7 +210,7 @@ pub(super) fn event_of(plan: &Plan) -> Option<Event> {
 }
 
 /// The outcome of an opening, by its answer.
-fn opening_outcome(plan: &Plan, answer: &Answer) -> Outcome {
+fn opening_outcome(plan: &Plan, answer: &AnswerFields) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: plan.price.billing_minor },
         b"10" => Outcome::Accepted {

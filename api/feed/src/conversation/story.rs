@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 use super::live_purchase::{LivePurchase, Verdict};
 use super::opening::event_of;
-use super::{Conversation, Departure, Part, RRN_LIMIT, RRNS_A_PURCHASE};
-use crate::books::{ABSENT, Difference, Event, Outcome, State, World, carry};
+use super::{Conversation, Departure, MessagePart, RRN_LIMIT, RRNS_A_PURCHASE};
+use crate::books::{ABSENT, Difference, Event, Outcome, PurchaseWorld, State, carry};
 use crate::hostile::Mishap;
 use crate::merchants::{Merchant, catalogue};
 use crate::message::LaterKind;
 use crate::portfolio::Card;
 use crate::scenario::{
-    Credential, ExpectedAnswer, Money, Naming, Presentment, ScenarioFile, SetupFile, Span,
-    StepFile, Story, Terms,
+    Credential, ExpectedAnswer, Money, Naming, Presentment, ScenarioFile, SetupFile, StepFile,
+    Story, Terms, TimeSpan,
 };
-use crate::traffic::{CredentialChoice, Opening, Plan, Reference};
+use crate::traffic::{CredentialChoice, Opening, Plan, PurchaseReference};
 
 /// Differences whose stories are compared for the shortest one.
 const STORIES_MAX: usize = 100;
@@ -38,7 +38,7 @@ impl Conversation<'_> {
         let told = |difference| {
             let (live, departures) = self.purchase_of(difference)?;
             let card = self.payer(&live.plan).0;
-            Some(Teller::new(live, card).tell(departures, difference))
+            Some(StoryTeller::new(live, card).tell(departures, difference))
         };
         let stories = self.differences.iter().take(STORIES_MAX).filter_map(told);
         stories
@@ -55,7 +55,7 @@ impl Conversation<'_> {
 }
 
 /// A story as it is told.
-struct Teller<'a> {
+struct StoryTeller<'a> {
     live: &'a LivePurchase,
     card: Option<&'a Card>,
     merchant: &'static Merchant,
@@ -64,13 +64,13 @@ struct Teller<'a> {
     untold: Vec<String>,
     /// The places of the steps that send a message first: the opening, or a later one.
     told: BTreeMap<Option<usize>, usize>,
-    purchase: World,
-    refund: World,
+    purchase: PurchaseWorld,
+    refund: PurchaseWorld,
     /// All amounts, for an allowance that has room for them. Units: minor units.
     asked_minor: u64,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> StoryTeller<'a> {
     fn new(live: &'a LivePurchase, card: Option<&'a Card>) -> Self {
         Self {
             live,
@@ -151,7 +151,7 @@ impl<'a> Teller<'a> {
 
     /// A message as a step.
     /// Errors: it cannot be told, and why.
-    fn step(&mut self, part: Part) -> Result<StepFile, String> {
+    fn step(&mut self, part: MessagePart) -> Result<StepFile, String> {
         let mut step = match (self.told.get(&part.later).copied(), part.later) {
             (Some(first), later) => self.again(first, later),
             (None, None) => self.opening()?,
@@ -274,7 +274,7 @@ impl<'a> Teller<'a> {
                 let suspend = Some(CARD.to_owned());
                 self.steps.push(StepFile { suspend, ..StepFile::default() });
             }
-            1501 => self.terms.starts_in = Some(Span(24 * 60 * 60)),
+            1501 => self.terms.starts_in = Some(TimeSpan(24 * 60 * 60)),
             1502 if billing_minor > 0 && !is_partial => self.terms.amount = below,
             1503 if billing_minor > 0 && !is_partial => self.terms.transaction_limit = below,
             _ => {
@@ -299,8 +299,8 @@ impl<'a> Teller<'a> {
             (Some(self.money(message.amount_minor)), self.billing(message.held_minor));
         let of_purchase = || Some(PURCHASE.to_owned());
         let by = match (message.reference, message.authorization_id) {
-            (Reference::AuthorizationId, Some(_)) => None,
-            (Reference::Rrn, _) => Some(Naming::Rrn),
+            (PurchaseReference::AuthorizationId, Some(_)) => None,
+            (PurchaseReference::Rrn, _) => Some(Naming::Rrn),
             _ => Some(Naming::OriginalData),
         };
         let mut step = StepFile { of: of_purchase(), by, billing, ..StepFile::default() };
@@ -421,12 +421,12 @@ fn reversal(name: &str, by: Option<Naming>) -> StepFile {
 }
 
 /// The only state after a message with a certain outcome.
-fn follow(world: World, event: Event, outcome: Outcome) -> World {
+fn follow(world: PurchaseWorld, event: Event, outcome: Outcome) -> PurchaseWorld {
     carry(&[world], event, outcome).first().copied().unwrap_or(world)
 }
 
 /// Expects a state of the transaction that a step is about. Refunds are posted below zero.
-fn expect(step: &mut StepFile, world: World, sign: i64) {
+fn expect(step: &mut StepFile, world: PurchaseWorld, sign: i64) {
     let state = match world.state {
         State::Absent => return,
         State::Declined => "declined",

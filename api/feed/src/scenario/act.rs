@@ -2,7 +2,7 @@
 
 #![expect(missing_docs, reason = "names are verbs of a file, which its page explains")]
 
-use super::file::Span;
+use super::file::TimeSpan;
 use super::money::Money;
 
 /// The act of a step.
@@ -27,7 +27,7 @@ pub enum Act {
     Change,
     Look,
     Again,
-    Advance(Span),
+    Advance(TimeSpan),
 }
 
 impl Act {

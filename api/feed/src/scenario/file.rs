@@ -60,8 +60,8 @@ pub struct Terms {
     pub single_use: Option<bool>,
     pub scope: Option<Vec<u16>>,
     /// The delay from the moment of setup or change.
-    pub starts_in: Option<Span>,
-    pub ends_in: Option<Span>,
+    pub starts_in: Option<TimeSpan>,
+    pub ends_in: Option<TimeSpan>,
 }
 
 /// A step: one verb, its details, its expectations.
@@ -93,7 +93,7 @@ pub struct StepFile {
     // The verb with the name of a message.
     pub again: Option<String>,
     // The verb with a span of time.
-    pub advance: Option<Span>,
+    pub advance: Option<TimeSpan>,
 
     // Options.
     #[serde(rename = "as")]
@@ -177,7 +177,7 @@ pub enum Credential {
 
 /// A span of time, `8d`. Units: seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span(pub u64);
+pub struct TimeSpan(pub u64);
 
 /// A time of day, `17:00`. Units: seconds since midnight, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +242,7 @@ impl fmt::Display for ExpectedAnswer {
     }
 }
 
-impl Span {
+impl TimeSpan {
     /// The end of a span. Units: microseconds since the Unix epoch.
     pub(crate) fn after_us(self, start_us: i64) -> i64 {
         let seconds = i64::try_from(self.0).unwrap_or(i64::MAX);
@@ -262,7 +262,7 @@ impl Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(24 * 60 * 60, 'd'), (60 * 60, 'h'), (60, 'm'), (1, 's')];
         let (unit_s, unit) = units
@@ -346,7 +346,7 @@ macro_rules! as_text {
 }
 
 as_text! {
-    Span: "a span of time such as \"90m\" or \"8d\"",
+    TimeSpan: "a span of time such as \"90m\" or \"8d\"",
     TimeOfDay: "a time of day such as \"17:00\"",
     Presentment: "a presentment number such as \"1/2\"",
     ExpectedAnswer: "a response code, a reason, or both as \"1000 reversed_before\"",
@@ -358,13 +358,13 @@ mod tests {
 
     #[test]
     fn the_small_forms_are_read() {
-        assert_eq!(Span::parse("90m"), Some(Span(5_400)));
-        assert_eq!(Span::parse("8d"), Some(Span(691_200)));
+        assert_eq!(TimeSpan::parse("90m"), Some(TimeSpan(5_400)));
+        assert_eq!(TimeSpan::parse("8d"), Some(TimeSpan(691_200)));
         for text in ["", "d", "8", "8w", "-1d", "1.5h", "ä"] {
-            assert_eq!(Span::parse(text), None, "{text}");
+            assert_eq!(TimeSpan::parse(text), None, "{text}");
         }
         for (seconds, shown) in [(691_200, "8d"), (5_400, "90m"), (61, "61s"), (0, "0s")] {
-            assert_eq!(Span(seconds).to_string(), shown);
+            assert_eq!(TimeSpan(seconds).to_string(), shown);
         }
         assert_eq!(TimeOfDay::parse("17:30"), Some(TimeOfDay(63_000)));
         for text in ["24:00", "17:60", "17", ":"] {

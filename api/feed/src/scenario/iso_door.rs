@@ -15,7 +15,7 @@ use super::file::{Credential, Naming, StepFile};
 use super::money::Money;
 use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 use crate::FeedError;
-use crate::client::Connection;
+use crate::client::DoorConnection;
 use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
 use crate::message::{
     acquirer, available, finish, given, given_expiry, repeat_of, transmission_time, with_identity,
@@ -28,7 +28,7 @@ pub(super) const WRONG_PIN: &str = "0000";
 
 /// The connection to it.
 pub(super) struct IsoDoor {
-    connection: Connection,
+    connection: DoorConnection,
     answer_timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ impl IsoDoor {
     /// Connects.
     /// Errors: nobody there.
     pub(super) fn open(options: &ScenarioOptions) -> Result<Self, FeedError> {
-        let connection = Connection::open(&options.line)?;
+        let connection = DoorConnection::open(&options.line)?;
         Ok(Self { connection, answer_timeout: options.answer_timeout })
     }
 

@@ -50,7 +50,7 @@ pub(super) struct RepeatedStep {
 
 /// A flaw of a file, and its line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Flaw {
+pub(super) struct ScriptFlaw {
     pub(super) line: usize,
     pub(super) message: String,
 }
@@ -68,11 +68,12 @@ const START: TimeOfDay = TimeOfDay(17 * 60 * 60);
 impl Script {
     /// Reads the text of a scenario.
     /// Errors: text that is no scenario, with the line and the key at fault.
-    pub(super) fn parse(text: &str) -> Result<Self, Flaw> {
-        let file: ScenarioFile = toml::from_str(text).map_err(|error: toml::de::Error| Flaw {
-            line: line_of(text, error.span().map_or(0, |span| span.start)),
-            message: error.message().to_owned(),
-        })?;
+    pub(super) fn parse(text: &str) -> Result<Self, ScriptFlaw> {
+        let file: ScenarioFile =
+            toml::from_str(text).map_err(|error: toml::de::Error| ScriptFlaw {
+                line: line_of(text, error.span().map_or(0, |span| span.start)),
+                message: error.message().to_owned(),
+            })?;
         let mut cards = file.setup.cards;
         if cards.is_empty() {
             cards.insert(CARD.to_owned(), Terms { amount: Some(BUDGET), ..Terms::default() });
@@ -80,22 +81,22 @@ impl Script {
         let mut steps = Vec::new();
         for (number, step) in (1_usize..).zip(file.step) {
             let line = line_of(text, step.span().start);
-            let step =
-                read_step(number, line, step, &cards).map_err(|message| Flaw { line, message })?;
+            let step = read_step(number, line, step, &cards)
+                .map_err(|message| ScriptFlaw { line, message })?;
             steps.push(step);
         }
         find_repeated(&mut steps)?;
         check_names(&steps)?;
         take_cards_over(&mut steps);
         if steps.is_empty() {
-            return Err(Flaw { line: 1, message: "there is no `[[step]]`".to_owned() });
+            return Err(ScriptFlaw { line: 1, message: "there is no `[[step]]`".to_owned() });
         }
         let account = file.setup.account;
         if account
             .is_some_and(|given| given.available.is_foreign() || given.credit_limit.is_foreign())
         {
             let message = "`[setup.account]` is in the account's currency".to_owned();
-            return Err(Flaw { line: 1, message });
+            return Err(ScriptFlaw { line: 1, message });
         }
         let start = file.setup.start.unwrap_or(START);
         Ok(Self { about: file.about, start, cards, account, steps })
@@ -289,7 +290,7 @@ fn card_named(name: Option<String>, cards: &BTreeMap<String, Terms>) -> Result<S
 }
 
 /// Finds the messages that are sent again, each of which is about the transaction of the first one.
-fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
+fn find_repeated(steps: &mut [Step]) -> Result<(), ScriptFlaw> {
     for at in 0..steps.len() {
         let (before, rest) = steps.split_at_mut(at);
         let step = &mut rest[0];
@@ -304,11 +305,11 @@ fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
         let place = before.iter().enumerate().position(is_named);
         let Some((place, first)) = place.map(|place| (place, &before[place])) else {
             let message = format!("no step before this one is `{name}`");
-            return Err(Flaw { line: step.line, message });
+            return Err(ScriptFlaw { line: step.line, message });
         };
         if !first.act.is_message() {
             let message = format!("`{name}` is no message of the card network");
-            return Err(Flaw { line: step.line, message });
+            return Err(ScriptFlaw { line: step.line, message });
         }
         step.card.clone_from(&first.card);
         step.of = first.subject().map(str::to_owned);
@@ -318,7 +319,7 @@ fn find_repeated(steps: &mut [Step]) -> Result<(), Flaw> {
 }
 
 /// Each name is given once, and is used after it is given: but a reversal may overtake.
-fn check_names(steps: &[Step]) -> Result<(), Flaw> {
+fn check_names(steps: &[Step]) -> Result<(), ScriptFlaw> {
     let mut opened = BTreeMap::new();
     let mut named = BTreeSet::new();
     for (at, step) in steps.iter().enumerate() {
@@ -327,7 +328,7 @@ fn check_names(steps: &[Step]) -> Result<(), Flaw> {
         if is_taken || other.is_some() {
             let name = step.opens.as_ref().or(step.file.name.as_ref()).map_or("", String::as_str);
             let message = format!("`as`: there are two steps `{name}`");
-            return Err(Flaw { line: step.line, message });
+            return Err(ScriptFlaw { line: step.line, message });
         }
     }
     for (at, step) in steps.iter().enumerate() {
@@ -344,7 +345,7 @@ fn check_names(steps: &[Step]) -> Result<(), Flaw> {
             Some(_) => format!("`{name}` comes later, and only `reverse` may be ahead of it"),
             None => format!("there is no transaction `{name}`"),
         };
-        return Err(Flaw { line: step.line, message });
+        return Err(ScriptFlaw { line: step.line, message });
     }
     Ok(())
 }

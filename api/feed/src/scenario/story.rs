@@ -85,12 +85,12 @@ impl ScenarioFile {
     /// The scenario that it is the file of.
     /// Errors: steps that are none.
     pub fn scenario(&self) -> Result<Scenario, FeedError> {
-        let flawed = |flaw: super::script::Flaw| FeedError::Refused(flaw.message);
+        let flawed = |flaw: super::script::ScriptFlaw| FeedError::Refused(flaw.message);
         Scenario::parse("written.toml".as_ref(), &self.text().map_err(flawed)?)
     }
 
-    fn text(&self) -> Result<String, super::script::Flaw> {
+    fn text(&self) -> Result<String, super::script::ScriptFlaw> {
         toml::to_string(self)
-            .map_err(|error| super::script::Flaw { line: 1, message: error.to_string() })
+            .map_err(|error| super::script::ScriptFlaw { line: 1, message: error.to_string() })
     }
 }

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::file::{Span, Terms};
+use super::file::{Terms, TimeSpan};
 use super::http_door;
 use super::iso_door::IsoDoor;
 use super::money::Money;
@@ -255,7 +255,7 @@ impl PlayedSwitch for SwitchApi<'_> {
 
 /// The terms as `/v1` takes them; terms without a value are left out.
 fn terms_body(terms: &Terms, now_us: i64) -> Value {
-    let time = |span: Span| {
+    let time = |span: TimeSpan| {
         DateTime::from_timestamp_micros(span.after_us(now_us))
             .map(|at: DateTime<Utc>| json!(at.to_rfc3339()))
     };

@@ -66,13 +66,13 @@ impl TableEntry for Failures {
 
 /// The events and letters that a failure causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct News {
+struct FailureNews {
     is_audited: bool,
     is_letter_due: bool,
 }
 
 impl SignInFailures {
-    fn count(&self, user: UserId, proof: SignInProof, now: Instant) -> News {
+    fn count(&self, user: UserId, proof: SignInProof, now: Instant) -> FailureNews {
         let fresh = || Failures { since: now, all: 0, factors: 0, is_warned: false };
         let counted = self.users.lock().change(user, now, fresh, |known| {
             known.all = known.all.saturating_add(1);
@@ -81,7 +81,7 @@ impl SignInFailures {
             }
             let is_letter_due = known.factors >= LETTER_AT && !known.is_warned;
             known.is_warned |= is_letter_due;
-            News { is_audited: known.all.is_power_of_two(), is_letter_due }
+            FailureNews { is_audited: known.all.is_power_of_two(), is_letter_due }
         });
         counted.unwrap_or_default()
     }
@@ -103,7 +103,7 @@ pub fn note_failure(state: &ActorState, user: Option<&User>, proof: SignInProof)
         return;
     };
     let news = failures.count(user.id, proof, Instant::now());
-    if news == News::default() {
+    if news == FailureNews::default() {
         return;
     }
     tracing::info!(user = %user.id.0, ?proof, "a sign-in failed");

@@ -56,12 +56,12 @@ impl GuessKind {
 }
 
 /// The counted tries: those of one address at a link, or those of all.
-type Key = (GuessKind, SharedLinkId, Option<IpAddr>);
+type GuessKey = (GuessKind, SharedLinkId, Option<IpAddr>);
 
 /// Remembers tries at shared links.
 #[derive(Debug)]
 pub struct LinkGuesses {
-    windows: Mutex<Windows<Key>>,
+    windows: Mutex<Windows<GuessKey>>,
 }
 
 impl Default for LinkGuesses {
@@ -75,7 +75,7 @@ impl Default for LinkGuesses {
 #[must_use = "a try that is not said to count is given back"]
 pub struct Guess<'a> {
     guesses: &'a LinkGuesses,
-    keys: [Key; 2],
+    keys: [GuessKey; 2],
     is_kept: bool,
 }
 

@@ -138,11 +138,11 @@ pub struct AnsweredConversation {
 /// The conversations that wait for answers.
 #[derive(Debug, Default)]
 pub struct SecondFactors {
-    conversations: Mutex<HashMap<[u8; 32], Conversation>>,
+    conversations: Mutex<HashMap<[u8; 32], SignInConversation>>,
 }
 
 #[derive(Clone, Debug)]
-struct Conversation {
+struct SignInConversation {
     /// The user, the password and the second factors: a change of any ends the conversation.
     proven: ProvenPassword,
     /// The questions that are left, in this order; never empty.
@@ -154,12 +154,12 @@ struct Conversation {
     source: Source,
     expires_at: Timestamp,
     wrong: u8,
-    turns: Turns,
+    turns: AnswerOrder,
 }
 
 /// The order of the answers of a conversation.
 #[derive(Clone, Debug)]
-struct Turns {
+struct AnswerOrder {
     /// Places for answers that have come.
     line: Arc<Semaphore>,
     /// The turn of the answer that is verified.
@@ -168,14 +168,14 @@ struct Turns {
     making: Arc<AsyncMutex<()>>,
 }
 
-impl Default for Turns {
+impl Default for AnswerOrder {
     fn default() -> Self {
         let line = Arc::new(Semaphore::new(LINE_MAX));
         Self { line, turn: Arc::default(), making: Arc::default() }
     }
 }
 
-impl Conversation {
+impl SignInConversation {
     fn challenge(&self) -> Option<Challenge> {
         let (factor, question) = self.questions.first()?.clone();
         Some(Challenge { factor, question, expires_at: self.expires_at })
@@ -214,7 +214,7 @@ impl SecondFactors {
         let mut conversations = self.conversations.lock();
         conversations.retain(|_, known| now < known.expires_at);
         let own = || conversations.iter().filter(|(_, known)| known.proven.user == user.id);
-        let conversation = Conversation {
+        let conversation = SignInConversation {
             proven: ProvenPassword::of(user),
             questions: questions_of(user),
             is_finishing: false,
@@ -222,7 +222,7 @@ impl SecondFactors {
             source: source.counted(),
             expires_at: now.plus(CONVERSATION),
             wrong: 0,
-            turns: Turns::default(),
+            turns: AnswerOrder::default(),
         };
         let Some(challenge) = conversation.challenge() else { return Ok(None) };
         let of_source = own().filter(|(_, known)| known.source == conversation.source);
@@ -285,13 +285,13 @@ impl SecondFactors {
         self.conversations.lock().remove(&finishing.digest);
     }
 
-    fn find(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
+    fn find(&self, digest: &[u8; 32], now: Timestamp) -> Option<SignInConversation> {
         let conversations = self.conversations.lock();
         conversations.get(digest).filter(|known| now < known.expires_at).cloned()
     }
 
     /// Takes one of the tries that are left.
-    fn take_try(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
+    fn take_try(&self, digest: &[u8; 32], now: Timestamp) -> Option<SignInConversation> {
         let mut conversations = self.conversations.lock();
         let known = conversations.get_mut(digest)?;
         if known.wrong >= WRONG_MAX || now >= known.expires_at {

@@ -23,7 +23,7 @@ use cardswitch_engine::domain::ids::{SharedLinkId, UserId};
 use cardswitch_secrets::token_digest;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
-use self::lines::{Budget, LINE_WAIT_MAX, Lines};
+use self::lines::{LINE_WAIT_MAX, TryBudget, TryLines};
 pub use self::sources::Source;
 use self::sources::Sources;
 use super::failures::SignInFailures;
@@ -74,7 +74,7 @@ pub enum ExcessPolicy {
 /// Remembers wrong tries.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    lines: Lines,
+    lines: TryLines,
     sources: Sources,
     /// The tries at shared links.
     pub links: LinkGuesses,
@@ -87,7 +87,7 @@ pub struct Throttle {
 #[must_use = "a try that is not judged blames nobody"]
 pub struct AdmittedAttempt<'a> {
     throttle: &'a Throttle,
-    budget: Option<Budget>,
+    budget: Option<TryBudget>,
     source: Option<Source>,
     /// Its turn in the line of the account.
     turn: Option<OwnedMutexGuard<()>>,
@@ -143,7 +143,7 @@ impl Throttle {
         if let Some((wait, _)) = counted.as_ref().filter(|(wait, _)| !wait.is_zero()) {
             tokio::time::sleep(*wait).await;
         }
-        if let Some(budget) = account.map(|account| Budget::of(account, source)) {
+        if let Some(budget) = account.map(|account| TryBudget::of(account, source)) {
             let turn = self.lines.enter(budget, now)?;
             attempt.budget = Some(budget);
             let turn = tokio::time::timeout(LINE_WAIT_MAX, turn.lock_owned()).await;

@@ -27,13 +27,13 @@ const FORMAT: u8 = 1;
 
 /// Status, content type and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct AnswerParts {
     status: StatusCode,
     content_type: Option<HeaderValue>,
     body: Bytes,
 }
 
-impl Answer {
+impl AnswerParts {
     /// The kept part of a response.
     /// Errors: its body breaks off.
     pub(super) async fn of(response: Response) -> Result<Self, ApiError> {
@@ -105,7 +105,7 @@ impl Answer {
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for AnswerParts {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
@@ -135,20 +135,20 @@ mod tests {
         for (status, content_type, body) in rows {
             let status_code = StatusCode::from_u16(status).unwrap();
             let answer =
-                Answer { status: status_code, content_type, body: Bytes::from_static(body) };
-            assert_eq!(Answer::unpack(status, &answer.pack()), Some(answer));
+                AnswerParts { status: status_code, content_type, body: Bytes::from_static(body) };
+            assert_eq!(AnswerParts::unpack(status, &answer.pack()), Some(answer));
         }
-        let shown = |body: &'static [u8]| Answer {
+        let shown = |body: &'static [u8]| AnswerParts {
             body: Bytes::from_static(body),
-            ..Answer::without_content(200)
+            ..AnswerParts::without_content(200)
         };
         let whole = shown(b"{\"a\": 1.50, \"b\": {\"c\": 2.00}}");
         assert_eq!(whole.member("b"), Some(shown(b"{\"c\": 2.00}")), "digits stay");
         assert_eq!((whole.member("d"), shown(b"[]").member("a")), (None, None));
-        let list = Answer::of_results(&[shown(b"{\"a\":1.50}"), shown(b"2")]);
+        let list = AnswerParts::of_results(&[shown(b"{\"a\":1.50}"), shown(b"2")]);
         assert_eq!(list, shown(b"{\"results\":[{\"a\":1.50},2]}"));
         for damaged in [&b""[..], b"\x01", b"\x02\x00", b"\x01\x05json"] {
-            assert_eq!(Answer::unpack(200, damaged), None);
+            assert_eq!(AnswerParts::unpack(200, damaged), None);
         }
     }
 }

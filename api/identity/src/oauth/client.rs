@@ -23,7 +23,7 @@ use crate::state::AppState;
 
 /// The credentials that an app sent.
 #[derive(PartialEq, Eq)]
-struct Credentials {
+struct ClientCredentials {
     id: String,
     secret: String,
 }
@@ -52,7 +52,7 @@ fn find_client(
     headers: &HeaderMap,
     parameters: &Parameters,
 ) -> Result<App, ApiError> {
-    let Credentials { id, secret } = credentials(headers, parameters)?;
+    let ClientCredentials { id, secret } = credentials(headers, parameters)?;
     let id = parse_id(&id).map(AppId).ok_or_else(ApiError::invalid_client)?;
     let app = state.switch.read_at_once(|snapshot| snapshot.app_by_id(id))?;
     let digest = token_digest(&secret);
@@ -60,13 +60,16 @@ fn find_client(
         .ok_or_else(ApiError::invalid_client)
 }
 
-fn credentials(headers: &HeaderMap, parameters: &Parameters) -> Result<Credentials, ApiError> {
+fn credentials(
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<ClientCredentials, ApiError> {
     let id = parameters.text("client_id")?;
     let secret = parameters.text("client_secret")?;
     let Some(basic) = basic_of(headers) else {
         return match (id, secret) {
             (Some(id), Some(secret)) => {
-                Ok(Credentials { id: id.to_owned(), secret: secret.to_owned() })
+                Ok(ClientCredentials { id: id.to_owned(), secret: secret.to_owned() })
             }
             _ => Err(ApiError::invalid_client()),
         };
@@ -85,16 +88,16 @@ fn credentials(headers: &HeaderMap, parameters: &Parameters) -> Result<Credentia
 
 /// The credentials in a header `Authorization: Basic`, where there is one; none within where they
 /// cannot be read.
-fn basic_of(headers: &HeaderMap) -> Option<Option<Credentials>> {
+fn basic_of(headers: &HeaderMap) -> Option<Option<ClientCredentials>> {
     let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = header.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("basic").then(|| decode_basic(encoded.trim()))
 }
 
-fn decode_basic(encoded: &str) -> Option<Credentials> {
+fn decode_basic(encoded: &str) -> Option<ClientCredentials> {
     let plain = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
     let (id, secret) = plain.split_once(':')?;
-    Some(Credentials { id: decode_form(id), secret: decode_form(secret) })
+    Some(ClientCredentials { id: decode_form(id), secret: decode_form(secret) })
 }
 
 /// Undoes `application/x-www-form-urlencoded` of one value.
@@ -132,7 +135,7 @@ mod tests {
         ];
         for (value, expected) in rows {
             let expected = expected.map(|inner| {
-                inner.map(|(id, secret)| Credentials { id: id.into(), secret: secret.into() })
+                inner.map(|(id, secret)| ClientCredentials { id: id.into(), secret: secret.into() })
             });
             assert!(basic_of(&with_basic(value)) == expected, "{value}");
         }

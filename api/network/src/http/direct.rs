@@ -13,7 +13,7 @@ use cardswitch_edge::request_id::under_fresh_id;
 
 use super::access::check_access;
 use super::carry_out;
-use super::requests::Operation;
+use super::requests::DoorOperation;
 use super::state::DoorState;
 use crate::limits;
 
@@ -47,9 +47,9 @@ async fn take(
     carry_out(state, operation, &parts.headers, &body).await
 }
 
-fn operation_of(method: &Method, path: &str) -> Option<Operation> {
+fn operation_of(method: &Method, path: &str) -> Option<DoorOperation> {
     if method != Method::POST {
         return None;
     }
-    Operation::parse(path.strip_prefix("/network/v1/")?.strip_suffix('s')?)
+    DoorOperation::parse(path.strip_prefix("/network/v1/")?.strip_suffix('s')?)
 }

@@ -41,7 +41,7 @@ use cardswitch_acquiring::presented_card::cvv_pair;
 
 /// An operation of this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum DoorOperation {
     Authorization,
     Advice,
     Reversal,
@@ -51,7 +51,7 @@ pub(super) enum Operation {
     Transfer,
 }
 
-impl Operation {
+impl DoorOperation {
     /// The operation by its name in a batch.
     pub(super) fn parse(name: &str) -> Option<Self> {
         Some(match name {
@@ -86,7 +86,7 @@ pub(super) struct Repetition<'a> {
 /// A request as it came in.
 #[derive(Clone, Copy)]
 pub(super) struct IncomingRequest<'a> {
-    pub(super) operation: Operation,
+    pub(super) operation: DoorOperation,
     /// The body the fields are of.
     pub(super) body: &'a [u8],
     pub(super) repetition: Option<Repetition<'a>>,
@@ -109,14 +109,15 @@ pub(super) fn plan_request(
     asked: &IncomingRequest<'_>,
     fields: &mut Fields<'_>,
 ) -> Result<PlannedCommand, ApiError> {
-    if asked.operation == Operation::Transfer {
+    if asked.operation == DoorOperation::Transfer {
         return plan_transfer(state, view, asked, fields);
     }
     let shared = SharedFields::read(asked.operation, fields);
     let supplied_at = shared.trace.supplied_at;
     let subject = RequestSubject::find(state, view, &shared)?;
     let secrets = Some(&*state.secrets);
-    let command = Reader { secrets, subject: &subject, shared, fields }.command(asked.operation);
+    let command =
+        BodyReader { secrets, subject: &subject, shared, fields }.command(asked.operation);
     fields.refuse_unread();
     let last_four = subject.last_four();
     Ok(PlannedCommand {
@@ -126,24 +127,24 @@ pub(super) fn plan_request(
 }
 
 /// Asks for the fields of an operation, as `plan_request` does.
-fn ask(operation: Operation, fields: &mut Fields<'_>) {
+fn ask(operation: DoorOperation, fields: &mut Fields<'_>) {
     let (shared, subject) = (SharedFields::read(operation, fields), &RequestSubject::default());
-    Reader { secrets: None, subject, shared, fields }.command(operation);
+    BodyReader { secrets: None, subject, shared, fields }.command(operation);
 }
 
 bodies! {
     /// An authorization: may this purchase be made?
-    AuthorizationRequest "AuthorizationRequest" |fields| ask(Operation::Authorization, fields);
+    AuthorizationRequest "AuthorizationRequest" |fields| ask(DoorOperation::Authorization, fields);
     /// A decision on the issuer's behalf, or the completion of a pending purchase.
-    AdviceRequest "AdviceRequest" |fields| ask(Operation::Advice, fields);
+    AdviceRequest "AdviceRequest" |fields| ask(DoorOperation::Advice, fields);
     /// Gives back what a purchase holds.
-    ReversalRequest "ReversalRequest" |fields| ask(Operation::Reversal, fields);
+    ReversalRequest "ReversalRequest" |fields| ask(DoorOperation::Reversal, fields);
     /// Posts a purchase.
-    PresentmentRequest "PresentmentRequest" |fields| ask(Operation::Presentment, fields);
+    PresentmentRequest "PresentmentRequest" |fields| ask(DoorOperation::Presentment, fields);
     /// Gives money back for a purchase, or for none.
-    RefundRequest "RefundRequest" |fields| ask(Operation::Refund, fields);
+    RefundRequest "RefundRequest" |fields| ask(DoorOperation::Refund, fields);
     /// Adds to a pending purchase.
-    IncrementRequest "IncrementRequest" |fields| ask(Operation::Increment, fields);
+    IncrementRequest "IncrementRequest" |fields| ask(DoorOperation::Increment, fields);
 }
 
 pub(super) fn planned(
@@ -175,7 +176,7 @@ const SELLER_ABOUT: &str = "Merchant.";
 const ABOVE_ZERO: &str = "must be above zero";
 
 /// A body while it is read. A field at fault gives a stand-in, which is never used.
-struct Reader<'a, 'b, 'c> {
+struct BodyReader<'a, 'b, 'c> {
     /// None where the fields are only asked for.
     secrets: Option<&'a Secrets>,
     subject: &'a RequestSubject,
@@ -183,16 +184,16 @@ struct Reader<'a, 'b, 'c> {
     fields: &'b mut Fields<'c>,
 }
 
-impl<'a, 'c> Reader<'a, '_, 'c> {
-    fn command(&mut self, operation: Operation) -> NetworkCommand {
+impl<'a, 'c> BodyReader<'a, '_, 'c> {
+    fn command(&mut self, operation: DoorOperation) -> NetworkCommand {
         match operation {
-            Operation::Authorization => self.authorization(),
-            Operation::Advice => self.advice(),
-            Operation::Reversal => self.reversal(),
-            Operation::Presentment => self.presentment(),
-            Operation::Refund => self.refund(),
-            Operation::Increment => self.increment(),
-            Operation::Transfer => unreachable!("planned by itself"),
+            DoorOperation::Authorization => self.authorization(),
+            DoorOperation::Advice => self.advice(),
+            DoorOperation::Reversal => self.reversal(),
+            DoorOperation::Presentment => self.presentment(),
+            DoorOperation::Refund => self.refund(),
+            DoorOperation::Increment => self.increment(),
+            DoorOperation::Transfer => unreachable!("planned by itself"),
         }
     }
 

@@ -16,7 +16,7 @@ use cardswitch_wire::body::{budget, id, instant};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 
-use super::requests::Operation;
+use super::requests::DoorOperation;
 use super::subject::CURRENCY_DEFAULT;
 use super::values::{
     Steering, authorization_id, card_number, category_code, currency, digits, expiry_month, line,
@@ -54,19 +54,19 @@ pub(super) struct SharedFields<'c> {
 }
 
 impl<'c> SharedFields<'c> {
-    pub(super) fn read(operation: Operation, fields: &mut Fields<'c>) -> Self {
+    pub(super) fn read(operation: DoorOperation, fields: &mut Fields<'c>) -> Self {
         let steering = operation.steering();
         Self {
             card: fields.including::<CardGiven, _>(|fields| CardTexts::read(fields, steering)),
             // The amount of a reversal is in the account's currency.
             currency: match operation {
-                Operation::Reversal => None,
+                DoorOperation::Reversal => None,
                 _ => fields.including::<ForeignGiven, _>(read_currency),
             },
             trace: fields.including::<TraceGiven, _>(|fields| TraceTexts::read(fields, steering)),
             // An authorization is about no earlier purchase.
             original: match operation {
-                Operation::Authorization => OriginalTexts::default(),
+                DoorOperation::Authorization => OriginalTexts::default(),
                 _ => fields.including::<OriginalGiven, _>(OriginalTexts::read),
             },
             steering,

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::access::{EmptyBody, NetworkAccess};
 use super::answers::{TransferAnswer, render_reply};
 use super::json_response;
-use super::requests::{IncomingRequest, Operation, PlannedCommand, Repetition, planned};
+use super::requests::{DoorOperation, IncomingRequest, PlannedCommand, Repetition, planned};
 use super::shared_fields::TIME_ABOUT;
 use super::state::DoorState;
 use super::subject::CURRENCY_DEFAULT;
@@ -132,7 +132,7 @@ async fn conclude(
     let repetition = idempotency_key(&headers)?.map(|key| Repetition { key, place: 0 });
     // The path is what is asked: it stands for the body that there is not.
     let body = [id.as_bytes().as_slice(), &[conclusion as u8]].concat();
-    let asked = IncomingRequest { operation: Operation::Transfer, body: &body, repetition };
+    let asked = IncomingRequest { operation: DoorOperation::Transfer, body: &body, repetition };
     let command = NetworkCommand::ConcludeTransfer(ConcludeTransfer {
         transaction: TransactionId(id),
         conclusion,

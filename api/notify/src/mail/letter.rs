@@ -34,7 +34,7 @@ impl fmt::Debug for Letter {
 
 /// A part of a letter.
 #[derive(Clone, Debug)]
-pub(super) enum Block {
+pub(super) enum LetterBlock {
     /// Sentences.
     Words(String),
     /// A link.
@@ -58,7 +58,7 @@ pub(super) enum Block {
 #[derive(Template)]
 #[template(path = "mail/letter.txt")]
 struct TextPart<'a> {
-    blocks: &'a [Block],
+    blocks: &'a [LetterBlock],
     reason: &'a str,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Draft<'a> {
     /// The heading of the page.
     pub(super) title: &'a str,
     /// The text.
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<LetterBlock>,
     /// The reason why its reader gets it.
     pub(super) reason: &'a str,
 }
@@ -89,8 +89,8 @@ impl Draft<'_> {
     }
 }
 
-fn words(text: impl Into<String>) -> Block {
-    Block::Words(text.into())
+fn words(text: impl Into<String>) -> LetterBlock {
+    LetterBlock::Words(text.into())
 }
 
 /// A name as it may stand in a subject.
@@ -112,7 +112,7 @@ impl Letter {
                 "Someone, probably you, has asked to set a new password for {to} at cardswitch."
             )),
             words("Open this link within one hour to do so. It works once:"),
-            Block::Link { label: "Set a new password", address: link.to_owned() },
+            LetterBlock::Link { label: "Set a new password", address: link.to_owned() },
             words("If it was not you, do nothing: your password stays as it is."),
         ];
         let reason = "You received this email because someone asked for it with your address.";
@@ -126,7 +126,7 @@ impl Letter {
         let blocks = vec![
             words(format!("{company} has made you a member of its card program at cardswitch.")),
             words("Open this link within seven days to choose a password. It works once:"),
-            Block::Link { label: "Choose a password", address: link.to_owned() },
+            LetterBlock::Link { label: "Choose a password", address: link.to_owned() },
             words(format!("After that you sign in with {to}.")),
         ];
         let reason = "You received this email because an administrator entered your address. If you \
@@ -162,7 +162,7 @@ impl Letter {
                 "If it was you, there is nothing to do. If not, somebody knows your password: set a \
                  new one here, and tell the administrator of your company.",
             ),
-            Block::Link { label: "Set a new password", address: link.to_owned() },
+            LetterBlock::Link { label: "Set a new password", address: link.to_owned() },
         ];
         let reason = "You receive this email at most once a day, when the second step fails often.";
         let (subject, title) = ("Someone knows your password".to_owned(), "Was this you?");
@@ -179,10 +179,10 @@ impl Letter {
         ];
         if let Some(message) = message.filter(|message| !message.trim().is_empty()) {
             let lines = message.lines().map(str::to_owned).collect();
-            blocks.push(Block::Quote { from: format!("Message from {company}"), lines });
+            blocks.push(LetterBlock::Quote { from: format!("Message from {company}"), lines });
         }
         blocks.push(words("Open this link to see its number and limits:"));
-        blocks.push(Block::Link { label: "See the card", address: (*link).to_owned() });
+        blocks.push(LetterBlock::Link { label: "See the card", address: (*link).to_owned() });
         if *asks_passphrase {
             blocks.push(words(
                 "The page asks you for something that only you and the sender know. cardswitch \
@@ -207,7 +207,7 @@ impl Letter {
             words(format!("A purchase with the card ending in {last_four} was declined.")),
             words(format!("{cause} {help}")),
             purchase.facts(),
-            Block::Link { label: "See the transaction", address: (*link).to_owned() },
+            LetterBlock::Link { label: "See the transaction", address: (*link).to_owned() },
         ];
         let subject = format!("Declined: {} at {}", purchase.amount, purchase.place());
         let reason = CARDHOLDER;
@@ -223,7 +223,7 @@ impl Letter {
                  emails for up to an hour.",
             ),
             words("All of them are on the site:"),
-            Block::Link { label: "See your transactions", address: link.to_owned() },
+            LetterBlock::Link { label: "See your transactions", address: link.to_owned() },
         ];
         let subject = "More purchases were declined".to_owned();
         let reason = CARDHOLDER;
@@ -245,7 +245,7 @@ impl Letter {
                 "If you made these purchases, there is nothing to do. If not, tell the administrator of \
                  your company immediately: the card can be suspended or closed on the site.",
             ),
-            Block::Link { label: "See the transaction", address: (*link).to_owned() },
+            LetterBlock::Link { label: "See the transaction", address: (*link).to_owned() },
             words("Nobody from cardswitch ever asks for your card number, PIN or password."),
         ];
         let subject = format!("Suspicious activity on the card ending in {last_four}");
@@ -284,7 +284,7 @@ impl DeclinedPurchase<'_> {
         if merchant.is_empty() { "a merchant".to_owned() } else { subject_name(merchant) }
     }
 
-    fn facts(&self) -> Block {
+    fn facts(&self) -> LetterBlock {
         let facts = [
             ("Merchant", self.merchant.to_owned()),
             ("Place", self.town.clone()),
@@ -294,7 +294,7 @@ impl DeclinedPurchase<'_> {
             ("Used for", self.card.to_owned()),
         ];
         let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
-        Block::Facts(known.collect())
+        LetterBlock::Facts(known.collect())
     }
 }
 

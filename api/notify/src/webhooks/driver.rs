@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use cardswitch_dispatch::deliveries::Deliveries;
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, DispatcherOrder, DispatcherProgress, EndedRequest, Figures, Request, StepContext,
+    DeliveryFigures, Dispatcher, DispatcherOrder, DispatcherProgress, EndedRequest, Request,
+    StepContext,
 };
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Stopwatch;
@@ -40,7 +41,7 @@ pub(super) struct DriverTools {
     pub(super) sender: Sender,
     pub(super) deliveries: Arc<Deliveries>,
     pub(super) orders: mpsc::WeakSender<DispatcherOrder>,
-    pub(super) figures: Arc<Mutex<Figures>>,
+    pub(super) figures: Arc<Mutex<DeliveryFigures>>,
 }
 
 /// The wait for the next event.

@@ -27,13 +27,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use cardswitch_dispatch::dispatcher::Figures;
+pub use cardswitch_dispatch::dispatcher::DeliveryFigures;
 pub use cardswitch_dispatch::{content, deliveries, dispatcher, lane, notes};
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_bounds::TooManyTries;
 use cardswitch_dispatch::dispatcher::{
-    Dispatcher, DispatcherOrder, ORDERS_MAX, Places, ReplyTo, Tools,
+    Dispatcher, DispatcherOrder, ORDERS_MAX, ReplyTo, RequestPlaces, Tools,
 };
 use cardswitch_edge::descriptors::{ASKED_SENDS_MAX, DescriptorShares};
 use cardswitch_edge::error::ApiError;
@@ -80,7 +80,7 @@ impl From<DispatcherRefusal> for ApiError {
 #[derive(Debug)]
 pub struct Webhooks {
     orders: mpsc::Sender<DispatcherOrder>,
-    figures: Arc<Mutex<Figures>>,
+    figures: Arc<Mutex<DeliveryFigures>>,
     reach: Reach,
     streams: Arc<Streams>,
     tail: Tail,
@@ -132,7 +132,7 @@ impl Webhooks {
         let (healthy, failing) = (shares.sends.healthy, shares.sends.failing);
         let tools = Tools {
             deliveries: Arc::clone(&deliveries),
-            places: Places { healthy, failing, asked: ASKED_SENDS_MAX },
+            places: RequestPlaces { healthy, failing, asked: ASKED_SENDS_MAX },
             ids: Box::new(|at| SystemRandom.id(at).ok()),
         };
         let dispatcher = Dispatcher::new(tools, engine.store(), engine.decides_after())?;
@@ -161,7 +161,7 @@ impl Webhooks {
 
     fn reaching(
         orders: mpsc::Sender<DispatcherOrder>,
-        figures: Arc<Mutex<Figures>>,
+        figures: Arc<Mutex<DeliveryFigures>>,
         reach: Reach,
         (shares, streams_stop): (&DescriptorShares, watch::Receiver<bool>),
     ) -> Arc<Self> {
@@ -201,7 +201,7 @@ impl Webhooks {
 
     /// How deliveries do, all in all; about a second old.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> DeliveryFigures {
         *self.figures.lock()
     }
 

@@ -34,12 +34,12 @@ struct AuditContent<'a> {
     kinds: Vec<Choice>,
     object: &'a str,
     is_filtered: bool,
-    rows: Vec<Row>,
+    rows: Vec<AuditRow>,
     pager: Pager,
 }
 
 /// A row of the list.
-enum Row {
+enum AuditRow {
     /// An event.
     One(Box<EventLine>),
     /// Sign-ins one after the other, the newest first.
@@ -194,13 +194,13 @@ impl EventLine {
 }
 
 /// Rows of a list in which sign-ins that follow each other are one.
-fn folded(lines: Vec<EventLine>) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn folded(lines: Vec<EventLine>) -> Vec<AuditRow> {
+    let mut rows: Vec<AuditRow> = Vec::new();
     for line in lines {
         match rows.last_mut() {
-            Some(Row::SignIns(known)) if line.is_sign_in => known.push(line),
-            _ if line.is_sign_in => rows.push(Row::SignIns(vec![line])),
-            _ => rows.push(Row::One(Box::new(line))),
+            Some(AuditRow::SignIns(known)) if line.is_sign_in => known.push(line),
+            _ if line.is_sign_in => rows.push(AuditRow::SignIns(vec![line])),
+            _ => rows.push(AuditRow::One(Box::new(line))),
         }
     }
     rows
@@ -231,8 +231,8 @@ mod tests {
         let lengths: Vec<_> = rows
             .iter()
             .map(|row| match row {
-                Row::One(_) => 0,
-                Row::SignIns(lines) => lines.len(),
+                AuditRow::One(_) => 0,
+                AuditRow::SignIns(lines) => lines.len(),
             })
             .collect();
         assert_eq!(lengths, [2, 0, 1, 0, 0]);

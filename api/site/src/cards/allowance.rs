@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::allowance_proposal::AllowanceProposal;
 use super::card_fields::CardFields;
 use super::card_form::CardForm;
-use super::face::Face;
+use super::face::CardFace;
 use super::get_card;
 use crate::faults::{Faults, with_status};
 use crate::forms::{FormBody, SiteForm};
@@ -30,7 +30,7 @@ use crate::transactions::find;
 struct AllowanceContent {
     csrf: String,
     seen: String,
-    face: Face,
+    face: CardFace,
     form: CardForm,
     may_reset: bool,
     allowing: Option<AllowanceProposal>,
@@ -77,7 +77,7 @@ async fn allowance_page(
         let known = CardFields::of_terms(&card.record.terms, view.company);
         let seen = known.seen_allowance().to_string();
         let may_reset = card.record.terms.interval == Interval::None;
-        let face = Face::new(card, view.company, view.now);
+        let face = CardFace::new(card, view.company, view.now);
         let FormValues { typed, faults, purchase } = shown;
         let allowing = purchase.map(|row| AllowanceProposal::new(card, &row.record, view));
         let least = allowing.as_ref().map(|room| CardFields::of_terms(&room.terms, view.company));

@@ -22,7 +22,7 @@ use cardswitch_wire::glossary::Audience;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::face::{Face, is_open};
+use super::face::{CardFace, is_open};
 use super::get_card;
 use super::list::holder;
 use super::purchases::Purchase;
@@ -43,7 +43,7 @@ struct CardContent {
     alert: String,
     /// The place of the link that was just created.
     made: Option<usize>,
-    face: Face,
+    face: CardFace,
     holder: String,
     zone: String,
     state: CardState,
@@ -129,7 +129,7 @@ fn content(
         csrf: String::new(),
         alert: String::new(),
         made: None,
-        face: Face::new(card, company, view.now),
+        face: CardFace::new(card, company, view.now),
         holder: holder.unwrap_or_default(),
         zone: zone_words(company.zone),
         state: card.record.usage.state,

@@ -11,7 +11,7 @@ use cardswitch_v1::routes::view::View;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
-use super::face::Face;
+use super::face::CardFace;
 use super::get_card;
 use crate::dimension_choices::find_meant;
 use crate::faults::{Faults, with_status};
@@ -25,7 +25,7 @@ use crate::rights::{ActingMember, CardManager};
 struct EditContent {
     csrf: String,
     seen: String,
-    face: Face,
+    face: CardFace,
     form: CardForm,
 }
 
@@ -50,7 +50,7 @@ async fn edit_page(
         let known = CardFields::of_card(card, view)?;
         let seen = known.seen_profile().to_string();
         let form = CardForm::new(typed.unwrap_or(known), faults, view)?;
-        Ok(EditContent { csrf, seen, face: Face::new(card, view.company, view.now), form })
+        Ok(EditContent { csrf, seen, face: CardFace::new(card, view.company, view.now), form })
     });
     let page = frame::page("Edit the card", content.await?);
     Ok(with_status(page, status))

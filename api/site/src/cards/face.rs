@@ -11,7 +11,7 @@ use crate::words::{Badge, card_badge, last_four, money};
 
 /// A card as lists and heads of pages show it.
 #[derive(Clone, Debug)]
-pub(crate) struct Face {
+pub(crate) struct CardFace {
     /// Its id.
     pub(crate) id: String,
     /// Its texts.
@@ -44,7 +44,7 @@ pub(crate) struct Face {
     pub(crate) is_open: bool,
 }
 
-impl Face {
+impl CardFace {
     /// The card as it stands at `now`.
     pub(crate) fn new(card: &CardRow, company: &Company, now: Timestamp) -> Self {
         let (profile, terms) = (&card.profile, &card.record.terms);

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::face::Face;
+use super::face::CardFace;
 use super::get_card;
 use crate::choices::{Choice, choices};
 use crate::faults::{Faults, with_status};
@@ -116,7 +116,7 @@ struct AskRow {
 #[template(path = "cards/link_new.html")]
 struct LinkContent<'a> {
     csrf: String,
-    face: Face,
+    face: CardFace,
     fields: &'a LinkFields,
     rows: Vec<AskRow>,
     faults: &'a Faults,
@@ -140,7 +140,7 @@ fn link_page(
 ) -> Response {
     let content = LinkContent {
         csrf: acting.csrf(),
-        face: Face::new(card, &acting.company, acting.state.now()),
+        face: CardFace::new(card, &acting.company, acting.state.now()),
         rows: fields.rows(faults),
         fields,
         faults,

@@ -13,7 +13,7 @@ use cardswitch_v1::routes::card_texts::CARD_TEXTS;
 use cardswitch_v1::routes::cards::ListCardsRequest;
 use cardswitch_v1::routes::view::View;
 
-use super::face::Face;
+use super::face::CardFace;
 use crate::choices::{Choice, choices};
 use crate::frame;
 use crate::pager::{ListForm, ORDERS, Pager};
@@ -78,12 +78,12 @@ struct CardListContent<'a> {
     texts: Vec<TextFilter>,
     is_filtered: bool,
     offered: Vec<String>,
-    rows: Vec<CardLine>,
+    rows: Vec<CardListRow>,
     pager: Pager,
 }
 
-struct CardLine {
-    face: Face,
+struct CardListRow {
+    face: CardFace,
     holder: String,
     is_active: bool,
 }
@@ -160,11 +160,11 @@ fn find_cards(
     view.snapshot.list_cards(company, &filter, page)
 }
 
-fn row(card: &CardRow, view: &View<'_>) -> Result<CardLine, StoreError> {
+fn row(card: &CardRow, view: &View<'_>) -> Result<CardListRow, StoreError> {
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
-    Ok(CardLine {
-        face: Face::new(card, view.company, view.now),
+    Ok(CardListRow {
+        face: CardFace::new(card, view.company, view.now),
         holder: holder.unwrap_or_default(),
         is_active: card.record.usage.state == CardState::Active,
     })

@@ -17,7 +17,7 @@ use cardswitch_v1::routes::card_secrets::is_closed;
 use serde::Deserialize;
 
 use super::card_page::may_see_number;
-use super::face::{Face, is_open};
+use super::face::{CardFace, is_open};
 use super::get_card;
 use super::secret::CardSecret;
 use crate::assets::COPY;
@@ -34,14 +34,14 @@ use crate::rights::ActingMember;
 struct CardPasswordContent {
     csrf: String,
     email: String,
-    face: Face,
+    face: CardFace,
     error: &'static str,
 }
 
 #[derive(Template)]
 #[template(path = "cards/number.html")]
 struct NumberContent {
-    face: Face,
+    face: CardFace,
     secret: CardSecret,
 }
 
@@ -61,7 +61,7 @@ fn ask_page(acting: &ActingMember, card: &CardRow, error: &'static str) -> Respo
     let content = CardPasswordContent {
         csrf: acting.csrf(),
         email: acting.session.user.email.clone(),
-        face: Face::new(card, &acting.company, acting.state.now()),
+        face: CardFace::new(card, &acting.company, acting.state.now()),
         error,
     };
     frame::page("Show card details", content)
@@ -106,7 +106,7 @@ pub(super) async fn show(
         AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
     acting.state.carry_out(noted).await?;
     let content = NumberContent {
-        face: Face::new(&card, &acting.company, acting.state.now()),
+        face: CardFace::new(&card, &acting.company, acting.state.now()),
         secret: CardSecret::open(&acting.state, &card, &acting.company)?,
     };
     Ok(frame::page_with_scripts("Card number", &[&*COPY], content))

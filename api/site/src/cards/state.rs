@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::card_page::{CardNotes, card_page};
-use super::face::Face;
+use super::face::CardFace;
 use super::get_card;
 use super::list::list_page;
 use crate::faults::{Faults, with_status};
@@ -100,7 +100,7 @@ pub(super) async fn suspend_several(
 #[template(path = "cards/close.html")]
 struct CloseContent {
     csrf: String,
-    face: Face,
+    face: CardFace,
     held: String,
     alert: &'static str,
 }
@@ -122,7 +122,7 @@ async fn close_page(
     let (company, held) = (&acting.company, card.held);
     let content = CloseContent {
         csrf: acting.csrf(),
-        face: Face::new(&card, company, acting.state.now()),
+        face: CardFace::new(&card, company, acting.state.now()),
         held: if held.is_positive() { money(held, company.currency) } else { String::new() },
         alert,
     };

@@ -30,7 +30,7 @@ use crate::words::person;
 
 /// The way of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum LeavingWay {
     Deactivated,
     Deleted,
 }
@@ -60,7 +60,7 @@ pub(super) struct LeaveForm {
 }
 
 /// The way that a path names.
-impl<S: Send + Sync> FromRequestParts<S> for Way {
+impl<S: Send + Sync> FromRequestParts<S> for LeavingWay {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
@@ -73,7 +73,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Way {
 pub(super) async fn ask(
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
-    way: Way,
+    way: LeavingWay,
 ) -> Result<Response, ApiError> {
     let member = get_member(&acting, MemberId(id)).await?;
     if !is_open(&member, way) {
@@ -84,10 +84,10 @@ pub(super) async fn ask(
 }
 
 /// Whether a member can still leave in this way.
-fn is_open(member: &Member, way: Way) -> bool {
+fn is_open(member: &Member, way: LeavingWay) -> bool {
     match way {
-        Way::Deactivated => member.takes_part(),
-        Way::Deleted => member.state != MemberState::Deleted,
+        LeavingWay::Deactivated => member.takes_part(),
+        LeavingWay::Deleted => member.state != MemberState::Deleted,
     }
 }
 
@@ -98,10 +98,10 @@ async fn read_effects(acting: &ActingMember, member: &Member) -> Result<Effects,
 fn leave_page(
     acting: &ActingMember,
     member: &Member,
-    (way, effects, faults): (Way, Effects, &Faults),
+    (way, effects, faults): (LeavingWay, Effects, &Faults),
 ) -> Response {
     let name = person(&member.first_name, &member.last_name, &member.email);
-    let is_deletion = way == Way::Deleted;
+    let is_deletion = way == LeavingWay::Deleted;
     let title = format!("{} {name}", if is_deletion { "Delete" } else { "Deactivate" });
     let content = LeaveContent {
         csrf: acting.csrf(),
@@ -122,7 +122,7 @@ fn leave_page(
 pub(super) async fn leave(
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
-    way: Way,
+    way: LeavingWay,
     SiteForm(form): SiteForm<LeaveForm>,
 ) -> Result<Response, ApiError> {
     let member = get_member(&acting, MemberId(id)).await?;
@@ -140,13 +140,17 @@ pub(super) async fn leave(
         return Ok(leave_page(&acting, &member, (way, effects, &faults)));
     }
     let (done, notice) = match way {
-        Way::Deactivated => (deactivated(&acting, member.id).await, Notice::MEMBER_DEACTIVATED),
-        Way::Deleted => (remove_member((&acting).into(), member.id).await, Notice::MEMBER_DELETED),
+        LeavingWay::Deactivated => {
+            (deactivated(&acting, member.id).await, Notice::MEMBER_DEACTIVATED)
+        }
+        LeavingWay::Deleted => {
+            (remove_member((&acting).into(), member.id).await, Notice::MEMBER_DELETED)
+        }
     };
     match done {
         // Members who deleted themselves have no list to go on to.
         Ok(()) if member.slot == acting.member.slot => Ok(acting.go_on("/", notice)),
-        Ok(()) if way == Way::Deleted => Ok(acting.go_on("/members", notice)),
+        Ok(()) if way == LeavingWay::Deleted => Ok(acting.go_on("/members", notice)),
         Ok(()) => Ok(acting.go_on(&path, notice)),
         Err(error) => member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await,
     }

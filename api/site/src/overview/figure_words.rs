@@ -13,7 +13,7 @@ use cardswitch_wire::amount::write_amount;
 use cardswitch_wire::time::render_date;
 use serde::Serialize;
 
-use super::figures::{Figures, Tally};
+use super::figures::{DecisionTally, OverviewNumbers};
 use super::latency::Latency;
 use super::live::SwitchFigures;
 use super::recent_decisions::{OutcomeCounts, RecentDecisions, SLICE};
@@ -93,7 +93,7 @@ impl OverviewFigures {
     /// The figures of a company, taken at an instant.
     /// Errors: a template fails.
     pub(super) fn new(
-        figures: &Figures,
+        figures: &OverviewNumbers,
         switch: SwitchFigures,
         (company, now): (&Company, Timestamp),
     ) -> Result<Self, askama::Error> {
@@ -132,18 +132,18 @@ fn find<'a>(named: &'a [(&'static str, String)], name: &str) -> &'a str {
     named.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
-fn texts(figures: &Figures, company: &Company) -> Vec<(&'static str, String)> {
+fn texts(figures: &OverviewNumbers, company: &Company) -> Vec<(&'static str, String)> {
     let shown = |amount| money(amount, company.currency);
     let (approved, declined) =
         (figures.approved_on(figures.today), figures.declined_on(figures.today));
-    let month = |of: &dyn Fn(BusinessDate) -> Tally| {
-        let mut all = Tally::default();
+    let month = |of: &dyn Fn(BusinessDate) -> DecisionTally| {
+        let mut all = DecisionTally::default();
         figures.all_days().for_each(|day| all.add(of(day)));
         all
     };
     let all_approved = month(&|day| figures.approved_on(day));
     let all_declined = month(&|day| figures.declined_on(day));
-    let sum = |of: &dyn Fn(&Figures) -> Minor| shown(of(figures));
+    let sum = |of: &dyn Fn(&OverviewNumbers) -> Minor| shown(of(figures));
     vec![
         ("available", sum(&available)),
         ("held", sum(&|figures| figures.accounts.iter().map(|(_, kept)| kept.held).sum())),
@@ -158,15 +158,15 @@ fn texts(figures: &Figures, company: &Company) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn available(figures: &Figures) -> Minor {
+fn available(figures: &OverviewNumbers) -> Minor {
     let of = figures.accounts.iter();
     of.map(|(account, balances)| balances.available_credit(account.credit_limit)).sum()
 }
 
-fn causes(figures: &Figures, company: &Company) -> Causes {
+fn causes(figures: &OverviewNumbers, company: &Company) -> Causes {
     let causes = figures.causes();
     let all = total(&causes);
-    let cause = |words, code, tally: Tally| Cause {
+    let cause = |words, code, tally: DecisionTally| Cause {
         words,
         code,
         count: tally.count,
@@ -183,8 +183,8 @@ fn causes(figures: &Figures, company: &Company) -> Causes {
     Causes { causes: named.chain(others).collect() }
 }
 
-fn total(causes: &[(ResponseCode, Tally)]) -> Tally {
-    let mut all = Tally::default();
+fn total(causes: &[(ResponseCode, DecisionTally)]) -> DecisionTally {
+    let mut all = DecisionTally::default();
     causes.iter().for_each(|(_, tally)| all.add(*tally));
     all
 }
@@ -224,7 +224,7 @@ fn ms_words(nanoseconds: u64) -> String {
     }
 }
 
-fn days(figures: &Figures, company: &Company) -> DayRows {
+fn days(figures: &OverviewNumbers, company: &Company) -> DayRows {
     let day = |day: BusinessDate| {
         let approved = figures.approved_on(day);
         let mut plain = String::new();

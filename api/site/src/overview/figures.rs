@@ -26,14 +26,14 @@ const NEWEST: usize = 10;
 
 /// How many decisions, and over how much. Units: minor units of the account's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct DecisionTally {
     /// How many.
     pub(super) count: u64,
     /// The sum of the approved amounts; of the requested ones for declines.
     pub(super) sum: Minor,
 }
 
-impl Tally {
+impl DecisionTally {
     /// Adds another.
     pub(super) fn add(&mut self, other: Self) {
         self.count += other.count;
@@ -42,13 +42,13 @@ impl Tally {
 }
 
 /// The outcomes of the decisions of a day, by response code.
-pub(super) type Outcomes = BTreeMap<ResponseCode, Tally>;
+pub(super) type Outcomes = BTreeMap<ResponseCode, DecisionTally>;
 /// Days in which anything was decided.
 pub(super) type DailyOutcomes = BTreeMap<BusinessDate, Outcomes>;
 
 /// The figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Figures {
+pub(super) struct OverviewNumbers {
     /// The day it is.
     pub(super) today: BusinessDate,
     /// The days, today among them.
@@ -68,7 +68,7 @@ pub(super) struct FigureCache {
     slices: Slices,
 }
 
-impl Figures {
+impl OverviewNumbers {
     /// The figures at `now`. `past` supplies those that were read before, and keeps the new ones.
     pub(super) fn read(
         snapshot: &Snapshot,
@@ -107,14 +107,14 @@ impl Figures {
     }
 
     /// The approved decisions of a day.
-    pub(super) fn approved_on(&self, day: BusinessDate) -> Tally {
+    pub(super) fn approved_on(&self, day: BusinessDate) -> DecisionTally {
         let approved = self.days.get(&day).and_then(|day| day.get(&ResponseCode::Approved));
         approved.copied().unwrap_or_default()
     }
 
     /// The declined decisions of a day.
-    pub(super) fn declined_on(&self, day: BusinessDate) -> Tally {
-        let mut all = Tally::default();
+    pub(super) fn declined_on(&self, day: BusinessDate) -> DecisionTally {
+        let mut all = DecisionTally::default();
         for (code, tally) in self.days.get(&day).into_iter().flatten() {
             if !code.is_approved() {
                 all.add(*tally);
@@ -130,7 +130,7 @@ impl Figures {
     }
 
     /// Declines of all days by their cause, the most frequent first.
-    pub(super) fn causes(&self) -> Vec<(ResponseCode, Tally)> {
+    pub(super) fn causes(&self) -> Vec<(ResponseCode, DecisionTally)> {
         let mut causes = Outcomes::new();
         for (code, tally) in self.days.values().flatten().filter(|(code, _)| !code.is_approved()) {
             causes.entry(*code).or_default().add(*tally);
@@ -146,7 +146,7 @@ fn by_day(quarters: &[QuarterFigures], zone: Tz) -> DailyOutcomes {
     for quarter in quarters {
         let day = days.entry(date_at(zone, quarter.from)).or_default();
         for (code, count, sum) in &quarter.outcomes {
-            day.entry(*code).or_default().add(Tally { count: *count, sum: *sum });
+            day.entry(*code).or_default().add(DecisionTally { count: *count, sum: *sum });
         }
     }
     days
@@ -178,16 +178,16 @@ mod tests {
         let counts: Vec<_> = days.values().map(|day| day[&approved].count).collect();
         assert_eq!(counts, [1, 6, 8]);
         let eighth = parse_date("2026-03-08").unwrap();
-        let figures = Figures {
+        let figures = OverviewNumbers {
             today: eighth,
             days,
             accounts: Vec::new(),
             newest: Vec::new(),
             recent: RecentDecisions::default(),
         };
-        assert_eq!(figures.approved_on(eighth), Tally { count: 6, sum: Minor(200) });
+        assert_eq!(figures.approved_on(eighth), DecisionTally { count: 6, sum: Minor(200) });
         assert_eq!(figures.declined_on(eighth).count, 5);
-        assert_eq!(figures.causes(), [(risk, Tally { count: 5, sum: Minor(100) })]);
+        assert_eq!(figures.causes(), [(risk, DecisionTally { count: 5, sum: Minor(100) })]);
         let all: Vec<_> = figures.all_days().collect();
         assert_eq!((all.len(), all[29]), (30, eighth));
     }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::figure_words::OverviewFigures;
-use super::figures::{FigureCache, Figures};
+use super::figures::{FigureCache, OverviewNumbers};
 use super::latency::{Latency, LatencySamples};
 
 /// How many streams a user may have: tabs beyond are whole without.
@@ -67,12 +67,12 @@ struct OverviewFeeds {
 
 /// A place among the streams; it is free again when this goes.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct StreamPlace {
     of: Arc<LiveOverviews>,
     user: UserId,
 }
 
-impl Drop for Place {
+impl Drop for StreamPlace {
     fn drop(&mut self) {
         let mut watched = self.of.watched.lock();
         watched.count = watched.count.saturating_sub(1);
@@ -106,7 +106,7 @@ impl LiveOverviews {
     }
 
     /// A place for one more stream of a user; none where there is no room.
-    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Option<StreamPlace> {
         let mut watched = self.watched.lock();
         let own = watched.streams.get(&user).copied().unwrap_or_default();
         if watched.is_closed || watched.count >= self.streams_max || own >= STREAMS_PER_USER_MAX {
@@ -114,7 +114,7 @@ impl LiveOverviews {
         }
         watched.count += 1;
         *watched.streams.entry(user).or_default() += 1;
-        Some(Place { of: Arc::clone(self), user })
+        Some(StreamPlace { of: Arc::clone(self), user })
     }
 
     /// Ends every stream: the server stops.
@@ -134,7 +134,7 @@ impl LiveOverviews {
         if let Some(feed) = self.watched.lock().feeds.get(&company.slot) {
             return Ok(feed.subscribe());
         }
-        let mut feed = Feed { company: company.clone(), past: FigureCache::default() };
+        let mut feed = CompanyFeed { company: company.clone(), past: FigureCache::default() };
         let (seen, first) = feed.tell(state, self.switch_figures(state))?;
         let (sender, receiver) = watch::channel(first);
         let mut watched = self.watched.lock();
@@ -169,12 +169,12 @@ impl LiveOverviews {
 }
 
 /// The figures of one company.
-struct Feed {
+struct CompanyFeed {
     company: Company,
     past: FigureCache,
 }
 
-impl Feed {
+impl CompanyFeed {
     /// Sends new figures, until nobody listens or the switch stops.
     async fn run(mut self, overviews: Arc<LiveOverviews>, state: AppState, mut seen: EventNumber) {
         loop {
@@ -210,7 +210,7 @@ impl Feed {
         let (now, past) = (state.now(), &mut self.past);
         let company = &self.company;
         let read = |snapshot: &Snapshot| -> Result<_, StoreError> {
-            Ok((snapshot.last_event()?, Figures::read(snapshot, company, now, past)?))
+            Ok((snapshot.last_event()?, OverviewNumbers::read(snapshot, company, now, past)?))
         };
         let (newest, figures) = state.switch.read_at_once(read)?;
         let shown = OverviewFigures::new(&figures, switch, (company, now))

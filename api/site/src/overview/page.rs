@@ -14,10 +14,10 @@ use cardswitch_v1::routes::view::View;
 use uuid::Uuid;
 
 use super::figure_words::OverviewFigures;
-use super::figures::{FigureCache, Figures};
+use super::figures::{FigureCache, OverviewNumbers};
 use super::live::{LiveOverviews, SwitchFigures};
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
-use crate::cards::face::Face;
+use crate::cards::face::CardFace;
 use crate::cards::list::open_cards_of;
 use crate::cards::purchases::Purchase;
 use crate::frame;
@@ -53,7 +53,7 @@ struct OwnContent<'a> {
 
 /// The visitor's own cards, and the number of requisitions that wait.
 struct VisitorOverview {
-    cards: Vec<Face>,
+    cards: Vec<CardFace>,
     card_count: u64,
     /// Other members' pending requisitions for a reviewer; else the visitor's own.
     waiting: u64,
@@ -79,7 +79,8 @@ pub(super) async fn show(
 async fn company_page(acting: &ActingMember, switch: SwitchFigures) -> Result<Response, ApiError> {
     let company = &acting.company;
     let read = acting.read(|view| {
-        let figures = Figures::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
+        let figures =
+            OverviewNumbers::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
@@ -125,7 +126,7 @@ fn own(acting: &ActingMember, view: &View<'_>) -> Result<VisitorOverview, StoreE
     };
     let waiting = view.snapshot.list_requisitions(company.slot, &filter, &Page::first(1))?;
     Ok(VisitorOverview {
-        cards: cards.rows.iter().map(|card| Face::new(card, company, view.now)).collect(),
+        cards: cards.rows.iter().map(|card| CardFace::new(card, company, view.now)).collect(),
         card_count: cards.count,
         waiting: waiting.count,
         reviews,

@@ -18,7 +18,7 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use futures_util::stream;
 use tokio::sync::watch;
 
-use super::live::{FeedMessage, LiveOverviews, Place};
+use super::live::{FeedMessage, LiveOverviews, StreamPlace};
 use crate::rights::{CompanyQuery, CompanyReader, Right};
 
 /// How often something is said where nothing is new.
@@ -42,7 +42,7 @@ pub(super) async fn follow(
     // The present figures are the first message.
     news.mark_changed();
     let access = acting.lasting_access(Right::SeeCompany);
-    let follower = Follower { news, access, has_ended: false, _place: place };
+    let follower = StreamFollower { news, access, has_ended: false, _place: place };
     let messages = stream::unfold(follower, |mut follower| async move {
         let message = follower.next_message().await?;
         Some((Ok::<_, Infallible>(message), follower))
@@ -55,15 +55,15 @@ const fn headers() -> [(HeaderName, &'static str); 1] {
 }
 
 /// A reader of a stream, and the place that it takes meanwhile.
-struct Follower {
+struct StreamFollower {
     news: watch::Receiver<FeedMessage>,
     access: LastingAccess,
     /// Whether the end was sent.
     has_ended: bool,
-    _place: Place,
+    _place: StreamPlace,
 }
 
-impl Follower {
+impl StreamFollower {
     /// The next message; none behind the last one, and where the switch stops.
     async fn next_message(&mut self) -> Option<String> {
         if self.has_ended {

@@ -13,7 +13,7 @@ use cardswitch_wire::glossary::Audience;
 use super::SharedCardView;
 use super::linked_card::LinkedCard;
 use crate::assets::COPY;
-use crate::cards::face::Face;
+use crate::cards::face::CardFace;
 use crate::cards::secret::CardSecret;
 use crate::frame::{plain_page, plain_page_with_scripts};
 use crate::words::{PageReader, day_words, every, moment, money, zone_words};
@@ -43,16 +43,16 @@ struct SharedCardContent<'a> {
     csrf: &'a str,
     error: &'a str,
     path: &'a str,
-    face: Face,
+    face: CardFace,
     is_virtual: bool,
     state_words: &'static str,
-    budget: Option<Budget>,
+    budget: Option<BudgetLeft>,
     rules: Vec<(&'static str, String)>,
     secret: Option<CardSecret>,
 }
 
 /// The amount left, and the budget it is left of.
-struct Budget {
+struct BudgetLeft {
     balance: String,
     of: String,
     limits: Vec<(&'static str, String)>,
@@ -83,7 +83,7 @@ pub(super) fn card_page(
         csrf: &view.csrf,
         error,
         path: &opened.path,
-        face: Face::new(&opened.card, &opened.company, view.state.now()),
+        face: CardFace::new(&opened.card, &opened.company, view.state.now()),
         is_virtual: profile.is_virtual,
         state_words: state_words(usage.state, usage.suspension),
         budget: (!is_hidden).then(|| budget(opened, view.state.today(&opened.company))),
@@ -107,7 +107,7 @@ const fn state_words(state: CardState, reason: SuspensionReason) -> &'static str
     }
 }
 
-fn budget(opened: &LinkedCard, today: BusinessDate) -> Budget {
+fn budget(opened: &LinkedCard, today: BusinessDate) -> BudgetLeft {
     let (terms, currency) = (&opened.card.record.terms, opened.company.currency);
     let usage = opened.card.record.usage.rolled(terms.interval, today);
     let mut limits = Vec::new();
@@ -123,7 +123,7 @@ fn budget(opened: &LinkedCard, today: BusinessDate) -> Budget {
         limits
             .push(("Per purchase", format!("up to {}", money(terms.transaction_limit, currency))));
     }
-    Budget {
+    BudgetLeft {
         balance: money(usage.allowance_balance(terms), currency),
         of: money(terms.amount, currency),
         limits,

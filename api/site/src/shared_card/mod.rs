@@ -85,7 +85,7 @@ struct SharedCardView<'a> {
 /// The action that a viewer asks for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum ViewerAction {
     /// Entry by passphrase.
     Open,
     /// The number of the card.
@@ -95,7 +95,7 @@ enum Action {
 /// The form of `POST /s/{key}`.
 #[derive(Debug, Deserialize)]
 struct ViewerForm {
-    action: Action,
+    action: ViewerAction,
     /// The answers, in the order of the passphrase fields.
     #[serde(default)]
     answer: Vec<String>,
@@ -133,9 +133,9 @@ async fn act(
     let csrf = csrf_of(&state, &visit, session.as_ref());
     let viewing = SharedCardView { state: &state, opened: &opened, csrf, address };
     match form.action {
-        Action::Open => viewing.judge(&form.answer).await,
-        Action::Show if opened.is_open_to(&state, &headers) => viewing.reveal().await,
-        Action::Show => Ok(with_status(ask_page(&viewing, PASSED), StatusCode::FORBIDDEN)),
+        ViewerAction::Open => viewing.judge(&form.answer).await,
+        ViewerAction::Show if opened.is_open_to(&state, &headers) => viewing.reveal().await,
+        ViewerAction::Show => Ok(with_status(ask_page(&viewing, PASSED), StatusCode::FORBIDDEN)),
     }
 }
 

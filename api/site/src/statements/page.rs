@@ -55,7 +55,7 @@ struct MonthContent<'a> {
     account: String,
     currency: String,
     zone: String,
-    figures: Vec<Figure>,
+    figures: Vec<StatementFigure>,
     month: String,
     months: Vec<Choice>,
     earlier: Option<String>,
@@ -69,7 +69,7 @@ struct MonthContent<'a> {
     days_max: i32,
 }
 
-struct Figure {
+struct StatementFigure {
     name: &'static str,
     value: String,
     more: &'static str,
@@ -153,8 +153,9 @@ fn choice(month: Month, shown: Month) -> Choice {
     Choice { value: month.text(), label: month.words(), is_chosen: month == shown }
 }
 
-fn figures(AccountRow { account, balances }: &AccountRow) -> Vec<Figure> {
-    let figure = |name, minor, more| Figure { name, value: money(minor, account.currency), more };
+fn figures(AccountRow { account, balances }: &AccountRow) -> Vec<StatementFigure> {
+    let figure =
+        |name, minor, more| StatementFigure { name, value: money(minor, account.currency), more };
     let mut figures = vec![
         figure("Ledger balance", balances.ledger, "Posted balance"),
         figure("Available", balances.available_balance(), "After holds and pending transfers"),

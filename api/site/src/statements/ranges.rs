@@ -19,7 +19,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    fn new(words: String, (first, last): Span) -> Self {
+    fn new(words: String, (first, last): DaySpan) -> Self {
         let days = format!("{} to {}", day_words(first), day_words(last));
         let query = format!("start_date={}&end_date={}", render_date(first), render_date(last));
         Self { words, days, query }
@@ -27,7 +27,7 @@ impl Range {
 }
 
 /// The first day and the last one.
-type Span = (BusinessDate, BusinessDate);
+type DaySpan = (BusinessDate, BusinessDate);
 
 /// The ranges offered on the page of a month: that month, this one and the one before, the quarter
 /// before this one, and the longest range of days up to today that a statement can have. Ranges
@@ -42,7 +42,7 @@ pub(super) fn ranges(shown: Month, oldest: BusinessDate, today: BusinessDate) ->
         quarter_before(today),
         (format!("The last {DAYS_APART_MAX} days"), (back, today)),
     ];
-    let mut known: Vec<Span> = Vec::new();
+    let mut known: Vec<DaySpan> = Vec::new();
     let mut ranges = Vec::new();
     for (words, span) in offered {
         let (first, last) = span;
@@ -55,7 +55,7 @@ pub(super) fn ranges(shown: Month, oldest: BusinessDate, today: BusinessDate) ->
 }
 
 /// A month, of the present one the days that were.
-fn month(month: Month, today: BusinessDate) -> (String, Span) {
+fn month(month: Month, today: BusinessDate) -> (String, DaySpan) {
     let span = (month.first, month.last().min(today));
     let is_over = month.last() < today;
     let words = month.words();
@@ -63,7 +63,7 @@ fn month(month: Month, today: BusinessDate) -> (String, Span) {
 }
 
 /// The quarter before the one that is under way.
-fn quarter_before(today: BusinessDate) -> (String, Span) {
+fn quarter_before(today: BusinessDate) -> (String, DaySpan) {
     let last = BusinessDate(today.period_start(Interval::Quarterly).0 - 1);
     let first = last.period_start(Interval::Quarterly);
     let [from, to] = [first, last].map(|day| Month::of(day).words());

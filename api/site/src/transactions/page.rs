@@ -19,7 +19,7 @@ use cardswitch_v1::routes::view::View;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 use super::decision::{DecisionWords, IncrementWords, Teller};
-use super::story::{Step, story};
+use super::story::{StoryStep, story};
 use super::words::{flag_words, size_words};
 use super::{find, may_note};
 use crate::cards::face::is_open;
@@ -71,7 +71,7 @@ struct TransactionContent {
     allow: Option<String>,
     decision: DecisionWords,
     increments: Vec<IncrementWords>,
-    story: Vec<Step>,
+    story: Vec<StoryStep>,
     tags: Tags,
     receipt: Option<ReceiptWords>,
     receipt_seen: String,

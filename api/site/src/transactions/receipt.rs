@@ -87,7 +87,7 @@ fn done(acting: &ActingMember, id: Uuid, notice: Notice) -> Response {
 
 /// The fields of the forms about a receipt.
 #[derive(Debug, Deserialize)]
-pub(super) struct ReceiptForm {
+pub(super) struct ReceiptFields {
     #[serde(default)]
     seen: String,
 }
@@ -96,7 +96,7 @@ pub(super) struct ReceiptForm {
 pub(super) async fn delete_receipt(
     acting: ActingMember,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<ReceiptForm>,
+    SiteForm(form): SiteForm<ReceiptFields>,
 ) -> Result<Response, ApiError> {
     let row = find_own(&acting, id).await?;
     if row.receipt().is_none() {
@@ -113,7 +113,7 @@ pub(super) async fn delete_receipt(
 pub(super) async fn lose_receipt(
     acting: ActingMember,
     PathId(id): PathId,
-    SiteForm(form): SiteForm<ReceiptForm>,
+    SiteForm(form): SiteForm<ReceiptFields>,
 ) -> Result<Response, ApiError> {
     let row = find_own(&acting, id).await?;
     if row.receipt().is_some_and(|receipt| receipt.is_lost) {

@@ -25,7 +25,7 @@ const LINES_AT_A_TIME: usize = 100;
 
 /// A step of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct StoryStep {
     /// The time; none for the present state.
     pub(super) at: Option<Moment>,
     /// The event, in words.
@@ -47,7 +47,7 @@ pub(super) fn story(
     view: &View<'_>,
     row: &TransactionRow,
     increments: &[IncrementDecision],
-) -> Result<Vec<Step>, StoreError> {
+) -> Result<Vec<StoryStep>, StoreError> {
     let posted = posted_lines(view, row)?;
     let amount = |minor| money(minor, view.company.currency);
     let mut told: Vec<(Timestamp, String, String)> = Vec::new();
@@ -63,16 +63,20 @@ pub(super) fn story(
     told.sort_by_key(|(at, ..)| *at);
     let mut steps: Vec<_> = told
         .into_iter()
-        .map(|(at, what, amount)| Step { at: Some(moment(at, view.company.zone)), what, amount })
+        .map(|(at, what, amount)| StoryStep {
+            at: Some(moment(at, view.company.zone)),
+            what,
+            amount,
+        })
         .collect();
     if !posted.is_whole {
-        steps.push(Step::now("See statements for more", String::new()));
+        steps.push(StoryStep::now("See statements for more", String::new()));
     }
     steps.extend(standing(view, row));
     Ok(steps)
 }
 
-impl Step {
+impl StoryStep {
     fn now(what: impl Into<String>, amount: String) -> Self {
         Self { at: None, what: what.into(), amount }
     }
@@ -101,7 +105,7 @@ fn posting(row: &TransactionRow, amount: Minor) -> &'static str {
 }
 
 /// How it stands now, where that is more than its state.
-fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
+fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<StoryStep> {
     let progress = &row.progress;
     let amount = |minor| money(minor, view.company.currency);
     let mut steps = Vec::new();
@@ -112,17 +116,17 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<Step> {
             Timestamp::MAX => "On hold".to_owned(),
             _ => format!("On hold until {until}"),
         };
-        steps.push(Step::now(what, amount(held)));
+        steps.push(StoryStep::now(what, amount(held)));
     }
     if progress.refunded > Minor::ZERO && row.record.kind != TransactionKind::Refund {
-        steps.push(Step::now("Refunded so far", amount(progress.refunded)));
+        steps.push(StoryStep::now("Refunded so far", amount(progress.refunded)));
     }
     if progress.state == TransactionState::Canceled
         && row.record.kind != TransactionKind::Verification
     {
         let is_expired = progress.flags.contains(TransactionFlags::HOLD_EXPIRED);
         let what = if is_expired { "Canceled: hold expired" } else { "Canceled: fully reversed" };
-        steps.push(Step::now(what, String::new()));
+        steps.push(StoryStep::now(what, String::new()));
     }
     steps
 }

@@ -17,15 +17,15 @@ use crate::rights::{ActingMember, Right};
 
 /// Whether the sender may sort transactions, or only note something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum TaggingExtent {
     All,
     NoteAlone,
 }
 
 /// The body that `/v1` takes; a field that was not sent stays as it is.
-fn body_of(typed: &TypedFields, extent: Extent) -> Map<String, Value> {
+fn body_of(typed: &TypedFields, extent: TaggingExtent) -> Map<String, Value> {
     let mut body = Map::new();
-    if extent == Extent::All {
+    if extent == TaggingExtent::All {
         put_dimensions(&mut body, typed.dimensions());
     }
     if let Some(note) = typed.get("note") {
@@ -48,7 +48,7 @@ pub(super) async fn tag_transaction(
         return refused_page(&acting, &row, (status, said)).await;
     }
     let may_sort = acting.may(Right::TagTransactions);
-    let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
+    let extent = if may_sort { TaggingExtent::All } else { TaggingExtent::NoteAlone };
     let mut body = body_of(&sent, extent);
     find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);
@@ -73,8 +73,8 @@ mod tests {
         let fields: TypedFields = typed.into_iter().collect();
         let whole = json!({"category": {"id": "x"}, "label": null, "note": "one\ntwo\n"});
         let body = |fields: &TypedFields, extent| Value::Object(body_of(fields, extent));
-        assert_eq!(body(&fields, Extent::All), whole);
-        assert_eq!(body(&fields, Extent::NoteAlone), json!({"note": "one\ntwo\n"}));
-        assert_eq!(body(&TypedFields::default(), Extent::All), json!({}));
+        assert_eq!(body(&fields, TaggingExtent::All), whole);
+        assert_eq!(body(&fields, TaggingExtent::NoteAlone), json!({"note": "one\ntwo\n"}));
+        assert_eq!(body(&TypedFields::default(), TaggingExtent::All), json!({}));
     }
 }

@@ -70,7 +70,7 @@ pub(super) type FaceIndex = usize;
 pub(super) struct Fonts {
     faces: Vec<Face>,
     /// The plain letters of either weight, where the font has them.
-    plain: [Vec<Option<Letter>>; 2],
+    plain: [Vec<Option<FontLetter>>; 2],
 }
 
 /// A font as it is measured and shaped, and as it is embedded.
@@ -97,7 +97,7 @@ pub(super) struct Measures {
 
 /// A letter of a font. Units: ems.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Letter {
+pub(super) struct FontLetter {
     pub(super) glyph: u16,
     pub(super) advance: f32,
 }
@@ -126,7 +126,7 @@ impl Fonts {
     }
 
     /// A letter that stands for itself; none for all that need more thought.
-    pub(super) fn plain_letter(&self, char: char, weight: Weight) -> Option<Letter> {
+    pub(super) fn plain_letter(&self, char: char, weight: Weight) -> Option<FontLetter> {
         self.plain[Self::plain_face(weight)].get(char as usize).copied().flatten()
     }
 
@@ -225,17 +225,17 @@ impl Face {
         self.units_per_em
     }
 
-    fn letter(&self, char: char) -> Option<Letter> {
+    fn letter(&self, char: char) -> Option<FontLetter> {
         let glyph = u16::try_from(self.charmap.map_codepoint(char)?.to_u32()).ok()?;
         Some(self.letter_of(glyph))
     }
 
-    fn missing(&self) -> Letter {
+    fn missing(&self) -> FontLetter {
         self.letter_of(NO_GLYPH)
     }
 
-    fn letter_of(&self, glyph: u16) -> Letter {
-        Letter { glyph, advance: self.advance(glyph) }
+    fn letter_of(&self, glyph: u16) -> FontLetter {
+        FontLetter { glyph, advance: self.advance(glyph) }
     }
 }
 
@@ -245,7 +245,7 @@ impl From<ReadError> for StatementError {
     }
 }
 
-fn plain_letters(face: &Face) -> Vec<Option<Letter>> {
+fn plain_letters(face: &Face) -> Vec<Option<FontLetter>> {
     (0..PLAIN_END).map(|code| face.letter(char::from_u32(code)?)).collect()
 }
 

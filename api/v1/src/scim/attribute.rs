@@ -57,7 +57,7 @@ pub(super) enum Field {
 
 /// The way in which the values of a field compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ComparisonKind {
     /// Text, in any case the same.
     Text,
     /// Text that is the same only in the same case.
@@ -69,29 +69,29 @@ pub(super) enum Kind {
 }
 
 #[rustfmt::skip]
-const FIELDS: &[(&str, Field, Kind)] = &[
-    ("id", Field::Id, Kind::ExactText),
-    ("externalid", Field::ExternalId, Kind::ExactText),
-    ("username", Field::UserName, Kind::Text),
-    ("name.givenname", Field::GivenName, Kind::Text),
-    ("name.familyname", Field::FamilyName, Kind::Text),
-    ("displayname", Field::DisplayName, Kind::Text),
-    ("active", Field::Active, Kind::Flag),
-    ("usertype", Field::UserType, Kind::Text),
-    ("emails", Field::Email, Kind::Text),
-    ("emails.value", Field::Email, Kind::Text),
-    ("emails.type", Field::EmailType, Kind::Text),
-    ("emails.primary", Field::EmailPrimary, Kind::Flag),
-    ("enterprise:employeenumber", Field::EmployeeNumber, Kind::Text),
-    ("enterprise:department", Field::Department, Kind::Text),
-    ("meta.created", Field::Created, Kind::Time),
-    ("meta.resourcetype", Field::ResourceType, Kind::ExactText),
+const FIELDS: &[(&str, Field, ComparisonKind)] = &[
+    ("id", Field::Id, ComparisonKind::ExactText),
+    ("externalid", Field::ExternalId, ComparisonKind::ExactText),
+    ("username", Field::UserName, ComparisonKind::Text),
+    ("name.givenname", Field::GivenName, ComparisonKind::Text),
+    ("name.familyname", Field::FamilyName, ComparisonKind::Text),
+    ("displayname", Field::DisplayName, ComparisonKind::Text),
+    ("active", Field::Active, ComparisonKind::Flag),
+    ("usertype", Field::UserType, ComparisonKind::Text),
+    ("emails", Field::Email, ComparisonKind::Text),
+    ("emails.value", Field::Email, ComparisonKind::Text),
+    ("emails.type", Field::EmailType, ComparisonKind::Text),
+    ("emails.primary", Field::EmailPrimary, ComparisonKind::Flag),
+    ("enterprise:employeenumber", Field::EmployeeNumber, ComparisonKind::Text),
+    ("enterprise:department", Field::Department, ComparisonKind::Text),
+    ("meta.created", Field::Created, ComparisonKind::Time),
+    ("meta.resourcetype", Field::ResourceType, ComparisonKind::ExactText),
 ];
 
 impl Field {
     /// The field of this name and how it compares; none where users have no such attribute.
     #[must_use]
-    pub(super) fn find(name: &str) -> Option<(Self, Kind)> {
+    pub(super) fn find(name: &str) -> Option<(Self, ComparisonKind)> {
         let name = canonical(name);
         let row = FIELDS.iter().find(|(known, ..)| *known == name)?;
         Some((row.1, row.2))

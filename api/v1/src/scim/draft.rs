@@ -25,7 +25,7 @@ const DEPARTMENT_CHARS_MAX: usize = 200;
 
 /// A user as a client wants it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Draft {
+pub(super) struct UserDraft {
     /// The e-mail address that people sign in with.
     pub(super) user_name: Option<String>,
     /// First name.
@@ -44,7 +44,7 @@ pub(super) struct Draft {
     pub(super) department: Option<LineText>,
 }
 
-impl Draft {
+impl UserDraft {
     /// The draft of what a user is already.
     #[must_use]
     pub(super) fn of(user: &User) -> Self {
@@ -225,8 +225,8 @@ mod tests {
 
     use super::*;
 
-    fn known() -> Draft {
-        Draft {
+    fn known() -> UserDraft {
+        UserDraft {
             user_name: Some("Ada@example.com".into()),
             given_name: Some("Ada".parse().unwrap()),
             family_name: Some("Lovelace".parse().unwrap()),
@@ -313,8 +313,8 @@ mod tests {
             "name": {"givenName": "Ada", "familyName": "Lovelace"},
             "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User": {"employeeNumber": "42"},
         });
-        let draft = Draft::read(body.as_object().unwrap()).unwrap();
-        let expected = Draft {
+        let draft = UserDraft::read(body.as_object().unwrap()).unwrap();
+        let expected = UserDraft {
             active: None,
             role: None,
             external_id: None,

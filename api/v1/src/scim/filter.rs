@@ -14,7 +14,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::time::parse_time;
 
-use super::attribute::{Field, Kind, shorten};
+use super::attribute::{ComparisonKind, Field, shorten};
 
 /// The longest filter. Units: bytes.
 const FILTER_BYTES_MAX: usize = 4_096;
@@ -26,11 +26,11 @@ const DEPTH_MAX: usize = 20;
 /// The condition that the users of a list meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
-    steps: Vec<Step>,
+    steps: Vec<FilterStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum FilterStep {
     Ask(Test),
     And,
     Or,
@@ -116,10 +116,10 @@ impl Filter {
         let mut truths = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let truth = match step {
-                Step::Ask(test) => test.accepts(test.field.and_then(&mut value_of)),
-                Step::Not => !pop(&mut truths),
-                Step::And => pop(&mut truths) & pop(&mut truths),
-                Step::Or => pop(&mut truths) | pop(&mut truths),
+                FilterStep::Ask(test) => test.accepts(test.field.and_then(&mut value_of)),
+                FilterStep::Not => !pop(&mut truths),
+                FilterStep::And => pop(&mut truths) & pop(&mut truths),
+                FilterStep::Or => pop(&mut truths) | pop(&mut truths),
             };
             truths.push(truth);
         }
@@ -129,7 +129,7 @@ impl Filter {
     /// The field and the text, where the filter asks for one text and nothing else.
     #[must_use]
     pub(super) fn sole_text(&self) -> Option<(Field, &str)> {
-        let [Step::Ask(Test { field: Some(field), operator: Operator::Equal, operand })] =
+        let [FilterStep::Ask(Test { field: Some(field), operator: Operator::Equal, operand })] =
             self.steps.as_slice()
         else {
             return None;
@@ -285,7 +285,7 @@ enum OpenOperator {
 /// Turns pieces into steps.
 #[derive(Debug, Default)]
 struct Parser {
-    steps: Vec<Step>,
+    steps: Vec<FilterStep>,
     waiting: Vec<OpenOperator>,
     tests: usize,
     /// Whether a whole expression stands before the next piece.
@@ -313,7 +313,7 @@ impl Parser {
             }
             (true, Token::Close) => match self.close()? {
                 OpenOperator::NotGroup => {
-                    self.steps.push(Step::Not);
+                    self.steps.push(FilterStep::Not);
                     Ok(())
                 }
                 OpenOperator::Group => Ok(()),
@@ -347,8 +347,8 @@ impl Parser {
     fn close(&mut self) -> Result<OpenOperator, ApiError> {
         while let Some(waiting) = self.waiting.pop() {
             match waiting {
-                OpenOperator::And => self.steps.push(Step::And),
-                OpenOperator::Or => self.steps.push(Step::Or),
+                OpenOperator::And => self.steps.push(FilterStep::And),
+                OpenOperator::Or => self.steps.push(FilterStep::Or),
                 opened => return Ok(opened),
             }
         }
@@ -362,7 +362,11 @@ impl Parser {
             _ => false,
         };
         while let Some(waiting) = self.waiting.pop_if(|waiting| binds_first(waiting)) {
-            self.steps.push(if waiting == OpenOperator::And { Step::And } else { Step::Or });
+            self.steps.push(if waiting == OpenOperator::And {
+                FilterStep::And
+            } else {
+                FilterStep::Or
+            });
         }
         self.waiting.push(what);
         self.is_after_operand = false;
@@ -387,7 +391,7 @@ impl Parser {
             return Err(invalid(format!("has more than {TESTS_MAX} comparisons")));
         }
         let test = test(&self.whole_name(name), operator, value)?;
-        self.steps.push(Step::Ask(test));
+        self.steps.push(FilterStep::Ask(test));
         self.is_after_operand = true;
         Ok(())
     }
@@ -407,8 +411,8 @@ impl Parser {
         }
         while let Some(waiting) = self.waiting.pop() {
             self.steps.push(match waiting {
-                OpenOperator::And => Step::And,
-                OpenOperator::Or => Step::Or,
+                OpenOperator::And => FilterStep::And,
+                OpenOperator::Or => FilterStep::Or,
                 _ => return Err(invalid("opens what is not closed")),
             });
         }
@@ -431,7 +435,7 @@ fn test(name: &str, operator: Operator, value: Option<Token<'_>>) -> Result<Test
         }
         // Values that no text field has; numbers are the values of nothing here.
         Some(Token::Word(word)) if is_literal(word) => match found {
-            Some((_, Kind::Flag)) | None => Operand::Flag(word == "true"),
+            Some((_, ComparisonKind::Flag)) | None => Operand::Flag(word == "true"),
             Some(_) => return Err(misfit()),
         },
         Some(_) => return Err(invalid("needs a value in quotes, a number, true, false or null")),
@@ -452,14 +456,14 @@ fn test(name: &str, operator: Operator, value: Option<Token<'_>>) -> Result<Test
     Ok(Test { field: found.map(|(field, _)| field), operator, operand })
 }
 
-fn operand_of(kind: Option<Kind>, text: &str) -> Option<Operand> {
+fn operand_of(kind: Option<ComparisonKind>, text: &str) -> Option<Operand> {
     match kind {
         // As addresses are compared, so that a filter finds whom a look-up finds.
-        Some(Kind::Text) | None => Some(Operand::Text(email_key(text))),
-        Some(Kind::ExactText) => Some(Operand::ExactText(text.to_owned())),
+        Some(ComparisonKind::Text) | None => Some(Operand::Text(email_key(text))),
+        Some(ComparisonKind::ExactText) => Some(Operand::ExactText(text.to_owned())),
         // Some identity providers put quotes around these too.
-        Some(Kind::Flag) => text.to_lowercase().parse().ok().map(Operand::Flag),
-        Some(Kind::Time) => parse_time(text).map(Operand::Time),
+        Some(ComparisonKind::Flag) => text.to_lowercase().parse().ok().map(Operand::Flag),
+        Some(ComparisonKind::Time) => parse_time(text).map(Operand::Time),
     }
 }
 

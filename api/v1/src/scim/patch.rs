@@ -8,14 +8,14 @@ use cardswitch_wire::fault::Flaw;
 use serde_json::{Map, Value};
 
 use super::attribute::Target;
-use super::draft::Draft;
+use super::draft::UserDraft;
 
 /// The most operations of one request.
 const OPERATIONS_MAX: usize = 100;
 
 /// Applies the operations in a body.
 /// Errors: one of them cannot be read, or not be applied.
-pub(super) fn apply(draft: &mut Draft, body: &Map<String, Value>) -> Result<(), ApiError> {
+pub(super) fn apply(draft: &mut UserDraft, body: &Map<String, Value>) -> Result<(), ApiError> {
     let operations = member(body, "Operations").and_then(Value::as_array);
     let operations = operations
         .filter(|operations| (1..=OPERATIONS_MAX).contains(&operations.len()))
@@ -26,7 +26,7 @@ pub(super) fn apply(draft: &mut Draft, body: &Map<String, Value>) -> Result<(), 
     operations.iter().try_for_each(|operation| apply_one(draft, operation))
 }
 
-fn apply_one(draft: &mut Draft, operation: &Value) -> Result<(), ApiError> {
+fn apply_one(draft: &mut UserDraft, operation: &Value) -> Result<(), ApiError> {
     let not_an_object = || ApiError::invalid_field("Operations", Flaw::not_an_object());
     let operation = operation.as_object().ok_or_else(not_an_object)?;
     let op = member(operation, "op").and_then(Value::as_str).unwrap_or_default();
@@ -59,7 +59,7 @@ fn apply_one(draft: &mut Draft, operation: &Value) -> Result<(), ApiError> {
 
 /// Sets the attributes that the keys of a value without a path name. Unknown keys are ignored, as
 /// in other bodies.
-fn set_each(draft: &mut Draft, value: &Value) -> Result<(), ApiError> {
+fn set_each(draft: &mut UserDraft, value: &Value) -> Result<(), ApiError> {
     let object = value.as_object();
     let object = object.ok_or_else(|| ApiError::invalid_field("value", Flaw::not_an_object()))?;
     for (key, value) in object {
@@ -88,8 +88,8 @@ mod tests {
 
     use super::*;
 
-    fn known() -> Draft {
-        Draft {
+    fn known() -> UserDraft {
+        UserDraft {
             user_name: Some("ada@example.com".into()),
             given_name: Some("Ada".parse().unwrap()),
             family_name: Some("Lovelace".parse().unwrap()),
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    fn patched(operations: &Value) -> Result<Draft, ApiError> {
+    fn patched(operations: &Value) -> Result<UserDraft, ApiError> {
         let body = json!({"Operations": operations});
         let mut draft = known();
         apply(&mut draft, body.as_object().unwrap()).map(|()| draft)
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn identity_providers_are_understood() {
-        let inactive = Draft { active: Some(false), ..known() };
-        let renamed = Draft { given_name: Some("Grace".parse().unwrap()), ..known() };
-        let alone = Draft { employee_number: None, department: None, ..known() };
-        let moved = Draft { department: Some("Physics".parse().unwrap()), ..known() };
+        let inactive = UserDraft { active: Some(false), ..known() };
+        let renamed = UserDraft { given_name: Some("Grace".parse().unwrap()), ..known() };
+        let alone = UserDraft { employee_number: None, department: None, ..known() };
+        let moved = UserDraft { department: Some("Physics".parse().unwrap()), ..known() };
         let enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
         let department = format!("{enterprise}:department");
         let rows = [

@@ -25,7 +25,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::attribute::Field;
-use super::draft::Draft;
+use super::draft::UserDraft;
 use super::error::ScimError;
 use super::filter::Filter;
 use super::input::{ScimBody, ScimId, ScimQuery};
@@ -144,7 +144,7 @@ pub(super) async fn create_user(
 ) -> Result<Response, ScimError> {
     let Call(state, caller) = &call;
     let shown = AttributeSelection::of_query(&query)?;
-    let draft = Draft::read(&body.object()?)?;
+    let draft = UserDraft::read(&body.object()?)?;
     let department = read_view(&call, |view| department(view, &draft)).await?;
     let invitation = Invitation::draw(state)?;
     let new = NewMember {
@@ -168,7 +168,7 @@ pub(super) async fn create_user(
 /// Errors: something is missing that every user has; a role that cannot be given.
 fn new_member(
     id: Uuid,
-    draft: &Draft,
+    draft: &UserDraft,
     (caller, department): (&Caller, Option<DimensionId>),
 ) -> Result<NewMember, ApiError> {
     fn wanted<T: Clone>(value: &Option<T>, name: &str) -> Result<T, ApiError> {
@@ -205,10 +205,10 @@ pub(super) async fn replace_user(
 ) -> Result<ScimJson, ScimError> {
     let shown = AttributeSelection::of_query(&query)?;
     let user = read_user(&call, id).await?;
-    let sent = Draft::read(&body.object()?)?;
+    let sent = UserDraft::read(&body.object()?)?;
     let user_name = sent.user_name.as_deref().ok_or_else(|| required("userName"))?;
-    let known = Draft::of(&user);
-    let mut draft = Draft {
+    let known = UserDraft::of(&user);
+    let mut draft = UserDraft {
         given_name: sent.given_name.or(known.given_name),
         family_name: sent.family_name.or(known.family_name),
         active: sent.active.or(known.active),
@@ -234,16 +234,16 @@ pub(super) async fn patch_user(
 ) -> Result<ScimJson, ScimError> {
     let shown = AttributeSelection::of_query(&query)?;
     let user = read_user(&call, id).await?;
-    let mut draft = Draft::of(&user);
+    let mut draft = UserDraft::of(&user);
     patch::apply(&mut draft, &body.object()?)?;
     settle(&call, &user, &draft).await?;
     show(&call, id, &shown).await
 }
 
 /// Makes a user what the draft is, by one change or none.
-async fn settle(call: &Call, user: &User, draft: &Draft) -> Result<(), ScimError> {
+async fn settle(call: &Call, user: &User, draft: &UserDraft) -> Result<(), ScimError> {
     let Call(state, caller) = call;
-    let known = Draft::of(user);
+    let known = UserDraft::of(user);
     if *draft == known {
         return Ok(());
     }
@@ -291,7 +291,7 @@ pub(super) async fn delete_user(call: Call, ScimId(id): ScimId) -> Result<Status
 /// The department that a draft names by its code or its name; of several of one name the oldest.
 fn department(
     view: &View<'_>,
-    draft: &Draft,
+    draft: &UserDraft,
 ) -> Result<Result<Option<DimensionId>, ApiError>, StoreError> {
     let Some(wanted) = &draft.department else { return Ok(Ok(None)) };
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::audit::Actor;
 use super::super::failures::note_failure;
 use super::super::throttle::{AttemptTarget, ExcessPolicy, Source, TooManyTries};
 use super::super::totp::Seed;
-use super::{AnswerOutcome, AnsweredConversation, Conversation, Factor, LINE_RETRY_AFTER_S};
+use super::{AnswerOutcome, AnsweredConversation, Factor, LINE_RETRY_AFTER_S, SignInConversation};
 use crate::actor_state::ActorState;
 
 /// Answers the question that waits in a conversation, for which `source` is answerable.
@@ -66,7 +66,7 @@ enum VerificationResult {
 async fn verify(
     state: &ActorState,
     digest: &[u8; 32],
-    known: &Conversation,
+    known: &SignInConversation,
     given: &str,
     (source, excess): (Source, ExcessPolicy),
 ) -> Result<VerificationResult, ApiError> {

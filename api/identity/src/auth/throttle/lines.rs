@@ -26,12 +26,12 @@ pub(super) const MEMORY: Duration = Duration::from_secs(15 * 60);
 
 /// The tries that count together: everybody's at an account, or those of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Budget {
+pub(super) enum TryBudget {
     Account([u8; 32]),
     Device([u8; 32]),
 }
 
-impl Budget {
+impl TryBudget {
     pub(super) fn of(account: AttemptTarget<'_>, source: Option<Source>) -> Self {
         let key = account.key();
         let Some(Source::Device(device)) = source else { return Self::Account(key) };
@@ -41,25 +41,28 @@ impl Budget {
 
 /// The lines of all accounts and devices.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct TryLines {
     /// The lines of accounts, for all sources but known devices.
-    accounts: Mutex<BoundedTable<[u8; 32], Tries>>,
+    accounts: Mutex<BoundedTable<[u8; 32], AccountTries>>,
     /// The lines of devices, apart: a source that never signed in gets no place in here.
-    devices: Mutex<BoundedTable<[u8; 32], Tries>>,
+    devices: Mutex<BoundedTable<[u8; 32], AccountTries>>,
 }
 
-impl Default for Lines {
+impl Default for TryLines {
     fn default() -> Self {
         let table = || Mutex::new(BoundedTable::new(REMEMBERED_MAX));
         Self { accounts: table(), devices: table() }
     }
 }
 
-impl Lines {
-    const fn table(&self, budget: Budget) -> (&Mutex<BoundedTable<[u8; 32], Tries>>, [u8; 32]) {
+impl TryLines {
+    const fn table(
+        &self,
+        budget: TryBudget,
+    ) -> (&Mutex<BoundedTable<[u8; 32], AccountTries>>, [u8; 32]) {
         match budget {
-            Budget::Account(key) => (&self.accounts, key),
-            Budget::Device(key) => (&self.devices, key),
+            TryBudget::Account(key) => (&self.accounts, key),
+            TryBudget::Device(key) => (&self.devices, key),
         }
     }
 
@@ -67,14 +70,14 @@ impl Lines {
     /// Errors: the line is too long, or so many accounts are under attack that there is no room.
     pub(super) fn enter(
         &self,
-        budget: Budget,
+        budget: TryBudget,
         now: Instant,
     ) -> Result<Arc<AsyncMutex<()>>, TooManyTries> {
         let (table, key) = self.table(budget);
         let entered = table.lock().change(
             key,
             now,
-            || Tries::new(now),
+            || AccountTries::new(now),
             |tries| {
                 (tries.under_way < LINE_MAX).then(|| {
                     tries.under_way += 1;
@@ -86,7 +89,7 @@ impl Lines {
     }
 
     /// The wait of the try at the head of the line.
-    pub(super) fn due(&self, budget: Budget, now: Instant) -> Duration {
+    pub(super) fn due(&self, budget: TryBudget, now: Instant) -> Duration {
         let (table, key) = self.table(budget);
         let due = table.lock().change_known(key, |tries| {
             let age = now.saturating_duration_since(tries.last);
@@ -100,13 +103,13 @@ impl Lines {
 
     /// How many were wrong.
     #[cfg(test)]
-    pub(super) fn wrong(&self, budget: Budget) -> u32 {
+    pub(super) fn wrong(&self, budget: TryBudget) -> u32 {
         let (table, key) = self.table(budget);
         table.lock().change_known(key, |tries| tries.wrong).unwrap_or_default()
     }
 
     /// Takes a try out of the line, with its verdict.
-    pub(super) fn leave(&self, budget: Budget, verdict: Option<Verdict>, now: Instant) {
+    pub(super) fn leave(&self, budget: TryBudget, verdict: Option<Verdict>, now: Instant) {
         let (table, key) = self.table(budget);
         table.lock().change_known(key, |tries| {
             tries.under_way = tries.under_way.saturating_sub(1);
@@ -130,20 +133,20 @@ pub(super) fn delay_after(wrong: u32) -> Duration {
 
 /// The tries of an account.
 #[derive(Clone, Debug)]
-struct Tries {
+struct AccountTries {
     wrong: u32,
     under_way: u32,
     last: Instant,
     turn: Arc<AsyncMutex<()>>,
 }
 
-impl Tries {
+impl AccountTries {
     fn new(last: Instant) -> Self {
         Self { wrong: 0, under_way: 0, last, turn: Arc::default() }
     }
 }
 
-impl TableEntry for Tries {
+impl TableEntry for AccountTries {
     type Time = Instant;
 
     fn ends_at(&self) -> Option<Instant> {

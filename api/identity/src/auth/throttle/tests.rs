@@ -8,7 +8,7 @@ use super::sources::{
 };
 use super::*;
 
-const KEY: Budget = Budget::Account([1; 32]);
+const KEY: TryBudget = TryBudget::Account([1; 32]);
 
 fn address(text: &str) -> Source {
     Source::Address(text.parse().unwrap())
@@ -23,7 +23,7 @@ fn waits_grow_to_a_bound() {
 }
 
 /// Counts and judges a try.
-fn try_account(throttle: &Throttle, budget: Budget, verdict: Option<Verdict>, now: Instant) {
+fn try_account(throttle: &Throttle, budget: TryBudget, verdict: Option<Verdict>, now: Instant) {
     throttle.lines.enter(budget, now).unwrap();
     throttle.lines.leave(budget, verdict, now);
 }
@@ -44,8 +44,8 @@ fn an_accounts_waits_grow_and_its_wrong_tries_are_forgotten() {
     }
     assert_eq!(waits[..3], [Duration::ZERO; 3]);
     assert!(waits.is_sorted() && waits[SLOWED_AFTER as usize] == DELAY_MAX, "{waits:?}");
-    assert_eq!(due(Budget::Account([2; 32]), start), Duration::ZERO);
-    assert_eq!(due(Budget::Device([1; 32]), start), Duration::ZERO, "a budget of its own");
+    assert_eq!(due(TryBudget::Account([2; 32]), start), Duration::ZERO);
+    assert_eq!(due(TryBudget::Device([1; 32]), start), Duration::ZERO, "a budget of its own");
     assert_eq!(due(KEY, start + DELAY_MAX / 2), DELAY_MAX / 2, "what has passed counts");
     assert_eq!(due(KEY, start + MEMORY), Duration::ZERO);
     for _ in 0..5 {
@@ -75,7 +75,7 @@ fn a_line_is_bounded_and_who_leaves_it_makes_room() {
         throttle.lines.enter(KEY, now).unwrap();
     }
     assert!(throttle.lines.enter(KEY, now).is_err());
-    assert!(throttle.lines.enter(Budget::Device([1; 32]), now).is_ok());
+    assert!(throttle.lines.enter(TryBudget::Device([1; 32]), now).is_ok());
     throttle.lines.leave(KEY, None, now);
     assert!(throttle.lines.enter(KEY, now).is_ok());
 }
