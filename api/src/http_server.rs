@@ -249,7 +249,7 @@ struct Places {
 }
 
 /// The place of one connection.
-struct Place {
+struct ClientPlace {
     _permit: OwnedSemaphorePermit,
     _level: LevelGuard,
     _of_address: AddressPlace,
@@ -261,7 +261,7 @@ impl Places {
         Self { side, all, of_addresses: AddressCounts::default() }
     }
 
-    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, IpAddr, Place)> {
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, IpAddr, ClientPlace)> {
         let permit = Arc::clone(&self.all).acquire_owned().await.ok()?;
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -277,7 +277,7 @@ impl Places {
     }
 
     /// A place for a connection from `address`, where that does not have too many.
-    fn place(&self, address: IpAddr, permit: OwnedSemaphorePermit) -> Option<Place> {
+    fn place(&self, address: IpAddr, permit: OwnedSemaphorePermit) -> Option<ClientPlace> {
         let max = self.side.max_of(address, self.side.connections.per_address_max);
         let Some(of_address) = self.of_addresses.take(address, max) else {
             let refused = self.side.telemetry.http_refused.fetch_add(1, Ordering::Relaxed) + 1;
@@ -287,7 +287,7 @@ impl Places {
             return None;
         };
         let level = self.side.telemetry.http_connections.enter();
-        Some(Place { _permit: permit, _level: level, _of_address: of_address })
+        Some(ClientPlace { _permit: permit, _level: level, _of_address: of_address })
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
         Places::new(Arc::new(side(proxies)))
     }
 
-    fn place(places: &Places, address: IpAddr) -> Option<Place> {
+    fn place(places: &Places, address: IpAddr) -> Option<ClientPlace> {
         let permit = Arc::clone(&places.all).try_acquire_owned().unwrap();
         places.place(address, permit)
     }

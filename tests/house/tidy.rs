@@ -223,6 +223,15 @@ fn a_type_name_stands_once_in_a_crate() {
 }
 
 #[test]
+fn a_type_name_stands_once_in_the_api() {
+    let folders: Vec<_> = crates().iter().map(|folder| folder.join("src")).collect();
+    let of_api: Vec<_> =
+        folders.into_iter().filter(|folder| folder.starts_with(repository().join("api"))).collect();
+    let shared = shared_names(&of_api, "");
+    assert!(shared.is_empty(), "names of several types: {shared:#?}");
+}
+
+#[test]
 fn a_public_type_name_stands_in_one_crate() {
     let mut folders: Vec<_> = crates().iter().map(|folder| folder.join("src")).collect();
     folders.extend(["benches", "tools"].map(|name| repository().join(name)));

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use crate::ClusterAddress;
 use crate::address::AnsweringMember;
 use crate::credentials::{EtcdCredentials, secure};
-use crate::proto::Call;
+use crate::proto::RpcCall;
 
 /// How long a member may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
@@ -118,23 +118,23 @@ impl EtcdClient {
     }
 
     /// Asks, and returns the answer.
-    pub(crate) fn call<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+    pub(crate) fn call<C: RpcCall>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(ANSWER_TIMEOUT, request)
     }
 
     /// As `call`, of a read, which is asked again soon where a member is silent.
-    pub(crate) fn read<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+    pub(crate) fn read<C: RpcCall>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(READ_TIMEOUT, request)
     }
 
     /// As `read`, for a look that is repeated all the time.
-    pub(crate) fn look<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+    pub(crate) fn look<C: RpcCall>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         self.call_within(LOOK_TIMEOUT, request)
     }
 
     /// Asks one member after the other until one answers, which is asked from then on: one may take
     /// connections and be silent. It must be something that a member answers by itself.
-    pub(crate) fn call_any<C: Call>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
+    pub(crate) fn call_any<C: RpcCall>(&mut self, request: &C) -> Result<C::Answer, EtcdError> {
         let mut answer = self.read(request);
         for _ in 1..ROUNDS * self.endpoints.len() {
             if !matches!(answer, Err(EtcdError::Unavailable(_))) {
@@ -145,7 +145,7 @@ impl EtcdClient {
         answer
     }
 
-    fn call_within<C: Call>(
+    fn call_within<C: RpcCall>(
         &mut self,
         patience: Duration,
         request: &C,
@@ -251,7 +251,7 @@ async fn speak(
 impl EtcdMember {
     /// Asks as the configured user, if any, who signs in first, and again when the token has
     /// expired.
-    async fn ask_as<C: Call>(
+    async fn ask_as<C: RpcCall>(
         &mut self,
         credentials: &EtcdCredentials,
         token: &mut Option<HeaderValue>,
@@ -271,7 +271,7 @@ impl EtcdMember {
         self.ask(token.as_ref(), request).await
     }
 
-    async fn ask<C: Call>(
+    async fn ask<C: RpcCall>(
         &mut self,
         token: Option<&HeaderValue>,
         request: &C,

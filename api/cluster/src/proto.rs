@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 /// A message, its method and its answer.
-pub(crate) trait Call: prost::Message {
+pub(crate) trait RpcCall: prost::Message {
     /// The path of the method.
     const PATH: &'static str;
     /// The answer.
@@ -14,7 +14,7 @@ pub(crate) trait Call: prost::Message {
 
 macro_rules! calls {
     ($($request:ident $path:literal $answer:ident;)*) => {
-        $(impl Call for $request {
+        $(impl RpcCall for $request {
             const PATH: &'static str = $path;
             type Answer = $answer;
         })*

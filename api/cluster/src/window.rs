@@ -19,8 +19,9 @@ use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
 use crate::extent::Extent;
 use crate::proto::{
-    Call, CompactionRequest, Compare, DeleteRangeRequest, EtcdRequest, KeyValue, PutRequest,
-    RangeRequest, RangeResponse, RequestOp, Response, StatusRequest, StatusResponse, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, EtcdRequest, KeyValue, PutRequest,
+    RangeRequest, RangeResponse, RequestOp, Response, RpcCall, StatusRequest, StatusResponse,
+    TxnRequest,
 };
 
 /// Names read at once.
@@ -238,7 +239,7 @@ impl EtcdWindow {
         Ok(Pulse { asked, tip: tip_of(tip)?, beat, step_down })
     }
 
-    fn ask<C: Call>(&mut self, request: &C) -> Result<C::Answer, WindowError> {
+    fn ask<C: RpcCall>(&mut self, request: &C) -> Result<C::Answer, WindowError> {
         self.open_client()?.call(request).map_err(no_answer)
     }
 

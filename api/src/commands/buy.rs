@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::Failure;
-use super::remote_switch::{BuyersCard, Page, RemoteSwitch, SwitchArgs};
+use super::remote_switch::{BuyersCard, RemotePage, RemoteSwitch, SwitchArgs};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -210,7 +210,7 @@ impl RemoteSwitch {
     /// The transaction of the purchase; none where the message was refused before.
     async fn transaction(&self, sale: &Sale) -> Result<Option<Uuid>, Failure> {
         let path = format!("/network/v1/cards/{}/transactions?limit=100", sale.card.id);
-        let page: Page<NetworkRow> = self.of_network(&path).await?.unwrap_or_default();
+        let page: RemotePage<NetworkRow> = self.of_network(&path).await?.unwrap_or_default();
         let own = page.results.into_iter().find(|row| row.rrn == sale.reference);
         Ok(own.map(|row| row.transaction_id))
     }

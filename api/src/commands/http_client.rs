@@ -92,19 +92,19 @@ pub(super) async fn get_json<T: DeserializeOwned>(
 
 /// A refusal, in the words of the switch.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct HttpRefusal {
     status: StatusCode,
     detail: Value,
 }
 
-impl Refusal {
+impl HttpRefusal {
     /// Whether a parameter is the only fault, for the reason of a code.
     pub(super) fn is_of(&self, param: &str, code: &str) -> bool {
         self.detail["param"] == param && self.detail["code"] == code
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for HttpRefusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.detail["message"].as_str().unwrap_or("without a word");
         write!(formatter, "the switch refuses ({}): {message}", self.status)
@@ -112,10 +112,10 @@ impl fmt::Display for Refusal {
 }
 
 /// Reads the answer that refuses a request.
-pub(super) async fn refusal(response: Response<Incoming>) -> Refusal {
+pub(super) async fn refusal(response: Response<Incoming>) -> HttpRefusal {
     let status = response.status();
     let body = Limited::new(response.into_body(), REFUSAL_BYTES_MAX).collect().await;
     let text = body.map(|body| body.to_bytes()).unwrap_or_default();
     let mut parsed: Value = serde_json::from_slice(&text).unwrap_or_default();
-    Refusal { status, detail: parsed["detail"].take() }
+    HttpRefusal { status, detail: parsed["detail"].take() }
 }

@@ -82,7 +82,7 @@ impl StreamedEvent<'_> {
 /// Carries out `listen`: runs until Ctrl-C, or until the switch refuses.
 pub async fn run(args: ListenArgs) -> Result<(), Failure> {
     let mut stop = StopSignal::listen()?;
-    let listener = Listener::new(&args)?;
+    let listener = EventListener::new(&args)?;
     if let Some(forward) = &listener.forward {
         println!("events go to {}, signed with {}", forward.address, forward.secret.text());
     }
@@ -92,7 +92,7 @@ pub async fn run(args: ListenArgs) -> Result<(), Failure> {
     }
 }
 
-struct Listener {
+struct EventListener {
     stream: Url,
     token: String,
     forward: Option<Forward>,
@@ -114,7 +114,7 @@ pub(super) enum StreamEnd {
     Refused(Failure),
 }
 
-impl Listener {
+impl EventListener {
     fn new(args: &ListenArgs) -> Result<Self, Failure> {
         let base = args.url.trim_end_matches('/');
         let mut stream = parse_url(&format!("{base}/v1/events/stream"))?;

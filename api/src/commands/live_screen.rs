@@ -48,7 +48,7 @@ async fn show(
         let is_over = tokio::time::timeout(interval, &mut stopped).await.is_ok();
         let snapshot = progress.snapshot();
         if is_terminal {
-            let screen = render_screen(&snapshot, duration, Ink::of_terminal());
+            let screen = render_screen(&snapshot, duration, ScreenInk::of_terminal());
             // Back to where the last screen began, and clear what was there.
             eprint!(
                 "{}{screen}",
@@ -81,12 +81,12 @@ fn render_line(snapshot: &ProgressSnapshot) -> String {
 
 /// Whether words are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ink {
+enum ScreenInk {
     Coloured,
     Plain,
 }
 
-impl Ink {
+impl ScreenInk {
     /// Colour, unless `NO_COLOR` is set. Source: https://no-color.org.
     fn of_terminal() -> Self {
         match std::env::var_os("NO_COLOR") {
@@ -115,7 +115,7 @@ impl Ink {
     }
 }
 
-fn render_screen(snapshot: &ProgressSnapshot, duration: Duration, ink: Ink) -> String {
+fn render_screen(snapshot: &ProgressSnapshot, duration: Duration, ink: ScreenInk) -> String {
     let counts = &snapshot.counts;
     let mut screen = String::new();
     let total_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -215,10 +215,10 @@ mod tests {
     fn a_screen_has_words_and_milliseconds() {
         let progress = Progress::default();
         let snapshot = ProgressSnapshot { p99_us: 211_199, ..progress.snapshot() };
-        let plain = render_screen(&snapshot, Duration::from_secs(60), Ink::Plain);
+        let plain = render_screen(&snapshot, Duration::from_secs(60), ScreenInk::Plain);
         assert!(plain.contains("211.19 ms") && !plain.contains(" us"), "{plain}");
         assert!(!plain.contains('\x1b'), "{plain}");
-        let coloured = render_screen(&snapshot, Duration::from_secs(60), Ink::Coloured);
+        let coloured = render_screen(&snapshot, Duration::from_secs(60), ScreenInk::Coloured);
         assert!(coloured.contains("\x1b[32mapproved\x1b[0m"), "{coloured}");
         assert_eq!(outcome_words(1503), "over per-transaction limit");
         assert_eq!(outcome_words(9), "for another reason");

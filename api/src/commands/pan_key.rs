@@ -44,7 +44,7 @@ pub struct RotatePanKeyArgs {
 /// Carries out `rotate-pan-key`.
 /// Errors: the directory cannot be opened or its switch does not answer, or an older key is in use.
 pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
-    let keys = Keys::open(&args.data, &args.master_key.source())?;
+    let keys = KeyPlace::open(&args.data, &args.master_key.source())?;
     if args.status {
         return show(&args, &keys.report().await?);
     }
@@ -78,14 +78,14 @@ pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
 }
 
 /// The place where the keys are changed.
-enum Keys<'a> {
+enum KeyPlace<'a> {
     /// By the switch that runs on this directory.
     Running(&'a Path),
     /// Here.
     AtRest(Arc<PanRotation>),
 }
 
-impl<'a> Keys<'a> {
+impl<'a> KeyPlace<'a> {
     fn open(data: &'a Path, master_key: &MasterKeySource) -> Result<Self, Failure> {
         let Some((engine, secrets, _)) = open_at_rest(KeyedDirectory { data, master_key })? else {
             return Ok(Self::Running(data));

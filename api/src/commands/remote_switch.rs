@@ -149,7 +149,7 @@ impl RemoteSwitch {
         loop {
             let offset = cards.len();
             let path = format!("/v1/cards?limit={CARDS_AT_A_TIME}&offset={offset}");
-            let page: Page<NamedCard> = self.of_company(&path).await?.unwrap_or_default();
+            let page: RemotePage<NamedCard> = self.of_company(&path).await?.unwrap_or_default();
             let count = page.results.len();
             cards.extend(page.results);
             if count < CARDS_AT_A_TIME {
@@ -161,11 +161,11 @@ impl RemoteSwitch {
 
 /// A page of a list.
 #[derive(Deserialize)]
-pub(super) struct Page<T> {
+pub(super) struct RemotePage<T> {
     pub(super) results: Vec<T>,
 }
 
-impl<T> Default for Page<T> {
+impl<T> Default for RemotePage<T> {
     fn default() -> Self {
         Self { results: Vec::new() }
     }

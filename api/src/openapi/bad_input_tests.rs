@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use super::golden::{hold_lines, line_of};
-use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, SampleRequest, Side, World, id_name};
+use super::world::{
+    ADMIN_AND_IAM, DocumentOperation, Ids, RecordedAnswer, SampleRequest, Side, World, id_name,
+};
 
 /// An id that is nobody's.
 const NOBODY: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -251,7 +253,12 @@ fn with(body: &Value, path: &[String], value: Option<Value>) -> Option<Value> {
 }
 
 /// Every body of an operation that is wrong in one field.
-fn wrong_bodies(world: &World, operation: &Operation, good: &Value, foreign: &Ids) -> Vec<BadBody> {
+fn wrong_bodies(
+    world: &World,
+    operation: &DocumentOperation,
+    good: &Value,
+    foreign: &Ids,
+) -> Vec<BadBody> {
     let mut all = Vec::new();
     for field in fields_of(world, operation.body_schema().unwrap()) {
         let mut values: Vec<_> = wrong_values(world, &field, foreign)
@@ -271,7 +278,7 @@ fn wrong_bodies(world: &World, operation: &Operation, good: &Value, foreign: &Id
 }
 
 /// Whether a refusal names this field, or the object it is in.
-fn names(answer: &Answer, param: &str) -> bool {
+fn names(answer: &RecordedAnswer, param: &str) -> bool {
     let errors = answer.json()["detail"]["errors"].as_array().cloned().unwrap_or_default();
     errors.iter().any(|error| {
         let named = error["param"].as_str().unwrap_or_default();
@@ -284,7 +291,7 @@ fn names(answer: &Answer, param: &str) -> bool {
 }
 
 /// The operations whose body is JSON, with an example of it that is taken.
-async fn writing(world: &World, ids: &Ids) -> Vec<(Operation, Value)> {
+async fn writing(world: &World, ids: &Ids) -> Vec<(DocumentOperation, Value)> {
     let all = world.operations().into_iter().filter(|operation| operation.body_schema().is_some());
     let mut writing = Vec::new();
     for operation in all {
@@ -298,7 +305,7 @@ async fn writing(world: &World, ids: &Ids) -> Vec<(Operation, Value)> {
     writing
 }
 
-fn scope_for(operation: &Operation) -> &'static str {
+fn scope_for(operation: &DocumentOperation) -> &'static str {
     if operation.path == "/v1/company" { ADMIN_AND_IAM } else { "admin" }
 }
 
@@ -496,7 +503,7 @@ async fn an_empty_parameter_is_as_if_left_out() {
     let world = World::new().await;
     let ids = world.make_objects(Side::Own).await;
     // Links to other pages repeat the query as it was sent.
-    let shown = |told: &Answer| match serde_json::from_str::<Value>(&told.body) {
+    let shown = |told: &RecordedAnswer| match serde_json::from_str::<Value>(&told.body) {
         Ok(Value::Object(mut object)) => {
             object.retain(|key, _| !["next", "previous"].contains(&key.as_str()));
             (told.status, Value::Object(object))

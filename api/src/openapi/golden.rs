@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::world::{Answer, World};
+use super::world::{RecordedAnswer, World};
 use super::{DocumentedDoor, document};
 
 /// Holds lines to the file `name`, in whatever order they were written.
@@ -34,7 +34,7 @@ pub(super) fn hold(name: &str, text: &str) {
 }
 
 /// A request and its answer as one line: the status, and every fault with its field.
-pub(super) fn line_of(request: &str, told: &Answer) -> String {
+pub(super) fn line_of(request: &str, told: &RecordedAnswer) -> String {
     let body = serde_json::from_str(&told.body).unwrap_or(json!({}));
     let mut faults = String::new();
     for error in body["detail"]["errors"].as_array().into_iter().flatten() {

@@ -5,7 +5,7 @@ use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_v1::operations::ACCESS;
 use serde_json::json;
 
-use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
+use super::world::{DocumentOperation, Ids, RecordedAnswer, SCOPES, Side, World};
 
 const UNKNOWN: [&str; 3] =
     ["0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "00000000-0000-0000-0000-000000000000", "not-an-id"];
@@ -15,7 +15,12 @@ fn is_enough(needed: RequiredAccess, scope: &str) -> bool {
 }
 
 /// Asks about the objects `ids`: operations that take JSON with an empty object, uploads with a small file.
-async fn ask(world: &World, scope: &str, operation: &Operation, ids: &Ids) -> Answer {
+async fn ask(
+    world: &World,
+    scope: &str,
+    operation: &DocumentOperation,
+    ids: &Ids,
+) -> RecordedAnswer {
     if operation.value.pointer("/requestBody/content/image~1png").is_some() {
         return world.send_file(scope, &operation.at(ids)).await;
     }
@@ -25,7 +30,12 @@ async fn ask(world: &World, scope: &str, operation: &Operation, ids: &Ids) -> An
 }
 
 /// The ids with one of them, or all, taken from elsewhere.
-fn mixtures(operation: &Operation, own: &Ids, foreign: &Ids, unknown: &str) -> Vec<(Ids, Ids)> {
+fn mixtures(
+    operation: &DocumentOperation,
+    own: &Ids,
+    foreign: &Ids,
+    unknown: &str,
+) -> Vec<(Ids, Ids)> {
     let names = operation.ids();
     let choices = (1..1_u32 << names.len()).map(|choice| {
         let (mut of_another, mut of_none) = (own.clone(), own.clone());

@@ -59,13 +59,13 @@ pub(super) struct World {
 
 /// An operation of the document.
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
+pub(super) struct DocumentOperation {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) value: Value,
 }
 
-impl Operation {
+impl DocumentOperation {
     /// The names of the ids in the path.
     pub(super) fn ids(&self) -> Vec<String> {
         let parts = self.path.split('/');
@@ -97,13 +97,13 @@ impl Operation {
 
 /// An answer, as far as it is the same each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct RecordedAnswer {
     pub(super) status: u16,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) body: String,
 }
 
-impl Answer {
+impl RecordedAnswer {
     #[track_caller]
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
@@ -141,19 +141,19 @@ impl World {
     }
 
     /// Every operation that asks for an access token, reading ones first and deleting ones last.
-    pub(super) fn operations(&self) -> Vec<Operation> {
+    pub(super) fn operations(&self) -> Vec<DocumentOperation> {
         let mut all = self.all_operations();
         all.retain(|operation| !is_open(&operation.method, &operation.path));
         all
     }
 
     /// Every operation, in the same order.
-    pub(super) fn all_operations(&self) -> Vec<Operation> {
+    pub(super) fn all_operations(&self) -> Vec<DocumentOperation> {
         let mut all = Vec::new();
         for (path, item) in self.document["paths"].as_object().unwrap() {
             for (method, value) in item.as_object().unwrap() {
                 let (method, path) = (method.to_uppercase(), path.clone());
-                all.push(Operation { method, path, value: value.clone() });
+                all.push(DocumentOperation { method, path, value: value.clone() });
             }
         }
         let order = ["GET", "PUT", "POST", "DELETE"];
@@ -161,7 +161,7 @@ impl World {
         all
     }
 
-    pub(super) fn find(&self, method: &str, path: &str) -> Option<Operation> {
+    pub(super) fn find(&self, method: &str, path: &str) -> Option<DocumentOperation> {
         let mut all = self.operations().into_iter();
         all.find(|operation| operation.method == method && operation.path == path)
     }
@@ -173,14 +173,19 @@ impl World {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Answer {
+    ) -> RecordedAnswer {
         let text = body.map(|body| body.to_string().into_bytes());
         let content_type = body.map(|_| "application/json");
         let request = SampleRequest { method, path, content_type, body: text.unwrap_or_default() };
         self.send(side, scope, request).await
     }
 
-    pub(super) async fn send(&self, side: Side, scope: &str, sent: SampleRequest<'_>) -> Answer {
+    pub(super) async fn send(
+        &self,
+        side: Side,
+        scope: &str,
+        sent: SampleRequest<'_>,
+    ) -> RecordedAnswer {
         let mut request = Request::builder().method(sent.method).uri(sent.path);
         if !scope.is_empty() {
             let token = format!("Token {}", token_text(side, scope));
@@ -199,7 +204,7 @@ impl World {
             .collect();
         let bytes = axum::body::to_bytes(body, 50_000_000).await.unwrap();
         let body = String::from_utf8_lossy(&bytes).into_owned();
-        Answer { status: parts.status.as_u16(), headers, body }
+        RecordedAnswer { status: parts.status.as_u16(), headers, body }
     }
 
     /// Makes an object of every kind, as an administrator.
@@ -287,14 +292,14 @@ impl World {
     }
 
     /// Uploads a file as somebody of the own company.
-    pub(super) async fn send_file(&self, scope: &str, path: &str) -> Answer {
+    pub(super) async fn send_file(&self, scope: &str, path: &str) -> RecordedAnswer {
         let sent =
             SampleRequest { method: "POST", path, content_type: Some("image/png"), body: image() };
         self.send(Side::Own, scope, sent).await
     }
 
     /// The example of an operation's body with ids that are there.
-    pub(super) fn example_with(&self, operation: &Operation, ids: &Ids) -> Value {
+    pub(super) fn example_with(&self, operation: &DocumentOperation, ids: &Ids) -> Value {
         let mut body = operation.example().unwrap_or(&Value::Null).clone();
         self.drawn.set(self.drawn.get() + 1);
         let unique = self.drawn.get();

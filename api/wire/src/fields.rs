@@ -193,10 +193,10 @@ impl<'a> Fields<'a> {
 /// The values of an object by their keys, in the order sent. Objects here have few keys, and those
 /// of a body are read once each, so looking along the list is the quickest.
 #[derive(Debug)]
-struct Values<'a>(Vec<FieldEntry<'a>>);
+struct Values<'a>(Vec<ObjectEntry<'a>>);
 
 #[derive(Debug)]
-struct FieldEntry<'a> {
+struct ObjectEntry<'a> {
     key: Cow<'a, str>,
     value: &'a RawValue,
     is_read: Cell<bool>,
@@ -234,7 +234,7 @@ impl<'de> Visitor<'de> for ValuesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = Vec::with_capacity(KEYS_USUAL);
         while let Some((Key(key), value)) = map.next_entry()? {
-            values.push(FieldEntry { key, value, is_read: Cell::new(false) });
+            values.push(ObjectEntry { key, value, is_read: Cell::new(false) });
         }
         Ok(Values(values))
     }

@@ -92,11 +92,11 @@ pub struct AdmittedAttempt<'a> {
     /// Its turn in the line of the account.
     turn: Option<OwnedMutexGuard<()>>,
     place: Option<OwnedSemaphorePermit>,
-    verdict: Option<Verdict>,
+    verdict: Option<TryVerdict>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum TryVerdict {
     Right,
     Wrong,
 }
@@ -162,12 +162,12 @@ impl Throttle {
 impl AdmittedAttempt<'_> {
     /// The try was right: the account's wrong tries are forgotten.
     pub fn succeeded(mut self) {
-        self.verdict = Some(Verdict::Right);
+        self.verdict = Some(TryVerdict::Right);
     }
 
     /// The try was wrong.
     pub fn failed(mut self) {
-        self.verdict = Some(Verdict::Wrong);
+        self.verdict = Some(TryVerdict::Wrong);
     }
 
     /// A try with an answer is right, a refused request is wrong; an overloaded or broken switch

@@ -67,12 +67,12 @@ struct OverviewFeeds {
 
 /// A place among the streams; it is free again when this goes.
 #[derive(Debug)]
-pub(super) struct StreamPlace {
+pub(super) struct LivePlace {
     of: Arc<LiveOverviews>,
     user: UserId,
 }
 
-impl Drop for StreamPlace {
+impl Drop for LivePlace {
     fn drop(&mut self) {
         let mut watched = self.of.watched.lock();
         watched.count = watched.count.saturating_sub(1);
@@ -106,7 +106,7 @@ impl LiveOverviews {
     }
 
     /// A place for one more stream of a user; none where there is no room.
-    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Option<StreamPlace> {
+    pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Option<LivePlace> {
         let mut watched = self.watched.lock();
         let own = watched.streams.get(&user).copied().unwrap_or_default();
         if watched.is_closed || watched.count >= self.streams_max || own >= STREAMS_PER_USER_MAX {
@@ -114,7 +114,7 @@ impl LiveOverviews {
         }
         watched.count += 1;
         *watched.streams.entry(user).or_default() += 1;
-        Some(StreamPlace { of: Arc::clone(self), user })
+        Some(LivePlace { of: Arc::clone(self), user })
     }
 
     /// Ends every stream: the server stops.

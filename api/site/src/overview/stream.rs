@@ -18,7 +18,7 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use futures_util::stream;
 use tokio::sync::watch;
 
-use super::live::{FeedMessage, LiveOverviews, StreamPlace};
+use super::live::{FeedMessage, LiveOverviews, LivePlace};
 use crate::rights::{CompanyQuery, CompanyReader, Right};
 
 /// How often something is said where nothing is new.
@@ -60,7 +60,7 @@ struct StreamFollower {
     access: LastingAccess,
     /// Whether the end was sent.
     has_ended: bool,
-    _place: StreamPlace,
+    _place: LivePlace,
 }
 
 impl StreamFollower {

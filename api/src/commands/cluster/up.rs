@@ -51,12 +51,12 @@ pub struct KillLeaderArgs {
 }
 
 /// The places and ports of a cluster on this machine.
-struct Layout<'a> {
+struct ClusterLayout<'a> {
     dir: &'a Path,
     ports: u16,
 }
 
-impl Layout<'_> {
+impl ClusterLayout<'_> {
     fn data(&self, node: u16) -> PathBuf {
         self.dir.join(format!("node-{node}"))
     }
@@ -105,7 +105,7 @@ impl Layout<'_> {
 /// Carries out `up`: runs until Ctrl-C or SIGTERM, and ends the processes that it started.
 /// Errors: etcd is missing, a port is in use, or the directory cannot be made.
 pub(super) async fn run(args: UpArgs) -> Result<(), Failure> {
-    let layout = Layout { dir: &args.dir, ports: args.ports };
+    let layout = ClusterLayout { dir: &args.dir, ports: args.ports };
     let mut stop = StopSignal::listen()?;
     fs::create_dir_all(&args.dir).map_err(|error| at(&args.dir, &error))?;
     let mut members = Vec::new();
@@ -165,7 +165,7 @@ fn name_of(node: u16) -> String {
     format!("node-{node}")
 }
 
-fn start_etcd(args: &UpArgs, layout: &Layout<'_>, member: u16) -> Result<Child, Failure> {
+fn start_etcd(args: &UpArgs, layout: &ClusterLayout<'_>, member: u16) -> Result<Child, Failure> {
     let url = |port: u16| format!("http://127.0.0.1:{port}");
     let others = (1..=NODES).map(|other| format!("etcd-{other}={}", url(layout.etcd_peer(other))));
     let others: Vec<_> = others.collect();
@@ -194,7 +194,7 @@ fn create(path: &Path) -> Result<fs::File, Failure> {
 }
 
 /// Makes the directories of the nodes, where they are not there from the last time.
-fn prepare(args: &UpArgs, layout: &Layout<'_>) -> Result<(), Failure> {
+fn prepare(args: &UpArgs, layout: &ClusterLayout<'_>) -> Result<(), Failure> {
     let journal = layout.journal();
     if layout.data(NODES).exists() {
         return Ok(());
@@ -261,7 +261,7 @@ fn run_self(arguments: &[&std::ffi::OsStr]) -> Result<String, Failure> {
 
 /// Makes the command that starts a node, a new one each time.
 fn node_command(
-    layout: &Layout<'_>,
+    layout: &ClusterLayout<'_>,
     node: u16,
 ) -> Result<impl FnMut() -> io::Result<Command> + Send + 'static, Failure> {
     let program = std::env::current_exe()?;
@@ -324,7 +324,7 @@ fn is_node(pid: Pid) -> bool {
 /// Carries out `kill-leader`.
 /// Errors: no node leads, or the leader is no node of this directory.
 pub(super) fn kill_leader(args: &KillLeaderArgs) -> Result<(), Failure> {
-    let layout = Layout { dir: &args.dir, ports: 0 };
+    let layout = ClusterLayout { dir: &args.dir, ports: 0 };
     let file = layout.journal_file();
     let journal = fs::read_to_string(&file).map_err(|error| at(&file, &error))?;
     let address: ClusterAddress = journal.trim().parse()?;

@@ -9,7 +9,7 @@ use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{AttemptTarget, DELAY_MAX, REMEMBERED_MAX, Source, Verdict, too_many};
+use super::{AttemptTarget, DELAY_MAX, REMEMBERED_MAX, Source, TryVerdict, too_many};
 
 /// How many wrong tries an account has before the next one waits.
 pub(super) const FREE_TRIES: u32 = 3;
@@ -109,13 +109,13 @@ impl TryLines {
     }
 
     /// Takes a try out of the line, with its verdict.
-    pub(super) fn leave(&self, budget: TryBudget, verdict: Option<Verdict>, now: Instant) {
+    pub(super) fn leave(&self, budget: TryBudget, verdict: Option<TryVerdict>, now: Instant) {
         let (table, key) = self.table(budget);
         table.lock().change_known(key, |tries| {
             tries.under_way = tries.under_way.saturating_sub(1);
             match verdict {
-                Some(Verdict::Right) => tries.wrong = 0,
-                Some(Verdict::Wrong) => {
+                Some(TryVerdict::Right) => tries.wrong = 0,
+                Some(TryVerdict::Wrong) => {
                     (tries.wrong, tries.last) = (tries.wrong.saturating_add(1), now);
                 }
                 None => {}
