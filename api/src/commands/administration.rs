@@ -29,7 +29,7 @@ use super::company::CompanyCommand;
 use super::running::{ask_running, open_at_rest};
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
-use crate::config::Settings;
+use crate::config::{Settings, read_settings};
 use crate::control::ControlRequest;
 use crate::install::by_operator;
 use crate::opening::KeyedDirectory;
@@ -190,8 +190,9 @@ impl EnginePlace {
     /// Errors: the directory is damaged or none.
     fn open(args: &DataArgs) -> Result<Self, Failure> {
         let data = &args.directory;
+        let settings = read_settings(None, Some(data))?;
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
-        let Some((engine, _, settings)) = open_at_rest(place)? else {
+        let Some((engine, _)) = open_at_rest(place, &settings)? else {
             return Ok(Self::Running(data.clone()));
         };
         let (base, app) =

@@ -2,6 +2,8 @@
 
 pub mod administration;
 pub mod app;
+#[cfg(test)]
+mod at_rest_tests;
 pub mod backup;
 #[cfg(target_os = "linux")]
 pub mod bench;

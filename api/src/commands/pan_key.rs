@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use tokio::sync::watch;
 
 use super::Failure;
 use super::running::{ask_running, open_at_rest};
+use crate::config::{ClockSetting, read_settings};
 use crate::control::ControlRequest;
 use crate::opening::KeyedDirectory;
 use crate::pan_rotation::{
@@ -44,7 +45,7 @@ pub struct RotatePanKeyArgs {
 /// Carries out `rotate-pan-key`.
 /// Errors: the directory cannot be opened or its switch does not answer, or an older key is in use.
 pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
-    let keys = Keys::open(&args.data, &args.master_key.source())?;
+    let keys = Keys::open(&args)?;
     if args.status {
         return show(&args, &keys.report().await?);
     }
@@ -86,8 +87,15 @@ enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    fn open(data: &'a Path, master_key: &MasterKeySource) -> Result<Self, Failure> {
-        let Some((engine, secrets, _)) = open_at_rest(KeyedDirectory { data, master_key })? else {
+    fn open(args: &'a RotatePanKeyArgs) -> Result<Self, Failure> {
+        let data = args.data.as_path();
+        let mut settings = read_settings(None, Some(data))?;
+        if args.status {
+            // Where the time stands still no timer runs, so nothing changes.
+            settings.clock = ClockSetting::Manual;
+        }
+        let place = KeyedDirectory { data, master_key: &args.master_key.source() };
+        let Some((engine, secrets)) = open_at_rest(place, &settings)? else {
             return Ok(Self::Running(data));
         };
         let switch = Switch::new(Arc::new(engine));

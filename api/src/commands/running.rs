@@ -9,23 +9,20 @@ use cardswitch_secrets::Secrets;
 use serde::de::DeserializeOwned;
 
 use super::Failure;
-use crate::config::{ClockSetting, Settings, read_settings};
+use crate::config::Settings;
 use crate::control::{self, ControlRequest};
 use crate::node_mark::cluster_of;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 
-/// The engine of a directory at rest with its keys, and its settings; none where a switch runs on it.
+/// The engine of a directory at rest with its keys, on the clock of these settings; none where a switch runs on it.
 /// Errors: the directory is damaged or none.
 pub(super) fn open_at_rest(
     place: KeyedDirectory<'_>,
-) -> Result<Option<(Engine, Secrets, Settings)>, Failure> {
-    let settings = read_settings(None, Some(place.data))?;
-    match open_engine(place, ClockSetting::System, settings.retention) {
+    settings: &Settings,
+) -> Result<Option<(Engine, Secrets)>, Failure> {
+    match open_engine(place, settings.clock, settings.retention) {
         Err(OpeningError::Directory(DirectoryError::InUse(_))) => Ok(None),
-        opened => {
-            let (engine, secrets) = opened?;
-            Ok(Some((engine, secrets, settings)))
-        }
+        opened => Ok(Some(opened?)),
     }
 }
 

@@ -1,0 +1,93 @@
+//! Commands on a directory at rest leave it to the switch that serves it what time it is.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use cardswitch_edge::switch::Switch;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
+use cardswitch_engine::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp};
+use cardswitch_engine::engine::Engine;
+use clap::Parser;
+
+use super::{Cli, run};
+use crate::config::{CONFIG_FILE, ClockSetting, RetentionSetting};
+use crate::install::by_operator;
+use crate::opening::open_engine;
+
+/// The time that installations record.
+const START: &str = "2026-01-05T08:00:00Z";
+
+async fn done(line: &[&str]) {
+    let cli = Cli::try_parse_from([&["cardswitch"], line].concat()).unwrap();
+    run(cli).await.unwrap();
+}
+
+/// Makes a directory with settings. The window of a card's allowance ends an hour later: a timer.
+async fn install(data: &Path, settings: &str) {
+    let options = ["--seed", "1", "--cards", "1", "--time", START, "--json"];
+    done(&[&["init", "--data", data.to_str().unwrap()][..], &options].concat()).await;
+    fs::write(data.join(CONFIG_FILE), settings).unwrap();
+    let switch = Switch::new(Arc::new(open(data)));
+    let card = switch.read(|snapshot| snapshot.card(CardSlot::default())).await.unwrap().unwrap();
+    let company = switch.read(|snapshot| snapshot.company(CompanySlot(0))).await.unwrap().unwrap();
+    let ends_at = Some(switch.engine().clock().now().plus(Timestamp::DAY / 24));
+    let changes = AllowanceChanges { ends_at, ..AllowanceChanges::default() };
+    let update = AllowanceCommand::Update(company.id, card.profile.allowance_id, changes);
+    change(&switch, AdminCommand::Allowance(update)).await;
+    switch.engine().shut_down();
+}
+
+async fn change(switch: &Switch, command: AdminCommand) {
+    let reply = switch.ask(by_operator(command)).await.unwrap();
+    assert!(matches!(reply, Reply::Done(_)), "{reply:?}");
+}
+
+fn open(data: &Path) -> Engine {
+    open_engine(data, ClockSetting::Manual, RetentionSetting::Forever).unwrap().0
+}
+
+/// The newest record, and the time of a manual clock.
+fn end_of(data: &Path) -> (RecordSeq, Timestamp) {
+    let engine = open(data);
+    let end = (engine.durable_seq(), engine.clock().now());
+    engine.shut_down();
+    end
+}
+
+/// Once, they ran on the system's clock: every hold that was due by then was released, and a manual clock never goes
+/// back.
+#[tokio::test]
+async fn a_manual_clock_stands_where_it_stood() {
+    let rows: [(&[&str], bool); 3] = [
+        (&["rotate-pan-key", "--status"], false),
+        (&["rotate-pan-key"], true),
+        (
+            &["user", "add", "--email", "b@example.com", "--first-name", "B", "--last-name", "C"],
+            true,
+        ),
+    ];
+    let home = tempfile::tempdir().unwrap();
+    for (place, (command, is_change)) in rows.into_iter().enumerate() {
+        let data = home.path().join(place.to_string());
+        install(&data, "clock = \"manual\"\n").await;
+        let (seq, time) = end_of(&data);
+        done(&[command, &["--data", data.to_str().unwrap(), "--json"]].concat()).await;
+        let (seq_after, time_after) = end_of(&data);
+        assert_eq!(seq_after > seq, is_change, "{command:?}");
+        assert!(time_after < time.plus(Timestamp::DAY), "{command:?}: {time_after:?}");
+    }
+}
+
+/// Once, a question made all timers run that were due by the system's clock.
+#[tokio::test]
+async fn a_question_changes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    install(&data, "").await;
+    let before = end_of(&data);
+    done(&["rotate-pan-key", "--status", "--data", data.to_str().unwrap(), "--json"]).await;
+    assert_eq!(end_of(&data), before);
+}
