@@ -21,6 +21,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
+use super::user::check_email;
 use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
 use crate::install::{CompanyOrder, Credentials, InstallationOrder, install};
 
@@ -157,6 +158,7 @@ fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
     let settings = Settings { bin, ..settings }.checked().map_err(Failure::usage)?;
     let card_numbers = CardNumbers::new(&settings.bin)
         .ok_or_else(|| Failure::usage(format!("`{}` is no BIN", settings.bin)))?;
+    check_email(&args.admin_email)?;
     Ok(InstallationOrder {
         data: args.data.clone(),
         company: args.company.order()?,
@@ -241,4 +243,36 @@ fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), F
     println!("These secrets are shown this once. Settings go into {CONFIG_FILE} in the directory.");
     println!("Next: cardswitch serve --data {}", args.data.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct InitParser {
+        #[command(flatten)]
+        args: InitArgs,
+    }
+
+    /// Once, any text was stored as the administrator's address, line ends included.
+    #[test]
+    fn an_administrator_has_an_email_address() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().to_str().unwrap();
+        for (email, is_taken) in [
+            ("ada@example.com", true),
+            ("not an\nemail", false),
+            ("ada@example.com\n", false),
+            ("ada", false),
+            ("", false),
+        ] {
+            let line = ["init", "--data", data, "--admin-email", email];
+            let order = installation(&InitParser::parse_from(line).args);
+            let refused = order.map_err(|failure| failure.exit_code).err();
+            assert_eq!(refused, (!is_taken).then_some(2), "{email:?}");
+        }
+    }
 }
