@@ -26,13 +26,13 @@ use uuid::Uuid;
 use super::Failure;
 use super::app::AppSubcommand;
 use super::company::CompanyCommand;
-use super::running::{ask_running, open_at_rest};
+use super::running::ask_running;
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
 use crate::config::{Settings, read_settings};
 use crate::control::ControlRequest;
 use crate::install::by_operator;
-use crate::opening::KeyedDirectory;
+use crate::opening::{KeyedDirectory, open_at_rest};
 
 /// A command of an operator.
 #[derive(Debug, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ impl EnginePlace {
         let data = &args.directory;
         let settings = read_settings(None, Some(data))?;
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
-        let Some((engine, _)) = open_at_rest(place, &settings)? else {
+        let Some((engine, _)) = open_at_rest(place, settings.clock)? else {
             return Ok(Self::Running(data.clone()));
         };
         let (base, app) =

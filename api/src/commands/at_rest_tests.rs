@@ -1,21 +1,32 @@
-//! Commands on a directory at rest leave it to the switch that serves it what time it is.
+//! Commands on a directory at rest leave it to the switch that serves it what time it is, and what is kept.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
-use cardswitch_engine::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp};
+use cardswitch_engine::directory::company::{CompanyCommand, NewCompany};
+use cardswitch_engine::domain::ids::{
+    AccountId, CardSlot, CompanyId, CompanySlot, RecordSeq, Timestamp,
+};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::Engine;
+use cardswitch_engine::limits::CHECKPOINT_INTERVAL_MS;
+use cardswitch_engine::recovery_progress::RecoveryProgress;
+use cardswitch_secrets::token_digest;
 use clap::Parser;
+use uuid::Uuid;
 
 use super::{Cli, run};
 use crate::config::{CONFIG_FILE, ClockSetting, RetentionSetting};
 use crate::install::by_operator;
-use crate::opening::open_engine;
+use crate::opening::{open_at_rest, open_engine};
+use crate::test_world::{company, make_keyed_directory};
 
 /// The time that installations record.
 const START: &str = "2026-01-05T08:00:00Z";
@@ -46,7 +57,7 @@ async fn change(switch: &Switch, command: AdminCommand) {
 }
 
 fn open(data: &Path) -> Engine {
-    open_engine(data, ClockSetting::Manual, RetentionSetting::Forever).unwrap().0
+    open_at_rest(data, ClockSetting::Manual).unwrap().unwrap().0
 }
 
 /// The newest record, and the time of a manual clock.
@@ -90,4 +101,43 @@ async fn a_question_changes_nothing() {
     let before = end_of(&data);
     done(&["rotate-pan-key", "--status", "--data", data.to_str().unwrap(), "--json"]).await;
     assert_eq!(end_of(&data), before);
+}
+
+/// Once, a command trimmed it as the file of settings says, also where the switch is served with `--retention forever`.
+#[tokio::test]
+async fn the_journal_stays_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    make_keyed_directory(&data);
+    let segments = || {
+        let found = fs::read_dir(data.join("journal")).unwrap().map(|entry| entry.unwrap().path());
+        let mut found: Vec<_> =
+            found.filter(|path| path.extension().is_some_and(|end| end == "segment")).collect();
+        found.sort();
+        found
+    };
+    let (retention, progress) = (RetentionSetting::Bytes(4 << 20), RecoveryProgress::default());
+    let place = data.as_path().into();
+    let engine = open_engine(place, ClockSetting::System, retention, &progress).unwrap().0;
+    let switch = Switch::new(Arc::new(engine));
+    for number in 0..6 {
+        let (id, account) = (Uuid::from_u128(number), Uuid::from_u128(number + 100));
+        let name = LineText::spaced(&"x".repeat(500_000));
+        let company = company(CompanyId(id), AccountId(account), CurrencyCode(840), 0);
+        let company = NewCompany { name, ..company };
+        change(&switch, AdminCommand::Company(CompanyCommand::Create(company))).await;
+    }
+    switch.engine().shut_down();
+    drop(switch);
+    let before = segments();
+    assert!(before.len() > 2, "{before:?}");
+    let (engine, _) = open_at_rest(data.as_path(), ClockSetting::System).unwrap().unwrap();
+    let switch = Switch::new(Arc::new(engine));
+    // Changes until the tables have a checkpoint: what is before it may go.
+    for number in 0..CHECKPOINT_INTERVAL_MS / 100 + 10 {
+        change(&switch, AdminCommand::SetNetworkKey(token_digest(&number.to_string()))).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    switch.engine().shut_down();
+    assert!(segments().starts_with(&before), "{before:?} {:?}", segments());
 }

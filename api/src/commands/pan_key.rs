@@ -9,10 +9,10 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use tokio::sync::watch;
 
 use super::Failure;
-use super::running::{ask_running, open_at_rest};
+use super::running::ask_running;
 use crate::config::{ClockSetting, read_settings};
 use crate::control::ControlRequest;
-use crate::opening::KeyedDirectory;
+use crate::opening::{KeyedDirectory, open_at_rest};
 use crate::pan_rotation::{
     GenerationReport, PanKeyProgress, PanKeyReport, PanRotation, ResealingPace,
 };
@@ -89,13 +89,11 @@ enum Keys<'a> {
 impl<'a> Keys<'a> {
     fn open(args: &'a RotatePanKeyArgs) -> Result<Self, Failure> {
         let data = args.data.as_path();
-        let mut settings = read_settings(None, Some(data))?;
-        if args.status {
-            // Where the time stands still no timer runs, so nothing changes.
-            settings.clock = ClockSetting::Manual;
-        }
+        let settings = read_settings(None, Some(data))?;
+        // Where the time stands still no timer runs, so nothing changes.
+        let clock = if args.status { ClockSetting::Manual } else { settings.clock };
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
-        let Some((engine, secrets)) = open_at_rest(place, &settings)? else {
+        let Some((engine, secrets)) = open_at_rest(place, clock)? else {
             return Ok(Self::Running(data));
         };
         let switch = Switch::new(Arc::new(engine));

@@ -3,28 +3,11 @@
 use std::path::Path;
 
 use cardswitch_cluster::{ClusterView, NodeRecord};
-use cardswitch_engine::data_directory::DirectoryError;
-use cardswitch_engine::engine::Engine;
-use cardswitch_secrets::Secrets;
 use serde::de::DeserializeOwned;
 
 use super::Failure;
-use crate::config::Settings;
 use crate::control::{self, ControlRequest};
 use crate::node_mark::cluster_of;
-use crate::opening::{KeyedDirectory, OpeningError, open_engine};
-
-/// The engine of a directory at rest with its keys, on the clock of these settings; none where a switch runs on it.
-/// Errors: the directory is damaged or none.
-pub(super) fn open_at_rest(
-    place: KeyedDirectory<'_>,
-    settings: &Settings,
-) -> Result<Option<(Engine, Secrets)>, Failure> {
-    match open_engine(place, settings.clock, settings.retention) {
-        Err(OpeningError::Directory(DirectoryError::InUse(_))) => Ok(None),
-        opened => Ok(Some(opened?)),
-    }
-}
 
 /// Asks the switch that has the directory open.
 /// Errors: it does not answer, or did not do it.
