@@ -26,10 +26,11 @@ use uuid::Uuid;
 use super::Failure;
 use super::app::AppSubcommand;
 use super::company::CompanyCommand;
+use super::config_args::ConfigArgs;
 use super::running::ask_running;
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
-use crate::config::{Settings, read_settings};
+use crate::config::Settings;
 use crate::control::ControlRequest;
 use crate::install::by_operator;
 use crate::opening::{KeyedDirectory, open_at_rest};
@@ -190,7 +191,7 @@ impl EnginePlace {
     /// Errors: the directory is damaged or none.
     fn open(args: &DataArgs) -> Result<Self, Failure> {
         let data = &args.directory;
-        let settings = read_settings(None, Some(data))?;
+        let settings = args.config.read(data)?;
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
         let Some((engine, _)) = open_at_rest(place, settings.clock)? else {
             return Ok(Self::Running(data.clone()));
@@ -230,6 +231,9 @@ pub struct DataArgs {
     #[command(flatten)]
     #[serde(skip)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    #[serde(skip)]
+    config: ConfigArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,

@@ -92,6 +92,19 @@ async fn a_manual_clock_stands_where_it_stood() {
     }
 }
 
+/// Once, the file in the directory was read, also where the switch is served with another one.
+#[tokio::test]
+async fn the_settings_are_those_of_the_file_that_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let (data, named) = (home.path().join("data"), home.path().join("named.toml"));
+    install(&data, "clock = \"system\"\n").await;
+    fs::write(&named, "clock = \"manual\"\n").unwrap();
+    let (_, time) = end_of(&data);
+    let [data_text, named] = [&data, &named].map(|path| path.to_str().unwrap());
+    done(&["rotate-pan-key", "--data", data_text, "--config", named, "--json"]).await;
+    assert!(end_of(&data).1 < time.plus(Timestamp::DAY));
+}
+
 /// Once, a question made all timers run that were due by the system's clock.
 #[tokio::test]
 async fn a_question_changes_nothing() {

@@ -21,8 +21,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
+use super::config_args::ConfigArgs;
 use super::user::check_email;
-use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
+use crate::config::{CONFIG_FILE, RetentionSetting};
 use crate::install::{CompanyOrder, Credentials, InstallationOrder, install};
 
 /// The arguments of `init`.
@@ -59,6 +60,8 @@ pub struct InitArgs {
     cell: Option<Cell>,
     #[command(flatten)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -153,11 +156,10 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
 }
 
 fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
-    let settings = read_settings(None, Some(&args.data))?;
-    let bin = args.bin.clone().unwrap_or_else(|| settings.bin.clone());
-    let settings = Settings { bin, ..settings }.checked().map_err(Failure::usage)?;
-    let card_numbers = CardNumbers::new(&settings.bin)
-        .ok_or_else(|| Failure::usage(format!("`{}` is no BIN", settings.bin)))?;
+    let settings = args.config.read(&args.data)?;
+    let bin = args.bin.as_ref().unwrap_or(&settings.bin);
+    let card_numbers = CardNumbers::new(bin)
+        .ok_or_else(|| Failure::usage(format!("`{bin}` is no BIN: write 6 to 8 digits")))?;
     check_email(&args.admin_email)?;
     Ok(InstallationOrder {
         data: args.data.clone(),
@@ -228,7 +230,7 @@ fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
 }
 
 fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.data))?;
+    let settings = args.config.read(&args.data)?;
     println!("made data directory {}", args.data.display());
     println!("  company id      {}", credentials.company_id);
     println!("  account id      {}", credentials.account_id);

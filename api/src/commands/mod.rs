@@ -10,6 +10,7 @@ pub mod bench;
 pub mod buy;
 pub mod cluster;
 pub mod company;
+mod config_args;
 pub mod decode;
 pub mod demo;
 pub mod dev;

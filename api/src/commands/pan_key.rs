@@ -9,8 +9,9 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use tokio::sync::watch;
 
 use super::Failure;
+use super::config_args::ConfigArgs;
 use super::running::ask_running;
-use crate::config::{ClockSetting, read_settings};
+use crate::config::ClockSetting;
 use crate::control::ControlRequest;
 use crate::opening::{KeyedDirectory, open_at_rest};
 use crate::pan_rotation::{
@@ -37,6 +38,8 @@ pub struct RotatePanKeyArgs {
     no_wait: bool,
     #[command(flatten)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -89,7 +92,7 @@ enum Keys<'a> {
 impl<'a> Keys<'a> {
     fn open(args: &'a RotatePanKeyArgs) -> Result<Self, Failure> {
         let data = args.data.as_path();
-        let settings = read_settings(None, Some(data))?;
+        let settings = args.config.read(data)?;
         // Where the time stands still no timer runs, so nothing changes.
         let clock = if args.status { ClockSetting::Manual } else { settings.clock };
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
