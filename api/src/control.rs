@@ -78,7 +78,7 @@ pub struct Desk {
     engine: Arc<Engine>,
     secrets: Arc<Secrets>,
     pan_keys: Arc<PanRotation>,
-    master_keys: MasterKeys,
+    master_keys: Arc<MasterKeys>,
     office: Office,
     /// The permit to make a backup, also for a node that joins. Whoever forgets a key takes it, too, since a copy
     /// made meanwhile may need that key.
@@ -94,7 +94,7 @@ impl Desk {
         engine: Arc<Engine>,
         secrets: Arc<Secrets>,
         pan_keys: Arc<PanRotation>,
-        master_keys: MasterKeys,
+        master_keys: Arc<MasterKeys>,
         office: Office,
     ) -> Self {
         let (backups, commanded) = (Arc::new(Semaphore::new(1)), Mutex::default());

@@ -229,15 +229,12 @@ fn no_backup() -> io::Error {
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::clock::Clock;
-    use cardswitch_engine::data_directory::DataDirectory;
-    use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
-    use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
     use futures_util::StreamExt;
 
     use super::*;
-    use crate::config::{ClockSetting, RetentionSetting};
-    use crate::opening::open_engine;
-    use crate::test_world::TestSwitch;
+    use crate::config::ClockSetting;
+    use crate::opening::open_at_rest;
+    use crate::test_world::{TestSwitch, make_keyed_directory};
 
     /// Once, every node that asked for a backup deleted the one that was on its way to another node.
     #[tokio::test]
@@ -266,17 +263,13 @@ mod tests {
     #[test]
     fn a_start_removes_what_a_crash_left_of_a_backup() {
         let home = tempfile::tempdir().unwrap();
-        let (data, data_key) = (home.path().join("data"), DataKey::new([3; 32]));
-        drop(DataDirectory::create(&data, [7; 16]).unwrap());
-        let master = MasterKey::new([1; 32]);
-        master.write_new(&data.join(MASTER_KEY_FILE)).unwrap();
-        let wrapped = WrappedKey::wrap(&data_key, &master, [7; 16]).unwrap();
-        write_wrapped(&data, &wrapped, &Secrets::from_root(*data_key)).unwrap();
+        let data = home.path().join("data");
+        make_keyed_directory(&data);
         for folder in [FOLDER, UNFINISHED].map(|name| data.join(name)) {
             fs::create_dir(&folder).unwrap();
             fs::write(folder.join("store.redb"), "").unwrap();
         }
-        open_engine(data.as_path(), ClockSetting::System, RetentionSetting::Recovery).unwrap();
+        open_at_rest(data.as_path(), ClockSetting::System).unwrap();
         assert!(![FOLDER, UNFINISHED].iter().any(|name| data.join(name).exists()));
     }
 

@@ -188,7 +188,11 @@ pub async fn install(
     let drawn = MasterKey::draw(random)?;
     let mut data_key = DataKey::default();
     random.fill(data_key.as_mut_slice())?;
-    let (directory, master) = make_directory(order, (directory_id, random.cell()), drawn)?;
+    let made_directory = make_directory(order, (directory_id, random.cell()), drawn);
+    let (directory, master) = made_directory.inspect_err(|_| {
+        // It is of no cards. The error tells why there is no directory.
+        order.cards_out.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    })?;
     let secrets = Secrets::from_root(*data_key);
     let wrapped = WrappedKey::wrap(&data_key, &master, directory_id).map_err(DataKeyError::Seal)?;
     write_wrapped(directory.path(), &wrapped, &secrets)?;
@@ -544,5 +548,38 @@ fn company_address() -> Address {
         state: LineText::spaced("CA"),
         zip_code: LineText::spaced("94105"),
         country: LineText::spaced("US"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_secrets::issuing::SystemRandom;
+
+    use super::*;
+    use crate::commands::init::demo_company;
+
+    /// Once, it left an empty file of cards, which the next try refused to overwrite.
+    #[tokio::test]
+    async fn an_installation_that_makes_no_directory_leaves_no_cards_file() {
+        let home = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| home.path().join(name));
+        let cards_out = home.path().join("cards.jsonl");
+        for (data, cards, is_made) in [(&first, 0, true), (&first, 1, false), (&second, 1, true)] {
+            let order = InstallationOrder {
+                data: data.clone(),
+                company: demo_company().order().unwrap(),
+                admin_email: "ada@example.com".to_owned(),
+                card_numbers: CardNumbers::new("45371100").unwrap(),
+                network: "visa".to_owned(),
+                cards,
+                cards_out: (cards > 0).then(|| cards_out.clone()),
+                at: None,
+                master_key: MasterKeySource::InDirectory,
+            };
+            let installed = install(&order, &mut SystemRandom, &|_| {}).await;
+            let error = installed.map_err(|error| error.to_string()).err();
+            assert_eq!(error.is_none(), is_made, "{error:?}");
+            assert_eq!(cards_out.exists(), is_made && cards > 0);
+        }
     }
 }

@@ -55,6 +55,7 @@ pub mod node;
 pub mod node_call;
 pub mod node_clocks;
 pub mod node_door;
+mod node_image;
 pub mod node_mark;
 pub mod node_notes;
 pub mod node_pan_keys;

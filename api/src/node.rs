@@ -4,11 +4,10 @@
 //! A node that leads no more begins again as a new process image: nothing outlives its memory,
 //! which may be ahead of the chain.
 
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -29,6 +28,8 @@ use cardswitch_notify::mail::{MailError, open_directory};
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 use cardswitch_notify::webhooks::notes::{LeaderNotes, NoteBounds, NotedDeliveries, NotesError};
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::rotation::MasterKeys;
+use cardswitch_secrets::master_key::source::MasterKeySource;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
@@ -41,6 +42,7 @@ use crate::handler_state::{StateParts, following_state};
 use crate::http_server::HttpSide;
 use crate::node_clocks::watch_clocks;
 use crate::node_door::{NodeDesk, NodeDoor};
+use crate::node_image::begin_again;
 use crate::node_mark::mark;
 use crate::node_notes::ClusterNotes;
 use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
@@ -56,7 +58,6 @@ use crate::standby_reads::StandbyReads;
 use crate::telemetry::Telemetry;
 use crate::telemetry::cluster::{line_of, show_cluster};
 
-const PROGRAM: &str = "/proc/self/exe";
 /// The time for which a leader that has closed its doors goes on with its requests while etcd does not answer.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -105,7 +106,7 @@ pub async fn serve(
         FollowEnd::Stopped => return Ok(()),
         FollowEnd::Behind => {
             tokio::select! {
-                () = renew(place, &node.cluster) => return begin_again(&mut stop).await,
+                () = renew(place, &node.cluster) => return begin_again(place.master_key, &mut stop).await,
                 () = stop.received() => return Ok(()),
             }
         }
@@ -240,8 +241,7 @@ async fn follow_until_it_leads(
             secrets: secrets.clone(),
             pan_keys: Arc::clone(&pan_keys),
             receipts: Arc::clone(&receipts),
-            data: data.clone(),
-            master_key,
+            master_keys: Arc::new(MasterKeys::new(&data, master_key)),
             joining: tokio::sync::Mutex::default(),
             backups: OnceLock::new(),
         }));
@@ -325,22 +325,19 @@ async fn lead(
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
     let (beats, handover) = match take_over(place.data, node, newest).await {
         Err(TakeOverError::Lost(reason)) => {
-            tracing::warn!(%reason, "this node leads no more: it begins again");
-            return begin_again(&mut stop).await;
+            return lose_lead(reason, place.master_key, &mut stop).await;
         }
         taken => taken?,
     };
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
-    let receipts = Arc::clone(&desk.receipts);
-    let opened = SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes };
+    let (receipts, master_keys) = (Arc::clone(&desk.receipts), Arc::clone(&desk.master_keys));
+    let opened =
+        SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes, master_keys };
     let server = match Server::start_with(place, settings, Some(opened)).await {
         Err(
             reason @ (StartError::Deliveries(DeliveriesError::Elsewhere(_))
             | StartError::Outbox(MailError::Write(_))),
-        ) => {
-            tracing::warn!(%reason, "this node leads no more: it begins again");
-            return begin_again(&mut stop).await;
-        }
+        ) => return lose_lead(reason, place.master_key, &mut stop).await,
         started => started?,
     };
     beats.announce_doors();
@@ -360,8 +357,7 @@ async fn lead(
         },
     };
     if let LeadEnd::Lost(reason) = end {
-        tracing::warn!(%reason, "this node leads no more: it begins again");
-        return begin_again(&mut stop).await;
+        return lose_lead(reason, &desk.master_keys.source(), &mut stop).await;
     }
     tracing::info!("stopping");
     beats.announce_stop();
@@ -371,7 +367,19 @@ async fn lead(
     server.close().await;
     patience.abort();
     drop(tokio::task::spawn_blocking(move || beats.finish()).await);
-    if end == LeadEnd::SteppedDown { begin_again(&mut stop).await } else { Ok(()) }
+    if end == LeadEnd::SteppedDown {
+        return begin_again(&desk.master_keys.source(), &mut stop).await;
+    }
+    Ok(())
+}
+
+async fn lose_lead(
+    reason: impl Display,
+    master_key: &MasterKeySource,
+    stop: &mut StopSignal,
+) -> Result<(), Failure> {
+    tracing::warn!(%reason, "this node leads no more: it begins again");
+    begin_again(master_key, stop).await
 }
 
 /// Shows that the node lives, and takes over what its cluster keeps for the node that leads.
@@ -453,18 +461,4 @@ fn close_after_patience(is_stopping: Arc<AtomicBool>) -> tokio::task::JoinHandle
         tokio::time::sleep(STOP_PATIENCE).await;
         is_stopping.store(true, Ordering::Release);
     })
-}
-
-/// Becomes a new process image with the same arguments, unless the node was told to stop meanwhile: the new image
-/// would know nothing of it.
-/// Errors: the system refuses.
-async fn begin_again(stop: &mut StopSignal) -> Result<(), Failure> {
-    if stop.has_come().await {
-        return Ok(());
-    }
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_default();
-    // The very program that runs, also where its file was replaced meanwhile.
-    let error = Command::new(PROGRAM).arg0(name).args(arguments).exec();
-    Err(Failure::new(format!("cannot begin again: {error}")))
 }

@@ -15,7 +15,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -29,8 +28,7 @@ use cardswitch_edge::request_body::{ReadableBody, read_upload};
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, ReceiptFiles};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::array_from_hex;
-use cardswitch_secrets::master_key::data_key::{DataKeyError, read_wrapped};
-use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::master_key::rotation::MasterKeys;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -74,12 +72,10 @@ pub struct NodeDesk {
     pub secrets: Secrets,
     /// The receipts of this one.
     pub receipts: Arc<ReceiptFiles>,
-    /// Its directory.
-    pub data: PathBuf,
     /// Its keys of card numbers.
     pub pan_keys: Arc<FollowerPanKeys>,
-    /// The source of its master key.
-    pub master_key: MasterKeySource,
+    /// Its master key, which an operator may replace.
+    pub master_keys: Arc<MasterKeys>,
     /// Held while the master key is read, which may take a command.
     pub joining: tokio::sync::Mutex<()>,
     /// The backups, where this one leads.
@@ -183,11 +179,10 @@ async fn take_pan_keys(desk: &NodeDesk, path: &str, body: Bytes) -> Response {
 
 /// The master key is read for each request: it does not stay in memory.
 async fn wrapped_key(desk: &NodeDesk, parts: &Parts, body: &Bytes) -> Response {
-    let (source, data) = (desk.master_key.clone(), desk.data.clone());
-    let read = move || Ok::<_, DataKeyError>((source.read(&data)?, read_wrapped(&data)?));
+    let master_keys = Arc::clone(&desk.master_keys);
     let read = {
         let _one_at_a_time = desk.joining.lock().await;
-        tokio::task::spawn_blocking(read).await
+        tokio::task::spawn_blocking(move || master_keys.read()).await
     };
     match read {
         Ok(Ok((master, _))) if !is_from_node(&master, target_of(parts), &parts.headers, body) => {
@@ -238,5 +233,57 @@ async fn receipt(desk: &NodeDesk, method: &Method, digest: [u8; 32], body: Bytes
         }
         Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use cardswitch_engine::clock::Clock;
+    use cardswitch_secrets::master_key::MasterKey;
+    use cardswitch_secrets::master_key::data_key::WrappedKey;
+    use cardswitch_secrets::master_key::source::MasterKeySource;
+
+    use super::*;
+    use crate::node_call::NodeCall;
+    use crate::test_world::{TestSwitch, make_keyed_directory};
+
+    async fn ask_for_key(door: &NodeDoor, key: &Path) -> Option<WrappedKey> {
+        let master = MasterKey::read(key).unwrap();
+        let asked = NodeCall::get(KEY_PATH.to_owned()).ask(door.address(), &master, 4_096).await;
+        let text = asked.ok()?;
+        let wrapped = WrappedKey::parse(&mut String::from_utf8_lossy(&text).lines()).unwrap();
+        wrapped.open_with(&master, key).unwrap();
+        Some(wrapped)
+    }
+
+    /// Once, the door asked for the key from which the node had started, also after an operator had replaced it:
+    /// nobody joined any more.
+    #[tokio::test]
+    async fn a_node_joins_with_the_master_key_that_is_in_use_now() {
+        let (switch, home) =
+            (TestSwitch::start(Clock::System, Vec::new()).await, tempfile::tempdir().unwrap());
+        let (data, second) = (home.path().join("data"), home.path().join("second"));
+        make_keyed_directory(&data);
+        let secrets = Secrets::from_root([3; 32]);
+        let store = Arc::clone(switch.state.switch.engine().store());
+        let pan_keys = FollowerPanKeys::new((data.clone(), secrets.clone()), store, Arc::default());
+        let master_keys = Arc::new(MasterKeys::new(&data, MasterKeySource::InDirectory));
+        let door = NodeDoor::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let desk = NodeDesk {
+            secrets,
+            receipts: Arc::clone(&switch.state.receipts),
+            pan_keys: Arc::new(pan_keys),
+            master_keys: Arc::clone(&master_keys),
+            joining: tokio::sync::Mutex::default(),
+            backups: OnceLock::new(),
+        };
+        door.desk().set(desk).unwrap();
+        let first = data.join("master.key");
+        assert!(ask_for_key(&door, &first).await.is_some());
+        master_keys.rotate(Some(&second)).unwrap();
+        assert!(ask_for_key(&door, &second).await.is_some());
+        assert!(ask_for_key(&door, &first).await.is_none());
     }
 }

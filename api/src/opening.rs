@@ -65,19 +65,23 @@ impl<'a> From<&'a Path> for KeyedDirectory<'a> {
     }
 }
 
-/// Opens the engine; recovery is done when this returns.
-/// Errors: a directory in use, a missing key, a damaged or foreign file.
-pub fn open_engine<'a>(
+/// Opens the engine for a command where no switch runs; none where one does. The journal stays whole: a switch may be
+/// told to keep more by its own flags.
+/// Errors: as `open_engine`.
+pub fn open_at_rest<'a>(
     place: impl Into<KeyedDirectory<'a>>,
     clock: ClockSetting,
-    retention: RetentionSetting,
-) -> Result<(Engine, Secrets), OpeningError> {
-    open_engine_watched(place.into(), clock, retention, &RecoveryProgress::default())
+) -> Result<Option<(Engine, Secrets)>, OpeningError> {
+    let progress = RecoveryProgress::default();
+    match open_engine(place.into(), clock, RetentionSetting::Forever, &progress) {
+        Err(OpeningError::Directory(DirectoryError::InUse(_))) => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
-/// As `open_engine`, telling how far it has come.
-/// Errors: as `open_engine`.
-pub fn open_engine_watched(
+/// Opens the engine, telling how far it has come; recovery is done when this returns.
+/// Errors: a directory in use, a missing key, a damaged or foreign file.
+pub fn open_engine(
     place: KeyedDirectory<'_>,
     clock: ClockSetting,
     retention: RetentionSetting,

@@ -19,7 +19,6 @@ use cardswitch_edge::tls::TlsProtocol;
 use cardswitch_engine::engine::Engine;
 use cardswitch_network::listener::SwitchShare;
 use cardswitch_notify::mail;
-use cardswitch_secrets::master_key::rotation::MasterKeys;
 use cardswitch_site::overview::LiveOverviews;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -94,8 +93,8 @@ impl Server {
         let tls = open_tls(("http", TlsProtocol::Http), settings.tls.as_ref())?;
         // Addresses first: recovery of a large directory is in vain when the port is taken.
         let (http, http_address) = bind("HTTP", settings.http).await?;
-        let StartParts { operators, opened, receipts, handover, cluster, nodes, patience } =
-            begin(opened, &settings).await?;
+        let begun = begin(opened, place, &settings).await?;
+        let StartParts { operators, opened, receipts, handover, patience, .. } = begun;
         let telemetry = Arc::clone(&operators.telemetry);
         let ((stop, stopped), mut doors) = (watch::channel(false), JoinSet::new());
         let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
@@ -125,15 +124,15 @@ impl Server {
         let made = leading_state(data, &settings, http_address, (&engine, parts, handover)).await;
         let (state, deliveries) = made?;
         resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
-        let pan_keys = keep_pan_keys(data, &state, nodes).await.map_err(StartError::PanKeys)?;
+        let pan_keys =
+            keep_pan_keys(data, &state, begun.nodes).await.map_err(StartError::PanKeys)?;
         settle_receipts(&state);
-        let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(cluster));
+        let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(begun.cluster));
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
         show_rooms(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
-        let master_keys = MasterKeys::new(data, place.master_key.clone());
-        let secrets = Arc::clone(&state.secrets);
+        let (secrets, master_keys) = (Arc::clone(&state.secrets), begun.master_keys);
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
         let (backups, control) = (Arc::clone(desk.backups()), listen_for_commands(desk));

@@ -1,7 +1,7 @@
 //! The flags and variables of all settings, made of their declarations in `config.rs` and beside them.
 //! The table of settings in `configuration.md` is made of the same.
 
-use clap::{Arg, ArgMatches, FromArgMatches};
+use clap::{Arg, ArgMatches, Args as _, FromArgMatches};
 
 use crate::config::{ConfigError, SettingFlags, Settings};
 
@@ -14,6 +14,19 @@ const DEFAULT: &str = "[default: ";
 pub struct SettingArgs(SettingFlags);
 
 impl SettingArgs {
+    /// The variables alone, for a command that takes none of the flags.
+    /// Errors: one has no value of its setting.
+    pub fn of_environment() -> Result<Self, clap::Error> {
+        let command = Self::augment_args(clap::Command::new("settings"));
+        Self::from_arg_matches(&command.try_get_matches_from(["settings"])?)
+    }
+
+    /// As `over`, for a command that needs few of the settings: none is checked.
+    #[must_use]
+    pub fn over_unchecked(self, file: Settings) -> Settings {
+        self.0.over(file)
+    }
+
     /// The settings of a file, overridden by these.
     /// Errors: a value is out of range.
     pub fn over(self, file: Settings) -> Result<Settings, ConfigError> {
@@ -71,7 +84,7 @@ impl clap::Args for SettingArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::{Args as _, Parser};
+    use clap::Parser;
 
     use super::*;
 

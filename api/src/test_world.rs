@@ -28,6 +28,8 @@ use cardswitch_notify::mail::Outbox;
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
+use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::{Secrets, token_digest};
 use cardswitch_site::overview::LiveOverviews;
 use cardswitch_v1::operations::ACCESS;
@@ -206,4 +208,13 @@ pub(crate) fn access_token(
 /// An id that no other has.
 pub(crate) fn token_id() -> AccessTokenId {
     AccessTokenId(Uuid::now_v7())
+}
+
+/// Makes a data directory that has its keys, and nothing else.
+pub(crate) fn make_keyed_directory(data: &Path) {
+    drop(DataDirectory::create(data, [7; 16]).unwrap());
+    let (data_key, master) = (DataKey::new([3; 32]), MasterKey::new([1; 32]));
+    master.write_new(&data.join(MASTER_KEY_FILE)).unwrap();
+    let wrapped = WrappedKey::wrap(&data_key, &master, [7; 16]).unwrap();
+    write_wrapped(data, &wrapped, &Secrets::from_root(*data_key)).unwrap();
 }

@@ -42,6 +42,34 @@ fn refused(installation: &Installation, arguments: &[&str]) -> String {
     output.stderr
 }
 
+/// Once, commands at rest took no variables: links led to an address that nobody serves.
+#[test]
+fn variables_come_before_the_file_of_settings_that_is_named() {
+    let installation = Installation::init(1, 1_331);
+    let named = installation.home().join("named.toml");
+    fs::write(&named, "base_url = \"https://named.example.com\"\n").expect("a file");
+    let named = named.to_str().expect("a path");
+    let variable = ("CARDSWITCH_BASE_URL", "https://variable.example.com");
+    let words = ["user", "add", "--first-name", "Grace", "--last-name", "Hopper", "--email"];
+    let rows = [
+        ("a@example.com", &[][..], &[][..], "http://127.0.0.1:8080/"),
+        ("b@example.com", &["--config", named], &[], "https://named.example.com/"),
+        ("c@example.com", &["--config", named], &[variable], "https://variable.example.com/"),
+    ];
+    for (email, flags, variables, expected) in rows {
+        let arguments = with_data(&installation, &[&words[..], &[email], flags].concat());
+        let added = run_cardswitch_with(&arguments.each_ref_str(), variables).expect_json();
+        let link = added["password_link"].as_str().expect("a link");
+        assert!(link.starts_with(expected), "{link}");
+    }
+    let arguments = with_data(
+        &installation,
+        &["token", "list", "--company", &installation.credentials.company_id],
+    );
+    let wrong = run_cardswitch_with(&arguments.each_ref_str(), &[("CARDSWITCH_CLOCK", "sundial")]);
+    assert_eq!(wrong.code, Some(2), "{wrong:#?}");
+}
+
 #[test]
 fn somebody_new_gets_a_role_and_a_link() {
     let installation = Installation::init(60, 1_301);

@@ -184,6 +184,21 @@ fn who_joins_has_the_master_key_and_a_place_of_its_own() {
     }
 }
 
+/// Once, the node went on with the old key where others joined, and named it to the program that it became.
+#[test]
+fn a_leader_under_another_master_key_takes_nodes_in_and_steps_down() {
+    let cluster = Cluster::of(Installation::init(60, 89));
+    let (leader, home) = (cluster.wait_for_leader(), cluster.installation.home().to_path_buf());
+    let (data, key, new) = (cluster.data(leader), home.join("second.key"), home.join("new"));
+    let (data, key) = (text_of(&data), text_of(&key));
+    run_cardswitch(&["rotate-master-key", "--data", data, "--new-master-key", key]).expect_done();
+    let join = ["cluster", "join", "--data", text_of(&new), "--master-key", key];
+    cluster.command(&join).expect_done();
+    cluster.step_down();
+    cluster.wait_for_other_leader(leader);
+    cluster.wait_until_told(leader, |told| told["status"] == "following");
+}
+
 /// Once, each node that joined deleted the backup that was on its way to another one.
 #[test]
 fn nodes_that_join_together_wait_for_each_other() {

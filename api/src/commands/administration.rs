@@ -26,13 +26,14 @@ use uuid::Uuid;
 use super::Failure;
 use super::app::AppSubcommand;
 use super::company::CompanyCommand;
-use super::running::{ask_running, open_at_rest};
+use super::config_args::ConfigArgs;
+use super::running::ask_running;
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
 use crate::config::Settings;
 use crate::control::ControlRequest;
 use crate::install::by_operator;
-use crate::opening::KeyedDirectory;
+use crate::opening::{KeyedDirectory, open_at_rest};
 
 /// A command of an operator.
 #[derive(Debug, Serialize, Deserialize)]
@@ -190,8 +191,9 @@ impl EnginePlace {
     /// Errors: the directory is damaged or none.
     fn open(args: &DataArgs) -> Result<Self, Failure> {
         let data = &args.directory;
+        let settings = args.config.read(data)?;
         let place = KeyedDirectory { data, master_key: &args.master_key.source() };
-        let Some((engine, _, settings)) = open_at_rest(place)? else {
+        let Some((engine, _)) = open_at_rest(place, settings.clock)? else {
             return Ok(Self::Running(data.clone()));
         };
         let (base, app) =
@@ -229,6 +231,9 @@ pub struct DataArgs {
     #[command(flatten)]
     #[serde(skip)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    #[serde(skip)]
+    config: ConfigArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,

@@ -25,7 +25,7 @@ use cardswitch_wire::glossary::Audience;
 use cardswitch_wire::urls::Urls;
 
 use super::Failure;
-use crate::config::read_settings;
+use super::config_args::ConfigArgs;
 
 const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
 
@@ -40,6 +40,8 @@ pub struct ExplainArgs {
     transaction: uuid::Uuid,
     #[command(flatten)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print one JSON object, that of GET /v1/transactions/:id/decision
     #[arg(long)]
     json: bool,
@@ -51,7 +53,7 @@ fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
 
 /// Carries out `explain`; nothing in the directory changes.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.data))?;
+    let settings = args.config.read(&args.data)?;
     let ExplainedTransaction { row, increments, company } = find(args)?;
     if args.json {
         let urls = Urls::new(&settings.base_url_for(settings.http));

@@ -21,7 +21,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
-use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
+use super::config_args::ConfigArgs;
+use super::user::check_email;
+use crate::config::{CONFIG_FILE, RetentionSetting};
 use crate::install::{CompanyOrder, Credentials, InstallationOrder, install};
 
 /// The arguments of `init`.
@@ -58,6 +60,8 @@ pub struct InitArgs {
     cell: Option<Cell>,
     #[command(flatten)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -152,11 +156,11 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
 }
 
 fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
-    let settings = read_settings(None, Some(&args.data))?;
-    let bin = args.bin.clone().unwrap_or_else(|| settings.bin.clone());
-    let settings = Settings { bin, ..settings }.checked().map_err(Failure::usage)?;
-    let card_numbers = CardNumbers::new(&settings.bin)
-        .ok_or_else(|| Failure::usage(format!("`{}` is no BIN", settings.bin)))?;
+    let settings = args.config.read(&args.data)?;
+    let bin = args.bin.as_ref().unwrap_or(&settings.bin);
+    let card_numbers = CardNumbers::new(bin)
+        .ok_or_else(|| Failure::usage(format!("`{bin}` is no BIN: write 6 to 8 digits")))?;
+    check_email(&args.admin_email)?;
     Ok(InstallationOrder {
         data: args.data.clone(),
         company: args.company.order()?,
@@ -226,7 +230,7 @@ fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
 }
 
 fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.data))?;
+    let settings = args.config.read(&args.data)?;
     println!("made data directory {}", args.data.display());
     println!("  company id      {}", credentials.company_id);
     println!("  account id      {}", credentials.account_id);
@@ -241,4 +245,36 @@ fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), F
     println!("These secrets are shown this once. Settings go into {CONFIG_FILE} in the directory.");
     println!("Next: cardswitch serve --data {}", args.data.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct InitParser {
+        #[command(flatten)]
+        args: InitArgs,
+    }
+
+    /// Once, any text was stored as the administrator's address, line ends included.
+    #[test]
+    fn an_administrator_has_an_email_address() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().to_str().unwrap();
+        for (email, is_taken) in [
+            ("ada@example.com", true),
+            ("not an\nemail", false),
+            ("ada@example.com\n", false),
+            ("ada", false),
+            ("", false),
+        ] {
+            let line = ["init", "--data", data, "--admin-email", email];
+            let order = installation(&InitParser::parse_from(line).args);
+            let refused = order.map_err(|failure| failure.exit_code).err();
+            assert_eq!(refused, (!is_taken).then_some(2), "{email:?}");
+        }
+    }
 }

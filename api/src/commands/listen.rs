@@ -10,7 +10,7 @@ use cardswitch_notify::webhooks::deliveries::AttemptResult;
 use cardswitch_notify::webhooks::sender::{Delivery, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::header::ACCEPT;
 use hyper::{Request, Response, StatusCode};
@@ -28,6 +28,8 @@ const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// The longest line of a stream. Units: bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
+/// An instant after all events: what follows them is what happens from now on, by any clock.
+const AFTER_ALL: &str = "9999-12-31T23:59:59Z";
 
 /// The arguments of `listen`.
 #[derive(Debug, clap::Args)]
@@ -92,8 +94,16 @@ pub async fn run(args: ListenArgs) -> Result<(), Failure> {
     }
 }
 
+/// A page of events, as far as it is looked at.
+#[derive(Debug, Deserialize)]
+struct EventsPage {
+    cursor: String,
+}
+
 struct EventListener {
     stream: Url,
+    /// The page behind all events, whose place the stream begins at; none where a time is given.
+    end: Option<Url>,
     token: String,
     forward: Option<Forward>,
 }
@@ -118,15 +128,18 @@ impl EventListener {
     fn new(args: &ListenArgs) -> Result<Self, Failure> {
         let base = args.url.trim_end_matches('/');
         let mut stream = parse_url(&format!("{base}/v1/events/stream"))?;
+        let mut end = None;
         if let Some(since) = &args.since {
             stream.query_pairs_mut().append_pair("since", since);
+        } else {
+            end = Some(parse_url(&format!("{base}/v1/events?limit=0&since={AFTER_ALL}"))?);
         }
         let forward = args.forward_to.as_ref().map(|address| -> Result<Forward, Failure> {
             parse_url(address)?;
             let secret = WebhookSecret::draw(&mut SystemRandom)?;
             Ok(Forward { address: address.clone(), secret, sender: Sender::new(Reach::Local) })
         });
-        Ok(Self { stream, token: args.token.clone(), forward: forward.transpose()? })
+        Ok(Self { stream, end, token: args.token.clone(), forward: forward.transpose()? })
     }
 
     /// Follows the stream, and asks for it again where it broke, behind the last event.
@@ -143,30 +156,51 @@ impl EventListener {
     }
 
     async fn follow(&self, last: &mut Option<String>) -> StreamEnd {
-        let Some(request) = self.request(last.as_deref()) else {
-            return StreamEnd::Refused(Failure::usage(
-                "the access token has characters none can have",
-            ));
-        };
-        let mut client = match connect(&self.stream).await {
-            Ok(client) => client,
-            Err(error) => return StreamEnd::Broken(error.to_string()),
-        };
-        match client.send_request(request).await {
-            Ok(response) if response.status() == StatusCode::OK => {
-                self.read_lines(response, last).await
-            }
-            Ok(response) if response.status().is_server_error() => {
-                StreamEnd::Broken(format!("the switch answered {}", response.status()))
-            }
-            Ok(response) => StreamEnd::Refused(Failure::new(refusal(response).await)),
-            Err(error) => StreamEnd::Broken(error.to_string()),
+        match self.try_follow(last).await {
+            Ok(end) | Err(end) => end,
         }
     }
 
-    fn request(&self, last: Option<&str>) -> Option<Request<Empty<Bytes>>> {
-        let request =
-            get(&self.stream, &format!("Token {}", self.token)).header(ACCEPT, "text/event-stream");
+    async fn try_follow(&self, last: &mut Option<String>) -> Result<StreamEnd, StreamEnd> {
+        if last.is_none()
+            && let Some(end) = &self.end
+        {
+            *last = Some(self.place_of(end).await?);
+        }
+        let response = self.ask(&self.stream, last.as_deref()).await?;
+        Ok(self.read_lines(response, last).await)
+    }
+
+    /// The place behind a page of events. Events that happen before the stream is there are behind it, too.
+    async fn place_of(&self, page: &Url) -> Result<String, StreamEnd> {
+        let body = self.ask(page, None).await?.into_body();
+        let body = Limited::new(body, LINE_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| StreamEnd::Broken(error.to_string()))?.to_bytes();
+        let page: Result<EventsPage, _> = serde_json::from_slice(&body);
+        Ok(page.map_err(|error| StreamEnd::Broken(error.to_string()))?.cursor)
+    }
+
+    async fn ask(&self, url: &Url, last: Option<&str>) -> Result<Response<Incoming>, StreamEnd> {
+        let Some(request) = self.request(url, last) else {
+            return Err(StreamEnd::Refused(Failure::usage(
+                "the access token has characters none can have",
+            )));
+        };
+        let broken = |error: &dyn std::fmt::Display| StreamEnd::Broken(error.to_string());
+        let mut client = connect(url).await.map_err(|error| broken(&error))?;
+        let response = client.send_request(request).await.map_err(|error| broken(&error))?;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            status if status.is_server_error() => {
+                Err(broken(&format!("the switch answered {status}")))
+            }
+            _ => Err(StreamEnd::Refused(Failure::new(refusal(response).await))),
+        }
+    }
+
+    fn request(&self, url: &Url, last: Option<&str>) -> Option<Request<Empty<Bytes>>> {
+        let request = get(url, &format!("Token {}", self.token))
+            .header(ACCEPT, "text/event-stream, application/json");
         let request = match last {
             Some(last) => request.header("last-event-id", last),
             None => request,
@@ -284,6 +318,9 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -308,6 +345,50 @@ mod tests {
             let told: Vec<_> =
                 stream.as_bytes().chunks(piece).flat_map(|bytes| lines.take(bytes)).collect();
             assert_eq!(told, expected, "in pieces of {piece}");
+        }
+    }
+
+    /// Answers requests one after another, each by the next of these lines. Returns their heads.
+    async fn answer(listener: &TcpListener, answers: &[&str]) -> Vec<String> {
+        let mut heads = Vec::new();
+        for body in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (mut head, mut piece) = (Vec::new(), [0; 1024]);
+            while !head.ends_with(b"\r\n\r\n") {
+                let length = stream.read(&mut piece).await.unwrap();
+                head.extend_from_slice(&piece[..length]);
+            }
+            heads.push(String::from_utf8(head).unwrap());
+            let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        heads
+    }
+
+    /// Once, a stream that broke before its first event was asked for again from "now" on.
+    #[tokio::test]
+    async fn a_stream_that_breaks_goes_on_where_it_began() {
+        let switch = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let args = ListenArgs {
+            url: format!("http://{}", switch.local_addr().unwrap()),
+            token: "t".to_owned(),
+            forward_to: None,
+            since: None,
+        };
+        let listener = Listener::new(&args).unwrap();
+        let place = r#"{"results":[],"cursor":"begin","has_more":false}"#;
+        let answers = [place, "", "id: next\ndata: {}\n\n", ""];
+        let heads = tokio::select! {
+            heads = answer(&switch, &answers) => heads,
+            failure = listener.listen() => panic!("{failure:?}"),
+        };
+        let rows = [("/v1/events?", None), ("/v1/events/stream", Some("begin"))];
+        let rows = rows.into_iter().chain([("/v1/events/stream", Some("begin"))]);
+        let rows = rows.chain([("/v1/events/stream", Some("next"))]);
+        for ((path, last), head) in rows.zip(&heads) {
+            assert!(head.starts_with(&format!("GET {path}")), "{head}");
+            let told = head.lines().find_map(|line| line.strip_prefix("last-event-id: "));
+            assert_eq!(told, last, "{head}");
         }
     }
 }

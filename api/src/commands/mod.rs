@@ -2,12 +2,15 @@
 
 pub mod administration;
 pub mod app;
+#[cfg(test)]
+mod at_rest_tests;
 pub mod backup;
 #[cfg(target_os = "linux")]
 pub mod bench;
 pub mod buy;
 pub mod cluster;
 pub mod company;
+mod config_args;
 pub mod decode;
 pub mod demo;
 pub mod dev;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use tokio::sync::watch;
 
 use super::Failure;
-use super::running::{ask_running, open_at_rest};
+use super::config_args::ConfigArgs;
+use super::running::ask_running;
+use crate::config::ClockSetting;
 use crate::control::ControlRequest;
-use crate::opening::KeyedDirectory;
+use crate::opening::{KeyedDirectory, open_at_rest};
 use crate::pan_rotation::{
     GenerationReport, PanKeyProgress, PanKeyReport, PanRotation, ResealingPace,
 };
@@ -36,6 +38,8 @@ pub struct RotatePanKeyArgs {
     no_wait: bool,
     #[command(flatten)]
     master_key: MasterKeyArgs,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -44,7 +48,7 @@ pub struct RotatePanKeyArgs {
 /// Carries out `rotate-pan-key`.
 /// Errors: the directory cannot be opened or its switch does not answer, or an older key is in use.
 pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
-    let keys = KeyPlace::open(&args.data, &args.master_key.source())?;
+    let keys = KeyPlace::open(&args)?;
     if args.status {
         return show(&args, &keys.report().await?);
     }
@@ -86,8 +90,13 @@ enum KeyPlace<'a> {
 }
 
 impl<'a> KeyPlace<'a> {
-    fn open(data: &'a Path, master_key: &MasterKeySource) -> Result<Self, Failure> {
-        let Some((engine, secrets, _)) = open_at_rest(KeyedDirectory { data, master_key })? else {
+    fn open(args: &'a RotatePanKeyArgs) -> Result<Self, Failure> {
+        let data = args.data.as_path();
+        let settings = args.config.read(data)?;
+        // Where the time stands still no timer runs, so nothing changes.
+        let clock = if args.status { ClockSetting::Manual } else { settings.clock };
+        let place = KeyedDirectory { data, master_key: &args.master_key.source() };
+        let Some((engine, secrets)) = open_at_rest(place, clock)? else {
             return Ok(Self::Running(data));
         };
         let switch = Switch::new(Arc::new(engine));

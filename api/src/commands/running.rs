@@ -3,31 +3,11 @@
 use std::path::Path;
 
 use cardswitch_cluster::{ClusterView, NodeRecord};
-use cardswitch_engine::data_directory::DirectoryError;
-use cardswitch_engine::engine::Engine;
-use cardswitch_secrets::Secrets;
 use serde::de::DeserializeOwned;
 
 use super::Failure;
-use crate::config::{ClockSetting, Settings, read_settings};
 use crate::control::{self, ControlRequest};
 use crate::node_mark::cluster_of;
-use crate::opening::{KeyedDirectory, OpeningError, open_engine};
-
-/// The engine of a directory at rest with its keys, and its settings; none where a switch runs on it.
-/// Errors: the directory is damaged or none.
-pub(super) fn open_at_rest(
-    place: KeyedDirectory<'_>,
-) -> Result<Option<(Engine, Secrets, Settings)>, Failure> {
-    let settings = read_settings(None, Some(place.data))?;
-    match open_engine(place, ClockSetting::System, settings.retention) {
-        Err(OpeningError::Directory(DirectoryError::InUse(_))) => Ok(None),
-        opened => {
-            let (engine, secrets) = opened?;
-            Ok(Some((engine, secrets, settings)))
-        }
-    }
-}
 
 /// Asks the switch that has the directory open.
 /// Errors: it does not answer, or did not do it.

@@ -193,10 +193,14 @@ async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure
     Ok(())
 }
 
+/// Errors: it is no email address.
+pub(super) fn check_email(email: &str) -> Result<(), Failure> {
+    let refused = || Failure::usage(format!("`{email}` is no e-mail address"));
+    if is_email(email) { Ok(()) } else { Err(refused()) }
+}
+
 fn check(args: &AddUserArgs) -> Result<(), Failure> {
-    if !is_email(&args.email) {
-        return Err(Failure::usage(format!("`{}` is no e-mail address", args.email)));
-    }
+    check_email(&args.email)?;
     let is_name =
         |name: &&LineText| !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX;
     match args.first_name.iter().chain(&args.last_name).find(|name| !is_name(name)) {

@@ -9,12 +9,14 @@ use cardswitch_identity::receipts::ReceiptFiles;
 use cardswitch_notify::mail::store::MailStore;
 use cardswitch_notify::webhooks::deliveries::RemoteDeliveries;
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::rotation::MasterKeys;
 use cardswitch_site::overview::ClusterLine;
 
 use super::{OperatorListener, StartError};
 use crate::config::Settings;
 use crate::forwarding::LEADER_PATIENCE;
 use crate::node_pan_keys::PanKeyNodes;
+use crate::opening::KeyedDirectory;
 
 /// The parts of a switch that were open before its doors.
 pub struct SwitchParts {
@@ -32,6 +34,8 @@ pub struct SwitchParts {
     pub cluster: ClusterLine,
     /// The other nodes, as they are given keys of card numbers.
     pub nodes: PanKeyNodes,
+    /// Its master key, which a node that joins is asked for.
+    pub master_keys: Arc<MasterKeys>,
 }
 
 cardswitch_engine::opaque!(SwitchParts);
@@ -54,27 +58,28 @@ pub(super) struct StartParts {
     pub(super) handover: Option<HandoverParts>,
     pub(super) cluster: Option<ClusterLine>,
     pub(super) nodes: Option<PanKeyNodes>,
+    pub(super) master_keys: Arc<MasterKeys>,
     /// How long requests wait until it answers.
     pub(super) patience: Duration,
 }
 
 pub(super) async fn begin(
     opened: Option<SwitchParts>,
+    place: KeyedDirectory<'_>,
     settings: &Settings,
 ) -> Result<StartParts, StartError> {
     Ok(match opened {
-        Some(SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes }) => {
-            StartParts {
-                operators,
-                opened: Some((engine, secrets)),
-                receipts: Some(receipts),
-                handover: Some(handover),
-                cluster: Some(cluster),
-                nodes: Some(nodes),
-                // A node that takes over is open in a moment.
-                patience: LEADER_PATIENCE,
-            }
-        }
+        Some(parts) => StartParts {
+            operators: parts.operators,
+            opened: Some((parts.engine, parts.secrets)),
+            receipts: Some(parts.receipts),
+            handover: Some(parts.handover),
+            cluster: Some(parts.cluster),
+            nodes: Some(parts.nodes),
+            master_keys: parts.master_keys,
+            // A node that takes over is open in a moment.
+            patience: LEADER_PATIENCE,
+        },
         None => StartParts {
             operators: OperatorListener::start(settings).await?,
             opened: None,
@@ -82,6 +87,7 @@ pub(super) async fn begin(
             handover: None,
             cluster: None,
             nodes: None,
+            master_keys: Arc::new(MasterKeys::new(place.data, place.master_key.clone())),
             patience: Duration::ZERO,
         },
     })

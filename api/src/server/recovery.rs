@@ -9,7 +9,7 @@ use cardswitch_secrets::Secrets;
 
 use super::StartError;
 use crate::config::Settings;
-use crate::opening::{KeyedDirectory, open_engine_watched};
+use crate::opening::{KeyedDirectory, open_engine};
 use crate::telemetry::Telemetry;
 
 /// How often a long recovery tells how far it has come.
@@ -26,7 +26,7 @@ pub(super) async fn recover(
     let progress = Arc::clone(&telemetry.recovery);
     let opening = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
-        open_engine_watched(place, clock, retention, &progress)
+        open_engine(place, clock, retention, &progress)
     });
     let since = Stopwatch::start();
     tokio::pin!(opening);

@@ -24,7 +24,7 @@ const STAGE: &str = "cardswitch_stage_seconds";
 /// All figures of a switch.
 pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     let mut text = Exposition::default();
-    let words = ["recovering", "ready", "overloaded", "stopping", "failed"];
+    let words = ["recovering", "following", "ready", "overloaded", "stopping", "failed"];
     state(&mut text, &telemetry.health(), &words);
     recovery(&mut text, &telemetry.recovery);
     if let Some(engine) = telemetry.engine() {
@@ -224,5 +224,26 @@ fn http(text: &mut Exposition, telemetry: &Telemetry) {
     for route in &routes {
         let labels = [("method", route.method), ("route", route.route.as_str())];
         text.histogram(name, &labels, &route.took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once, a node that followed was in no state.
+    #[test]
+    fn each_state_of_a_switch_has_its_figure() {
+        let telemetry = Telemetry::default();
+        let present = |telemetry: &Telemetry| {
+            let text = exposition_of(telemetry);
+            let states = text.lines().filter(|line| line.starts_with("cardswitch_state{"));
+            states.filter_map(|line| line.strip_suffix(" 1").map(str::to_owned)).collect::<Vec<_>>()
+        };
+        assert_eq!(present(&telemetry), ["cardswitch_state{state=\"recovering\"}"]);
+        telemetry.set_following();
+        assert_eq!(present(&telemetry), ["cardswitch_state{state=\"following\"}"]);
+        telemetry.set_stopping();
+        assert_eq!(present(&telemetry), ["cardswitch_state{state=\"stopping\"}"]);
     }
 }

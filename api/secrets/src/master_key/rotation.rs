@@ -16,7 +16,9 @@ use std::{fs, io};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::data_key::{DataKeyError, WrappedKey, fitting_master, open_keys, write_wrapped};
+use super::data_key::{
+    DataKeyError, WrappedKey, fitting_master, open_keys, read_wrapped, write_wrapped,
+};
 use super::source::MasterKeySource;
 use super::{MasterKey, MasterKeyError};
 use crate::issuing::SystemRandom;
@@ -86,6 +88,19 @@ impl MasterKeys {
             *source = MasterKeySource::File(report.place.clone());
         }
         Ok(report)
+    }
+
+    /// The place of the key now.
+    #[must_use]
+    pub fn source(&self) -> MasterKeySource {
+        self.source.lock().clone()
+    }
+
+    /// Reads the key, and the data key that it wraps; neither is replaced in between.
+    /// Errors: one of them cannot be read.
+    pub fn read(&self) -> Result<(MasterKey, WrappedKey), DataKeyError> {
+        let source = self.source.lock();
+        Ok((source.read(&self.data)?, read_wrapped(&self.data)?))
     }
 }
 
@@ -250,6 +265,9 @@ mod tests {
         let same = keys.rotate(Some(&given)).unwrap_err();
         assert!(matches!(same, MasterRotationError::Same(_)), "{same}");
         keys.rotate(Some(&made)).unwrap();
+        let (master, wrapped) = keys.read().unwrap();
+        assert_eq!(master.id(), wrapped.master);
+        assert_eq!(keys.source(), MasterKeySource::File(made.clone()));
         assert!(opens(home.path(), &MasterKeySource::File(made)));
         let command = MasterKeySource::Command(format!("echo {}", "02".repeat(32)));
         assert!(!opens(home.path(), &command));
