@@ -7,6 +7,7 @@
 mod tables;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
@@ -128,7 +129,7 @@ impl Steps for Loader {
             Err(TryRecvError::Empty) => return StepOutcome::Idle,
             Err(TryRecvError::Disconnected) => return StepOutcome::Ended,
         };
-        if self.answers.send(answer(self.source.as_ref(), &question)).is_err() {
+        if self.answers.send(guard(|| answer(self.source.as_ref(), &question))).is_err() {
             return StepOutcome::Ended;
         }
         self.shard.ring();
@@ -147,6 +148,12 @@ impl fmt::Debug for Loader {
             .field("open", &self.questions.len())
             .finish_non_exhaustive()
     }
+}
+
+/// A panic over pages in disorder must not take the open questions with it.
+fn guard<T>(read: impl FnOnce() -> Result<T, RecallError>) -> Result<T, RecallError> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(RecallError("their pages are in disorder".to_owned())))
 }
 
 /// Answers one question from a snapshot taken now.

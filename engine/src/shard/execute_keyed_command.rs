@@ -50,15 +50,13 @@ fn is_open_for(known: &KeyUse, claim: &KeyClaim) -> bool {
 
 /// Errors: no more keys are kept, of this company or of all.
 fn check_room(state: &ShardState, key: &[u8; 32], at: Timestamp) -> Result<(), Rejection> {
-    let keys = &state.keyed_answers;
+    let (keys, owner) = (&state.keyed_answers, owner_of(key));
     // Keys that ended since the last record go with the next one, which is the claim's.
-    if keys.first_end().is_some_and(|end| end <= at) {
-        return Ok(());
-    }
-    if keys.count_of(owner_of(key)) >= limits::KEYS_PER_COMPANY_MAX {
+    let ended_of_owner = keys.ended_by(at).filter(|key| owner_of(key) == owner).count();
+    if keys.count_of(owner) - ended_of_owner >= limits::KEYS_PER_COMPANY_MAX {
         return Err(Rejection::TooManyKeys);
     }
-    if keys.len() >= limits::KEYS_MAX {
+    if keys.len() - keys.ended_by(at).count() >= limits::KEYS_MAX {
         return Err(Rejection::Full);
     }
     Ok(())

@@ -41,9 +41,9 @@ impl KeyedAnswers {
         self.counts.get(&owner).copied().unwrap_or_default()
     }
 
-    /// The expiry of the first key.
-    pub(super) fn first_end(&self) -> Option<Timestamp> {
-        self.ends.first().map(|end| end.0)
+    /// The keys that ended at or before `at`.
+    pub(super) fn ended_by(&self, at: Timestamp) -> impl Iterator<Item = &[u8; 32]> {
+        self.ends.iter().take_while(move |end| end.0 <= at).map(|end| &end.1)
     }
 
     pub(super) fn insert(&mut self, answer: &KeyedAnswer) {
@@ -109,7 +109,9 @@ mod tests {
         assert_eq!((answers.len(), answers.get(&[2; 32])), (1, None));
         assert!(answers.get(&[1; 32]).is_some());
         let counts = [1, 2].map(|owner| answers.count_of([owner; OWNER_BYTES]));
-        assert_eq!((counts, answers.first_end()), ([1, 0], Some(Timestamp(30))));
+        assert_eq!(counts, [1, 0]);
+        let ended = [29, 30].map(|at| answers.ended_by(Timestamp(at)).count());
+        assert_eq!(ended, [0, 1]);
         answers.forget_expired(Timestamp(30));
         assert!(answers.counts.is_empty());
         assert_eq!(answers.sorted().count(), 0);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, RecvError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, unbounded};
 
 use super::recall::{LoadedRows, RecallRequest};
 use super::state::ShardState;
@@ -141,12 +141,15 @@ impl Questions {
         !self.open.is_empty()
     }
 
-    /// Takes what has been answered; returns whether there is anything to do for it.
+    /// Takes what has been answered; returns whether there is anything to do for it. A loader that is
+    /// gone answers that the tables cannot be read.
     pub(super) fn take_answers(&mut self) -> bool {
-        while self.are_open()
-            && let Ok(answer) = self.answers.try_recv()
-        {
-            self.note(Ok(answer));
+        while self.are_open() {
+            match self.answers.try_recv() {
+                Ok(answer) => self.note(Ok(answer)),
+                Err(TryRecvError::Disconnected) => self.note(Err(RecvError)),
+                Err(TryRecvError::Empty) => break,
+            }
         }
         !self.answered.is_empty() || self.holds.is_some()
     }

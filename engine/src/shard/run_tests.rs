@@ -240,7 +240,19 @@ fn a_flood_of_timers_is_handed_over_in_pieces_the_journal_takes() {
 
 /// Tables with these transactions.
 #[derive(Clone, Default)]
-struct RowTables(Arc<Mutex<Vec<LoadedTransaction>>>);
+struct RowTables {
+    rows: Arc<Mutex<Vec<LoadedTransaction>>>,
+    fault: Arc<Mutex<TableFault>>,
+}
+
+/// The fault of the tables.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum TableFault {
+    #[default]
+    None,
+    /// The row of a transaction is on a page in disorder.
+    PageOf(TransactionSeq),
+}
 
 impl RecallSource for RowTables {
     fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
@@ -250,7 +262,8 @@ impl RecallSource for RowTables {
 
 impl Recall for RowTables {
     fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError> {
-        Ok(self.0.lock().iter().find(|row| row.record.seq == seq).cloned())
+        assert!(*self.fault.lock() != TableFault::PageOf(seq), "pages in disorder make redb panic");
+        Ok(self.rows.lock().iter().find(|row| row.record.seq == seq).cloned())
     }
 
     fn answer_at(&self, _place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {
@@ -266,7 +279,7 @@ impl Recall for RowTables {
     }
 
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
-        let rows = self.0.lock();
+        let rows = self.rows.lock();
         let ends = rows.iter().map(|row| (row.record.seq, row.progress.hold_expires_at));
         Ok((ends.filter(|(_, end)| after < *end && *end <= until).collect(), until))
     }
@@ -347,7 +360,7 @@ impl SmallShard {
 
     /// The tables take in all there is.
     fn project(&mut self) {
-        self.tables.0.lock().append(&mut self.unprojected);
+        self.tables.rows.lock().append(&mut self.unprojected);
         self.watermark.publish(self.shard.state.last_seq());
     }
 
@@ -378,6 +391,39 @@ fn facts() -> PurchaseFacts {
     }
 }
 
+fn presentment(named: TransactionId) -> NetworkCommand {
+    NetworkCommand::Present(Present {
+        facts: Some(facts()),
+        amounts: Some(facts().amounts),
+        original: OriginalRef { transaction: Some(named), ..OriginalRef::default() },
+        number: PresentmentNumber::ONLY,
+    })
+}
+
+/// The loader's thread ended at a row that made redb panic, and nobody noticed: commands that needed the tables
+/// waited for ever, later ones behind them, and so did the stop.
+#[test]
+fn a_page_in_disorder_or_a_loader_that_is_gone_leaves_no_command_waiting() {
+    let mut small = SmallShard::at_noon();
+    let named = small.purchase(NOON, 1);
+    let seq = small.unprojected[0].record.seq;
+    small.purchase(NOON, 2);
+    small.purchase(NOON, 3);
+    small.project();
+    small.purchase(NOON, 4);
+    *small.tables.fault.lock() = TableFault::PageOf(seq);
+    small.send(NOON, 5, presentment(named));
+    assert_eq!(small.step(), [], "it waits for the tables");
+    small.shard.step_loader();
+    assert_eq!(small.step(), [Reply::OutcomeUnknown]);
+    *small.tables.fault.lock() = TableFault::None;
+    drop(small.shard.give_out_loader());
+    small.send(NOON, 6, presentment(named));
+    assert_eq!(small.step(), [], "it was put aside");
+    assert_eq!(small.step(), [Reply::OutcomeUnknown]);
+    assert!(small.shard.questions.evictable_until() > RecordSeq(1), "memory does not pile up");
+}
+
 /// The presentment was posted as a purchase of its own, beside the hold: timers that ran before it loaded rows, and
 /// for these the purchase that it names left memory, which the tables did not have when they were asked.
 #[test]
@@ -389,13 +435,7 @@ fn timers_before_a_waiting_command_push_out_nothing_that_its_answer_lacks() {
     let week_later = NOON.plus(7 * Timestamp::DAY - Timestamp::MINUTE);
     let named = small.purchase(week_later, 3);
     small.purchase(week_later, 4);
-    let present = Present {
-        facts: Some(facts()),
-        amounts: Some(facts().amounts),
-        original: OriginalRef { transaction: Some(named), ..OriginalRef::default() },
-        number: PresentmentNumber::ONLY,
-    };
-    small.send(week_later, 5, NetworkCommand::Present(present));
+    small.send(week_later, 5, presentment(named));
     assert_eq!(small.step(), [], "it waits for the tables");
     small.shard.step_loader();
     small.project();

@@ -125,17 +125,20 @@ fn a_company_has_so_many_keys_in_a_day() {
         driver.run(Timestamp(at), &Command::Keyed(Box::new(command)))
     };
     let most = limits::KEYS_PER_COMPANY_MAX;
+    assert!(matches!(ask(&mut driver, START + 1, name(2, 0)), Reply::Done(_)));
     for number in 0..most {
-        let reply = ask(&mut driver, START + 1 + number as i64, name(1, number));
+        let reply = ask(&mut driver, START + 2 + number as i64, name(1, number));
         assert!(matches!(reply, Reply::Done(_)), "{number}: {reply:?}");
     }
-    let at = START + 1 + most as i64;
+    let at = START + 2 + most as i64;
     let refused = Reply::Rejected(Rejection::TooManyKeys);
     assert_eq!(ask(&mut driver, at, name(1, most)), refused);
-    assert!(matches!(ask(&mut driver, at + 1, name(2, 0)), Reply::Done(_)), "another company's");
+    assert!(matches!(ask(&mut driver, at + 1, name(2, 1)), Reply::Done(_)), "another company's");
     assert_eq!(ask(&mut driver, at + 2, name(1, most)), refused);
-    // The first has ended, though no record has come since.
+    // A key has ended, though no record has come since: of the other company, then of this one.
     let later = START + 1 + DAY;
+    assert_eq!(ask(&mut driver, later, name(1, most)), refused);
+    let later = later + 1;
     assert!(matches!(ask(&mut driver, later, name(1, most)), Reply::Done(_)));
     assert_eq!(ask(&mut driver, later, name(1, most + 1)), refused);
 }
