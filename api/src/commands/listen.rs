@@ -375,7 +375,7 @@ mod tests {
             forward_to: None,
             since: None,
         };
-        let listener = Listener::new(&args).unwrap();
+        let listener = EventListener::new(&args).unwrap();
         let place = r#"{"results":[],"cursor":"begin","has_more":false}"#;
         let answers = [place, "", "id: next\ndata: {}\n\n", ""];
         let heads = tokio::select! {
