@@ -57,7 +57,7 @@ pub trait RecallSource: Send + Sync {
 pub enum LoaderQuestion {
     /// The needs of a command.
     Command(RecallRequest),
-    /// The needs of timers: transactions.
+    /// The needs of timers: those of these transactions that can be read.
     Transactions(Vec<TransactionSeq>),
     /// The holds that end after the first instant and by the second.
     Holds(Timestamp, Timestamp),
@@ -166,9 +166,10 @@ pub fn answer(
     match question {
         LoaderQuestion::Command(wanted) => load(&*snapshot, wanted).map(LoaderAnswer::Loaded),
         LoaderQuestion::Transactions(sequences) => {
-            let wanted =
-                RecallRequest { transactions: sequences.clone(), ..RecallRequest::default() };
-            load(&*snapshot, &wanted).map(LoaderAnswer::Loaded)
+            // A row that cannot be read keeps no other timer waiting.
+            let find = |seq| guard(|| snapshot.transaction(seq)).ok().flatten();
+            let transactions = sequences.iter().copied().filter_map(find).collect();
+            Ok(LoaderAnswer::Loaded(LoadedRows { transactions, ..LoadedRows::default() }))
         }
         LoaderQuestion::Holds(after, until) => {
             snapshot.holds_due(*after, *until).map(LoaderAnswer::Holds)

@@ -242,47 +242,50 @@ impl Questions {
         }
     }
 
-    /// Learns the timers behind those that are known, on the way to the instant `at`.
-    pub(super) fn learn_timers(&mut self, state: &mut ShardState, at: Timestamp) {
+    /// Learns the timers behind those that are known, on the way to the instant `at`. Returns false where the
+    /// tables cannot be read: holds that end meanwhile end late, once they can.
+    pub(super) fn learn_timers(&mut self, state: &mut ShardState, at: Timestamp) -> bool {
+        if at < self.ask_from {
+            return false;
+        }
         while self.are_timers_asked() {
             self.wait();
         }
         self.take_in_holds(state);
         if state.timers_known_until() >= at {
-            return;
+            return true;
         }
         let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
         let question = LoaderQuestion::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
-        // INVARIANT: nothing is executed later than it is due, so without its timers the shard stops.
-        #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
-        let (holds, until) = self
-            .ask_and_wait(question)
-            .map(LoaderAnswer::into_holds)
-            .expect("the tables tell which holds end");
+        let Ok((holds, until)) = self.ask_and_wait(question).map(LoaderAnswer::into_holds) else {
+            self.ask_from = at.plus(ASKED_AGAIN_AFTER);
+            return false;
+        };
         assert!(until > state.timers_known_until(), "the tables tell of some time at least");
         state.learn_timers(until, &holds, as_of);
+        true
     }
 
-    /// Loads what a timer needs, and what the timers behind it need by `until`.
+    /// Loads what a timer needs, and what the timers behind it need by `until`. Timers whose rows cannot be
+    /// read wait for the next start. Returns whether this one is still to run.
     pub(super) fn load_for_timer(
         &mut self,
         state: &mut ShardState,
         timer: Timer,
         until: Timestamp,
-    ) {
+    ) -> bool {
         let wanted = state.wanted_by_timer(timer, until.plus(LOADED_AHEAD));
         if wanted.is_empty() {
-            return;
+            return true;
         }
         state.evict(self.evictable_until());
-        // INVARIANT: as for the timers themselves.
-        #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
-        let loaded = self
-            .ask_and_wait(LoaderQuestion::Transactions(wanted))
-            .map(LoaderAnswer::into_loaded)
-            .expect("the tables have the transaction of a hold");
-        state.admit(loaded);
-        state.dismiss();
+        let question = LoaderQuestion::Transactions(wanted.clone());
+        if let Ok(answer) = self.ask_and_wait(question) {
+            state.admit(answer.into_loaded());
+            state.dismiss();
+        }
+        state.put_off_timers(&wanted);
+        state.due_timer(timer.due).is_some_and(|next| next.0 == timer)
     }
 
     /// The newest record behind which nothing in memory is needed for an open question.

@@ -8,7 +8,7 @@
 //! snapshot is taken until its answer is admitted: `evict` is never allowed past the oldest open
 //! question.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::apply::expiry_timer_of;
 use super::duplicates::{AnswerPlace, MessageKeys, NewestNumbers, message_key};
@@ -158,14 +158,11 @@ impl ShardState {
         state
     }
 
-    /// Ends the replay: from here on only transactions in memory are changed, and holds end.
+    /// Ends the replay: from here on only transactions in memory are changed, and holds end. No timer
+    /// is known, also none that was put off while the tables could not be read.
     pub fn go_live(&mut self) {
         let Some(caching) = &mut self.caching else { return };
-        if caching.live_from.is_none() {
-            caching.live_from = Some(self.last_seq);
-            // Timers due before the last record have run before it.
-            self.timers.limit_to(self.last_at.plus(-1));
-        }
+        caching.live_from.get_or_insert(self.last_seq);
     }
 
     /// Takes in an answer from the tables at a restart; its key comes by `take_in_keys`.
@@ -430,6 +427,24 @@ impl ShardState {
         let most = (caching.limits.loaded_transactions / 2).min(TIMER_LOAD_MAX);
         let timers = self.timers.iter().take_while(|next| next.due <= until.max(timer.due));
         timers.filter_map(away).take(most).collect()
+    }
+
+    /// Puts off the timers of those of these transactions that the tables could not give. Their holds end
+    /// late: with the next start, which asks for all that are due.
+    pub(super) fn put_off_timers(&mut self, wanted: &[TransactionSeq]) {
+        let away = wanted.iter().filter(|seq| self.transactions.get(**seq).is_none());
+        let away: BTreeSet<_> = away.map(|seq| TimerKind::HoldExpiry(*seq)).collect();
+        if !away.is_empty() {
+            self.timers.put_off(away);
+        }
+    }
+
+    /// The transactions whose holds end late, with the next start.
+    pub fn holds_put_off(&self) -> impl Iterator<Item = TransactionSeq> {
+        self.timers.iter_put_off().filter_map(|kind| match kind {
+            TimerKind::HoldExpiry(seq) => Some(*seq),
+            TimerKind::AllowanceEnd(_) => None,
+        })
     }
 
     /// The number of transactions in memory.

@@ -399,18 +399,26 @@ impl Shard {
     fn run_due_timers(&mut self, at: Timestamp) {
         loop {
             let reach = at.min(self.state.timers_known_until());
-            while let Some((timer, due)) = self.state.due_timer(reach) {
-                self.questions.load_for_timer(&mut self.state, timer, at);
-                let moment = Moment { at: due, ids: &self.wiring.ids };
-                self.state.execute_timer(&moment, timer, &mut self.effects);
-                self.record(due);
-                let next = self.state.due_timer(reach);
-                assert!(next.is_none_or(|next| next.0 != timer), "what has run is not due again");
-            }
+            self.run_known_timers(reach, at);
             if reach == at {
                 return;
             }
-            self.questions.learn_timers(&mut self.state, at);
+            if !self.questions.learn_timers(&mut self.state, at) {
+                return self.run_known_timers(at, at);
+            }
+        }
+    }
+
+    /// Runs the timers in memory that are due by `reach`, on the way to the instant `at`.
+    fn run_known_timers(&mut self, reach: Timestamp, at: Timestamp) {
+        while let Some((timer, due)) = self.state.due_timer(reach) {
+            if self.questions.load_for_timer(&mut self.state, timer, at) {
+                let moment = Moment { at: due, ids: &self.wiring.ids };
+                self.state.execute_timer(&moment, timer, &mut self.effects);
+                self.record(due);
+            }
+            let next = self.state.due_timer(reach);
+            assert!(next.is_none_or(|next| next.0 != timer), "what has run is not due again");
         }
     }
 

@@ -250,13 +250,18 @@ struct RowTables {
 enum TableFault {
     #[default]
     None,
+    /// Nobody can read them.
+    Unreadable,
     /// The row of a transaction is on a page in disorder.
     PageOf(TransactionSeq),
 }
 
 impl RecallSource for RowTables {
     fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
-        Ok(Box::new(self.clone()))
+        match *self.fault.lock() {
+            TableFault::Unreadable => Err(RecallError("the disk is gone".to_owned())),
+            TableFault::None | TableFault::PageOf(_) => Ok(Box::new(self.clone())),
+        }
     }
 }
 
@@ -422,6 +427,34 @@ fn a_page_in_disorder_or_a_loader_that_is_gone_leaves_no_command_waiting() {
     assert_eq!(small.step(), [], "it was put aside");
     assert_eq!(small.step(), [Reply::OutcomeUnknown]);
     assert!(small.shard.questions.evictable_until() > RecordSeq(1), "memory does not pile up");
+}
+
+/// Two hours after the tables failed, the shard stopped: it knew no later ends of holds. One hold on a page in
+/// disorder stopped it too, at each start.
+#[test]
+fn holds_that_the_tables_cannot_give_end_late_and_stop_nobody() {
+    let mut small = SmallShard::at_noon();
+    for key in 1..=3 {
+        small.purchase(NOON, key);
+    }
+    let damaged = small.unprojected[1].record.seq;
+    small.project();
+    small.purchase(NOON, 4);
+    let held = |small: &SmallShard| small.shard.state.balances(AccountSlot(0)).held;
+    *small.tables.fault.lock() = TableFault::Unreadable;
+    let late = NOON.plus(7 * Timestamp::DAY + Timestamp::MINUTE);
+    small.time.store(late.0, Ordering::Release);
+    assert!(matches!(take(&mut small.shard, late, &set_network_key()), Reply::Done(_)));
+    assert_eq!(held(&small), Minor(400), "no hold has ended");
+    *small.tables.fault.lock() = TableFault::PageOf(damaged);
+    small.time.store(late.plus(2 * Timestamp::SECOND).0, Ordering::Release);
+    for _ in 0..2 {
+        small.step();
+        small.shard.step_loader();
+    }
+    assert_eq!(held(&small), Minor(100), "all others have ended");
+    assert_eq!(small.shard.state.next_due(), None);
+    assert_eq!(small.shard.state.last_at(), late, "late, and after what was before");
 }
 
 /// The presentment was posted as a purchase of its own, beside the hold: timers that ran before it loaded rows, and

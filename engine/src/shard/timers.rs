@@ -31,11 +31,13 @@ pub struct Timer {
 pub(super) struct Timers {
     timers: BTreeSet<Timer>,
     holds_until: Timestamp,
+    /// Timers that cannot run before the next start, which knows them again.
+    put_off: BTreeSet<TimerKind>,
 }
 
 impl Default for Timers {
     fn default() -> Self {
-        Self { timers: BTreeSet::new(), holds_until: Timestamp::MAX }
+        Self { timers: BTreeSet::new(), holds_until: Timestamp::MAX, put_off: BTreeSet::new() }
     }
 }
 
@@ -58,11 +60,22 @@ impl Timers {
         self.holds_until = until;
     }
 
+    /// Puts timers off.
+    pub(super) fn put_off(&mut self, kinds: BTreeSet<TimerKind>) {
+        self.timers.retain(|timer| !kinds.contains(&timer.kind));
+        self.put_off.extend(kinds);
+    }
+
+    pub(super) fn iter_put_off(&self) -> impl Iterator<Item = &TimerKind> {
+        self.put_off.iter()
+    }
+
     /// Moves the timer of one kind from one instant to another; `Timestamp::MAX` is none.
     pub(super) fn reschedule(&mut self, kind: TimerKind, from: Timestamp, to: Timestamp) {
         if from == to {
             return;
         }
+        self.put_off.remove(&kind);
         if self.is_kept(kind, from) {
             self.timers.remove(&Timer { due: from, kind });
         }

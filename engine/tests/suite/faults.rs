@@ -6,21 +6,28 @@ use cardswitch_engine::command::reply::{AuthorizationReply, Reply};
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::domain::transaction::TransactionFlags;
+use cardswitch_engine::engine::{Engine, EngineOptions, EngineStorage, Retention};
 use cardswitch_engine::journal::testing::DiskFaultPlan;
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_sim::disks::{Crash, Disks};
 
 use crate::desk::{Desk, authorization, manual, options, purchase};
+use crate::model::DAY;
 use crate::rng::Rng;
+use crate::samples::START;
 
 fn desk(disks: &Disks, clock: Clock) -> (Desk, tempfile::TempDir) {
+    desk_on(disks.storage(), clock)
+}
+
+fn desk_on(storage: EngineStorage, clock: Clock) -> (Desk, tempfile::TempDir) {
     let parent = tempfile::tempdir().unwrap();
     let directory = DataDirectory::create(&parent.path().join("data"), [5; 16]).unwrap();
     // Segments of 256 KiB, so that a run meets several.
     let options =
         EngineOptions { retention: Retention::Bytes(1 << 20), ..options(directory, clock) };
-    (Desk::new(Engine::open_on(options, disks.storage()).unwrap()), parent)
+    (Desk::new(Engine::open_on(options, storage).unwrap()), parent)
 }
 
 /// Buys for 1 until the engine does not answer any more; returns what was approved.
@@ -171,4 +178,35 @@ fn tables_that_fail_harm_no_authorization() {
     for crash in crashes(7) {
         check_nothing_is_lost(&disks, crash, &approved);
     }
+}
+
+/// Tables that cannot be read any more: two hours later the shard stopped, since it knew no later ends of holds.
+#[test]
+fn tables_that_cannot_be_read_stop_nothing_and_holds_end_after_a_restart() {
+    let disks = Disks::default();
+    let (before, _parent) = desk(&disks, manual());
+    before.set_up_budget(1_000_000);
+    let bought: Vec<_> =
+        (1..100).map(|mark| before.seq_of(&authorization(before.ask(purchase(1, mark))))).collect();
+    before.engine.shut_down();
+    drop(before);
+    let (failing, _parent) = desk_on(disks.storage_with(0), manual());
+    disks.store.plan(DiskFaultPlan { fail_read: Some(1), ..DiskFaultPlan::default() });
+    let spent = |reply| Minor(1_000_000) - authorization(reply).allowance_balance;
+    for day in 1..10 {
+        let reply = failing.ask_at(START + day * DAY, purchase(1, 100 + day as u64));
+        assert_eq!(spent(reply), Minor(99 + day), "no hold has ended on day {day}");
+    }
+    assert_eq!(failing.engine.failure(), None);
+    failing.engine.shut_down();
+    drop(failing);
+    let (after, _parent) = desk(&disks.after(Crash::Kill), manual());
+    assert_eq!(
+        spent(after.ask(purchase(1, 200))),
+        Minor(9 - 2 + 1),
+        "all that were due have ended"
+    );
+    let tables = after.read();
+    let ended = |seq| tables.transaction(seq).unwrap().unwrap().progress.flags;
+    assert!(bought.iter().all(|seq| ended(*seq).contains(TransactionFlags::HOLD_EXPIRED)));
 }

@@ -26,7 +26,6 @@ mod rates;
 pub mod rng;
 pub mod samples;
 pub mod shrink;
-mod silence;
 mod sockets;
 mod webhooks;
 mod window;

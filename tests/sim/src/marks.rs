@@ -29,8 +29,8 @@ pub enum Mark {
     AnsweredAtStandstill,
     /// A command was not carried out, since its rows could not be read.
     TablesUnread,
-    /// The shard stopped, since the rows of a timer could not be read.
-    ShardStopped,
+    /// A hold had not ended in time, since the tables could not be read.
+    HoldLate,
     /// Parts moved while the journal's disk was at a write.
     MovedAmidWrite,
     /// Reads were compared with the model while commands were under way.
@@ -240,7 +240,7 @@ impl Mark {
         Self::TablesBehind,
         Self::AnsweredAtStandstill,
         Self::TablesUnread,
-        Self::ShardStopped,
+        Self::HoldLate,
         Self::MovedAmidWrite,
         Self::ReadUnderWay,
         Self::ClockBack,

@@ -46,7 +46,7 @@ pub fn failure_of<T>(run: impl FnOnce() -> T) -> Option<Failure> {
 }
 
 /// The message of a panic.
-pub(crate) fn text_of(panic: &(dyn Any + Send)) -> String {
+fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default().to_owned()
 }

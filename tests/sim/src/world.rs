@@ -45,7 +45,7 @@ use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
 use crate::happening::{Happening, Part};
 use crate::marks::{Mark, Marks};
-use crate::model::Model;
+use crate::model::{LateHolds, Model};
 use crate::nodes::{Machine, Nodes};
 use crate::notices::Notices;
 use crate::rates::Rates;
@@ -333,13 +333,10 @@ impl World {
         let failure = self.engine().failure();
         let panic = JournalError::Panicked { what: String::new() }.to_string();
         assert!(!failure.iter().any(|why| why.contains(&panic)), "{}: {failure:?}", self.context());
-        failure.is_some() || self.has_stopped_shard()
+        failure.is_some()
     }
 
     fn step(&mut self, part: Part) -> StepOutcome {
-        if self.are_tables_broken() {
-            return self.step_over_broken_tables(part);
-        }
         step_part(&mut self.running.as_mut().unwrap().parts, &mut self.unwritten, part)
     }
 
@@ -410,7 +407,7 @@ impl World {
         if let Reply::Done(seq) = &mut reply {
             *seq = RecordSeq(0);
         }
-        let expected = self.apply(executed, &command);
+        let expected = self.apply(&executed, &command);
         assert_eq!(reply, expected, "{} at {:?}: {command:?}", self.context(), executed.at);
         assert!(self.engine().durable_seq() >= executed.last_seq, "{}", self.context());
         self.told = self.told.max(executed.last_seq);
@@ -419,13 +416,16 @@ impl World {
         self.story.commands += 1;
     }
 
-    fn apply(&mut self, executed: ExecutedCommand, command: &Command) -> Reply {
+    fn apply(&mut self, executed: &ExecutedCommand, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
         self.modelled = (executed.last_seq, executed.at);
+        self.model.late_holds = executed.late_holds.clone();
+        self.story.marks.pass_if(Mark::HoldLate, self.model.is_a_hold_late(executed.at.0));
         let reply = match executed.has_record {
             true => self.model.expect(executed.at.0, command),
             false => self.model.expect_without_record(executed.at.0, command),
         };
+        self.model.late_holds = LateHolds::none();
         if let Some(notices) = &mut self.notices {
             notices.notice_members(executed.last_seq, &self.model);
         }
@@ -457,7 +457,10 @@ impl World {
         (self.latest, self.workload.at) = (at, self.workload.at.max(at));
         self.modelled.1 = Timestamp(at);
         // Without a record nothing is forgotten: the clock may yet go back.
+        let state = self.running.as_ref().unwrap().parts.deciding.shard.state();
+        self.model.late_holds = LateHolds::of(state);
         self.model.run_timers(at);
+        self.model.late_holds = LateHolds::none();
         let context = self.context();
         let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
         audit_state(&mut self.model, parts.deciding.shard.state(), Timestamp(at), &context);

@@ -10,6 +10,8 @@ mod network;
 mod people;
 mod transfers;
 
+use std::collections::BTreeSet;
+
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed_command::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
@@ -36,6 +38,7 @@ use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+use cardswitch_engine::shard::ShardState;
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use chrono_tz::Tz;
 
@@ -253,6 +256,32 @@ pub struct Model {
     pub tokens: Vec<people::Token>,
     webhook_endpoints: Vec<WebhookEndpointId>,
     pub pan_generation: PanGeneration,
+    /// The holds that have not ended in time.
+    pub late_holds: LateHolds,
+}
+
+/// The holds that do not end in time, since a switch cannot read its tables.
+#[derive(Clone, Debug)]
+pub struct LateHolds {
+    /// Those that end later than this.
+    known_until: i64,
+    /// Those of these purchases.
+    put_off: BTreeSet<u64>,
+}
+
+impl LateHolds {
+    pub fn of(state: &ShardState) -> Self {
+        let known_until = state.timers_known_until().0;
+        Self { known_until, put_off: state.holds_put_off().map(|seq| seq.0).collect() }
+    }
+
+    pub const fn none() -> Self {
+        Self { known_until: i64::MAX, put_off: BTreeSet::new() }
+    }
+
+    fn has(&self, purchase: &Purchase) -> bool {
+        purchase.expires_at > self.known_until || self.put_off.contains(&purchase.seq)
+    }
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -308,6 +337,11 @@ impl Purchase {
         total(&self.held)
     }
 
+    /// Whether a hold of it ends by `at`.
+    fn is_due(&self, at: i64) -> bool {
+        !self.held.is_empty() && self.expires_at <= at
+    }
+
     fn is_at_once(&self) -> bool {
         self.kind == TransactionKind::SingleMessagePurchase || self.is_posted_only
     }
@@ -346,6 +380,7 @@ impl Model {
             tokens: Vec::new(),
             webhook_endpoints: Vec::new(),
             pan_generation: PanGeneration::default(),
+            late_holds: LateHolds::none(),
         }
     }
 
@@ -415,12 +450,16 @@ impl Model {
             }
         }
         for purchase in &mut self.purchases {
-            if !purchase.held.is_empty() && purchase.expires_at <= at {
+            if purchase.is_due(at) && !self.late_holds.has(purchase) {
                 purchase.held.clear();
                 purchase.flags.insert(TransactionFlags::HOLD_EXPIRED);
                 purchase.close_if_nothing_is_held();
             }
         }
+    }
+
+    pub fn is_a_hold_late(&self, at: i64) -> bool {
+        self.purchases.iter().any(|purchase| purchase.is_due(at) && self.late_holds.has(purchase))
     }
 
     /// Opens a card's book on the local day of `at`.

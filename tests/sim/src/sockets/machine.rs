@@ -157,7 +157,7 @@ impl Machinery {
             return (self.book.lock().sent[&tag].clone(), reply);
         }
         let passage = self.book.lock().sent.remove(&tag).unwrap();
-        let expected = self.apply(executed, &passage.command);
+        let expected = self.apply(&executed, &passage.command);
         // The model counts no records.
         let compared = match &reply {
             Reply::Done(seq) => {
@@ -173,7 +173,7 @@ impl Machinery {
         (passage, reply)
     }
 
-    fn apply(&mut self, executed: ExecutedCommand, command: &Command) -> Reply {
+    fn apply(&mut self, executed: &ExecutedCommand, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
         self.model.expect(executed.at.0, command)
     }
@@ -227,7 +227,7 @@ impl Machinery {
         {
             let passage = self.book.lock().sent.remove(&executed.tag);
             if let Some(passage) = passage {
-                self.apply(executed, &passage.command);
+                self.apply(&executed, &passage.command);
             }
         }
         // Nobody waits any more.

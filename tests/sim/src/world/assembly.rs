@@ -18,12 +18,13 @@ use parking_lot::Mutex;
 
 use crate::disks::Disks;
 use crate::happening::Part;
+use crate::model::LateHolds;
 use crate::rates::Rates;
 
 const ID_KEY: [u8; 16] = *b"an id key, fixed";
 
 /// A command that was executed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ExecutedCommand {
     pub(crate) tag: u64,
     pub(crate) at: Timestamp,
@@ -31,6 +32,7 @@ pub(crate) struct ExecutedCommand {
     pub(crate) last_seq: RecordSeq,
     /// Whether that is its own: it has changed something.
     pub(crate) has_record: bool,
+    pub(crate) late_holds: LateHolds,
 }
 
 #[derive(Clone, Default)]
@@ -39,7 +41,8 @@ pub(crate) struct Executions(pub(crate) Arc<Mutex<VecDeque<ExecutedCommand>>>);
 impl Witness for Executions {
     fn executed(&mut self, tag: u64, at: Timestamp, state: &ShardState) {
         let (last_seq, has_record) = (state.last_seq(), state.last_at() == at);
-        self.0.lock().push_back(ExecutedCommand { tag, at, last_seq, has_record });
+        let late_holds = LateHolds::of(state);
+        self.0.lock().push_back(ExecutedCommand { tag, at, last_seq, has_record, late_holds });
     }
 }
 

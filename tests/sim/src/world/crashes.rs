@@ -255,7 +255,7 @@ impl World {
                 self.story.marks.pass(Mark::Unheard);
                 // Without a record nothing of it is left, not even its time.
                 if executed.has_record {
-                    self.apply(executed, &command);
+                    self.apply(&executed, &command);
                 }
                 self.story.unheard += 1;
                 self.maybe_retry(command);

@@ -1,23 +1,18 @@
 //! The disk below the tables breaks while the switch goes on: the tables stand still, what needs their rows is
-//! not carried out, and all else is answered. The next start finds a disk that works.
+//! not carried out, holds end late, and all else is answered. The next start finds a disk that works.
 
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::AssembledEngine;
 use cardswitch_engine::journal::testing::DiskFaultPlan;
-use cardswitch_engine::steps::StepOutcome;
 
 use super::World;
-use super::assembly::step_part;
-use crate::happening::{DiskFault, Happening, Part};
+use crate::happening::{DiskFault, Happening};
 use crate::marks::Mark;
 use crate::rates::Rates;
 use crate::rng::Rng;
-use crate::silence::unless_panics_with;
 
 /// A world in so many has a disk of tables that breaks. Units: hundredths.
 const WORLDS_PERCENT: u64 = 20;
-/// The last words of a shard whose timer finds no rows.
-const MISSED_BY_TIMER: &str = "the tables ";
 
 /// The disk below the tables of one world.
 pub(super) struct TableFaults {
@@ -30,8 +25,6 @@ pub(super) struct TableFaults {
     patience: u64,
     /// Whether it was told to break since the last start.
     is_broken: bool,
-    /// Whether a timer found no rows, which stops the shard.
-    has_stopped_shard: bool,
 }
 
 impl TableFaults {
@@ -48,7 +41,6 @@ impl TableFaults {
             breaks_left: 1 + rng.below(5),
             rng,
             is_broken: false,
-            has_stopped_shard: false,
         })
     }
 
@@ -91,33 +83,13 @@ impl World {
     /// The process ends, and the next one finds a disk that works.
     pub(super) fn mend_tables(&mut self) {
         if let Some(tables) = &mut self.table_faults {
-            (tables.is_broken, tables.has_stopped_shard) = (false, false);
+            tables.is_broken = false;
         }
     }
 
     /// Whether projection and reads of the tables may fail.
     pub(super) fn are_tables_broken(&self) -> bool {
         self.table_faults.as_ref().is_some_and(|tables| tables.is_broken)
-    }
-
-    pub(super) fn has_stopped_shard(&self) -> bool {
-        self.table_faults.as_ref().is_some_and(|tables| tables.has_stopped_shard)
-    }
-
-    /// Moves a part over tables that may be broken. A timer that finds no rows stops the shard.
-    pub(super) fn step_over_broken_tables(&mut self, part: Part) -> StepOutcome {
-        let parts = &mut self.running.as_mut().unwrap().parts;
-        let (unwritten, tables) = (&mut self.unwritten, self.table_faults.as_mut().unwrap());
-        if part == Part::Shard && tables.has_stopped_shard {
-            return StepOutcome::Ended;
-        }
-        let moved = unless_panics_with(MISSED_BY_TIMER, || step_part(parts, unwritten, part));
-        moved.unwrap_or_else(|| {
-            assert_eq!(part, Part::Shard, "no other part has timers");
-            tables.has_stopped_shard = true;
-            self.story.marks.pass(Mark::ShardStopped);
-            StepOutcome::Ended
-        })
     }
 
     /// Whether an answer is that of a command that was not carried out, since rows could not be read.
