@@ -184,10 +184,10 @@ impl Server {
         self.metrics
     }
 
-    /// Resolves when the engine has failed, with the reason. Tables that stand still are no
-    /// reason to stop authorizing: that is logged, once.
+    /// Resolves when the engine has failed, with the reason. Tables that stand still and a clock behind the
+    /// journal are no reason to stop authorizing: each is logged, once.
     pub async fn failed(&self) -> String {
-        let mut is_told = false;
+        let (mut is_told, mut is_clock_told) = (false, false);
         loop {
             if let Some(reason) = self.engine.failure() {
                 return reason;
@@ -195,6 +195,14 @@ impl Server {
             if let Some(reason) = self.engine.projection_failure().filter(|_| !is_told) {
                 tracing::error!(%reason, "reads are old until the switch is restarted");
                 is_told = true;
+            }
+            if let Some(behind) = self.engine.clock_behind().filter(|_| !is_clock_told) {
+                let behind_s = behind.as_secs();
+                tracing::error!(
+                    behind_s,
+                    "time stands still until the clock is past the journal's end"
+                );
+                is_clock_told = true;
             }
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }

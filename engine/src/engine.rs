@@ -404,6 +404,16 @@ impl Engine {
         Some(format!("query tables: {why}"))
     }
 
+    /// How far the system's clock is behind the newest record, if it is far. Until it has caught up, each command
+    /// gets the instant after the one before it: time stands still.
+    #[must_use]
+    pub fn clock_behind(&self) -> Option<Duration> {
+        let newest = self.meters.newest_instant.load(Ordering::Relaxed);
+        let behind_us = newest.saturating_sub(self.clock.now().0);
+        let is_far = !self.clock.is_manual() && behind_us > limits::CLOCK_BEHIND_MAX;
+        is_far.then(|| Duration::from_micros(behind_us.unsigned_abs()))
+    }
+
     /// Makes a backup at `to`, a new directory, as of now, while everything goes on.
     /// Errors: something is there, or a file cannot be read or written; nothing is left there then.
     /// Cost: reads and writes everything once, on the caller's thread.

@@ -2,6 +2,8 @@
 
 /// The longest record. Units: bytes.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
+/// How far the clock may be behind the newest record before that is told. Units: microseconds.
+pub const CLOCK_BEHIND_MAX: i64 = 10 * 1_000_000;
 /// How many cards are made at once at most.
 pub const CARDS_AT_ONCE_MAX: usize = 100;
 /// The most that cards made at once take in their record. Units: bytes.

@@ -6,7 +6,7 @@
 //!
 //! INVARIANT: counts only rise while the process lives.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::command::reply::{NetworkReply, PostingOutcome, Reply, ReversalOutcome};
@@ -98,6 +98,8 @@ pub struct Meters {
     pub answers: AnswerCounts,
     /// Commands that were refused because too many were waiting.
     pub overloaded: AtomicU64,
+    /// The newest instant given to a command or a timer. Units: microseconds since 1970.
+    pub newest_instant: AtomicI64,
 }
 
 /// Replies other than decisions about a purchase: kind and outcome, in the order of their counts.

@@ -10,8 +10,9 @@
 //! | `unreachable` | 200 | 503 | a router that reaches no cell |
 //! | `failed` | 503 | 503 | nothing can be kept any more: only a restart helps |
 //!
-//! Tables that stand still are told beside the word (`"tables": "standing still"`), and so is what other
-//! rooms note (`"deliveries": "not written down"`): purchases are decided all the same.
+//! Tables that stand still are told beside the word (`"tables": "standing still"`), and so are a clock that has
+//! leapt ahead and gone back (`"clock": "behind the journal"`) and what other rooms note
+//! (`"deliveries": "not written down"`): purchases are decided all the same.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -102,6 +103,8 @@ pub struct Health {
     state: HealthState,
     /// Whether reads are old until a restart.
     are_tables_still: bool,
+    /// Whether time stands still until the clock is where it once was.
+    is_clock_behind: bool,
     notes: Vec<(&'static str, Value)>,
 }
 
@@ -119,6 +122,7 @@ enum HealthState {
 impl Health {
     pub(super) fn of(phase: Phase, recovery: &RecoveryProgress, engine: Option<&Engine>) -> Self {
         let are_tables_still = engine.is_some_and(|engine| engine.projection_failure().is_some());
+        let is_clock_behind = engine.is_some_and(|engine| engine.clock_behind().is_some());
         let state = match (phase, engine) {
             (Phase::Recovering, _) => HealthState::Recovering(recovery.now()),
             (Phase::Following, _) => HealthState::Following,
@@ -130,7 +134,7 @@ impl Health {
             }
             (Phase::Working, Some(_)) => HealthState::Ready,
         };
-        Self { state, are_tables_still, notes: Vec::new() }
+        Self { state, are_tables_still, is_clock_behind, notes: Vec::new() }
     }
 
     /// The health of a router, in the phase of stopping or not.
@@ -140,7 +144,7 @@ impl Health {
             (false, true) => HealthState::Ready,
             (false, false) => HealthState::Unreachable,
         };
-        Self { state, are_tables_still: false, notes: Vec::new() }
+        Self { state, are_tables_still: false, is_clock_behind: false, notes: Vec::new() }
     }
 
     /// The same with what other rooms have noted.
@@ -197,6 +201,9 @@ impl Health {
         if self.are_tables_still {
             body["tables"] = json!("standing still");
         }
+        if self.is_clock_behind {
+            body["clock"] = json!("behind the journal");
+        }
         for (name, told) in &self.notes {
             body[*name] = told.clone();
         }
@@ -225,10 +232,14 @@ mod tests {
         let rows =
             [(HealthState::Ready, "ready", 200), (HealthState::Overloaded, "overloaded", 503)];
         for (state, word, readiness) in rows {
-            let health = Health { state, are_tables_still: true, notes: Vec::new() };
+            let (are_tables_still, is_clock_behind) = (true, true);
+            let health = Health { state, are_tables_still, is_clock_behind, notes: Vec::new() };
             assert_eq!((health.word(), health.readiness().as_u16()), (word, readiness));
             assert_eq!(health.liveness().as_u16(), 200);
-            assert_eq!(health.body(), json!({"status": word, "tables": "standing still"}));
+            let expected = json!({
+                "status": word, "tables": "standing still", "clock": "behind the journal",
+            });
+            assert_eq!(health.body(), expected);
         }
         let notes = HealthNotes::default();
         notes.add(("deliveries", "not written down"), || true);

@@ -168,6 +168,7 @@ impl Shard {
     pub fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
         state.go_live();
         let last_accepted = state.last_at();
+        wiring.meters.newest_instant.store(last_accepted.0, Ordering::Relaxed);
         let questions = Questions::new(wiring.recall.take());
         Self {
             state,
@@ -459,6 +460,8 @@ impl Steps for Shard {
         self.run_due_timers(reached);
         self.questions.keep_timers_ahead(&mut self.state, reached);
         self.state.evict(self.questions.evictable_until());
+        let newest = self.last_accepted.max(self.state.last_at());
+        self.wiring.meters.newest_instant.store(newest.0, Ordering::Relaxed);
         if self.hand_over(replies) { StepOutcome::Worked } else { StepOutcome::Ended }
     }
 

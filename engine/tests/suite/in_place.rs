@@ -1,6 +1,7 @@
 //! Commands that their callers decide themselves, on the system's clock: order, timers, the end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::{self, ThreadId};
 
 use cardswitch_engine::clock::Clock;
@@ -17,6 +18,8 @@ use cardswitch_engine::verify::verify;
 use crossbeam_channel::{Sender, unbounded};
 
 use crate::desk::{Desk, authorization, options, purchase};
+use crate::model::DAY;
+use crate::samples::START;
 
 /// A desk at a new directory, by the system's clock.
 fn desk_by_the_clock(parent: &tempfile::TempDir) -> Desk {
@@ -129,4 +132,33 @@ fn a_shard_that_breaks_off_in_a_callers_turn_is_gone_for_everybody() {
     desk.engine.shut_down();
     drop(desk);
     assert!(verify(&path).unwrap().is_ok(), "what was committed stays");
+}
+
+/// A clock that was once years ahead left cards that declined as expired and days that never turned, without a sign.
+#[test]
+fn a_clock_behind_the_newest_record_is_told_also_after_a_restart() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    let leap_us = 14 * 365 * DAY;
+    let time = Arc::new(AtomicI64::new(START));
+    let desk_at = |directory| {
+        let clock = Clock::Simulated(Arc::clone(&time));
+        Desk::new(Engine::open(options(directory, clock)).unwrap())
+    };
+    let desk = desk_at(DataDirectory::create(&path, [3; 16]).unwrap());
+    time.store(START + leap_us, Ordering::Release);
+    desk.set_up_budget(1_000);
+    assert_eq!(desk.engine.clock_behind(), None);
+    time.store(START, Ordering::Release);
+    let is_told = |desk: &Desk| {
+        let behind = desk.engine.clock_behind().unwrap();
+        (behind.as_micros() - u128::from(leap_us.unsigned_abs())) < 1_000
+    };
+    assert!(is_told(&desk));
+    desk.engine.shut_down();
+    drop(desk);
+    let desk = desk_at(DataDirectory::open(&path).unwrap());
+    assert!(is_told(&desk));
+    time.store(START + leap_us, Ordering::Release);
+    assert_eq!(desk.engine.clock_behind(), None, "it has caught up");
 }
