@@ -56,7 +56,7 @@ pub struct SharedLinkBody {
     id: Uuid,
     url: String,
     link: String,
-    card: LinkedCardBody,
+    card: SharedCardBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     recipient: Option<RecipientBody>,
@@ -71,7 +71,7 @@ pub struct SharedLinkBody {
 
 /// Card that a link shows.
 #[derive(Debug, Serialize, ToSchema)]
-struct LinkedCardBody {
+struct SharedCardBody {
     id: Uuid,
 }
 
@@ -91,7 +91,7 @@ impl SharedLinkBody {
             id: link.id.0,
             url: view.urls.object("shared-links", link.id.0),
             link: view.link_address(link)?,
-            card: LinkedCardBody { id: view.card_id(link.card)?.0 },
+            card: SharedCardBody { id: view.card_id(link.card)?.0 },
             recipient: recipient
                 .map(|Recipient { name, email }| RecipientBody { name: name.into(), email }),
             passphrase_fields: view.passphrase_of(link)?,
