@@ -13,7 +13,7 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
-use cardswitch_wire::body::{Rule, flag, line_schema, reference, rule, short_line};
+use cardswitch_wire::body::{ValueRule, flag, line_schema, reference, rule, short_line};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 
@@ -95,7 +95,7 @@ const ADDRESS_ABOUT: &str = "Where webhooks are sent: `https`, and on the public
     that is served with\n`--allow-local-webhooks` also sends to its own machine and to private \
     networks.";
 
-fn address<'a>(reach: Reach) -> impl Rule<'a, String> {
+fn address<'a>(reach: Reach) -> impl ValueRule<'a, String> {
     let address = rule(line_schema(ADDRESS_BYTES_MAX), move |value| {
         let text = fields::line(value, ADDRESS_BYTES_MAX)?;
         check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.text(reach)))?;

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::Failure;
 use super::app::AppSubcommand;
-use super::company::CompanyCommand;
+use super::company::CompanySubcommand;
 use super::config_args::ConfigArgs;
 use super::running::ask_running;
 use super::token::TokenCommand;
@@ -42,7 +42,7 @@ pub enum Administration {
     /// `token`.
     Token(TokenCommand),
     /// `company`.
-    Company(CompanyCommand),
+    Company(CompanySubcommand),
     /// `user`.
     User(UserSubcommand),
     /// `app`.

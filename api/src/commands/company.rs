@@ -30,7 +30,7 @@ const CARDS_AT_A_TIME: usize = 1_000;
 
 /// The commands for companies.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
-pub enum CompanyCommand {
+pub enum CompanySubcommand {
     /// Add a company with an account of its own; prints its ids and an access token
     Add(AddCompanyArgs),
     /// Change a company; options that are absent change nothing
@@ -88,7 +88,7 @@ pub struct SetArgs {
     funding_verified: Option<bool>,
 }
 
-impl CompanyCommand {
+impl CompanySubcommand {
     pub(super) const fn data(&self) -> &DataArgs {
         match self {
             Self::Add(args) => &args.at,

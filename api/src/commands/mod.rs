@@ -106,7 +106,7 @@ pub enum CliCommand {
     Explain(explain::ExplainArgs),
     /// Add a company, or change one
     #[command(subcommand)]
-    Company(company::CompanyCommand),
+    Company(company::CompanySubcommand),
     /// Run several switches with the same data, on etcd
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),

@@ -9,7 +9,7 @@ use super::company_world::{
 };
 use super::site_world::{EMAIL, PASSWORD, letter, letters, link_in, membership};
 use super::visitor_tests::Visitor;
-use crate::bench::{COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::by_switch;
 
 const JEAN: [(&str, &str); 5] = [
@@ -19,6 +19,15 @@ const JEAN: [(&str, &str); 5] = [
     ("role", "reviewer"),
     ("code", "0042"),
 ];
+
+/// Makes Ada an administrator of the other company, too.
+async fn administer_other_company(bench: &Bench) {
+    let (other, elsewhere) = membership(bench, OTHER_COMPANY).await;
+    let role = Some(MemberRole::Administrator);
+    let changes = MemberChanges { role, ..MemberChanges::default() };
+    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
+    by_switch(&bench.state).carry_out(command).await.unwrap();
+}
 
 #[tokio::test]
 async fn members_are_seen_and_managed_by_whom_the_rights_say() {
@@ -58,11 +67,7 @@ async fn members_are_seen_and_managed_by_whom_the_rights_say() {
 async fn a_page_of_another_company_is_out_of_date() {
     let bench = company().await;
     let mut ada = visitor(&bench, EMAIL).await;
-    let (other, elsewhere) = membership(&bench, OTHER_COMPANY).await;
-    let role = Some(MemberRole::Administrator);
-    let changes = MemberChanges { role, ..MemberChanges::default() };
-    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
-    by_switch(&bench.state).carry_out(command).await.unwrap();
+    administer_other_company(&bench).await;
     let form = ada.get("/members/new").await.expect(200);
     let file = format!("/statements/file?company={COMPANY}&month=2026-01&format=csv");
     ada.get(&file).await.expect(200);
@@ -342,11 +347,7 @@ async fn members_of_another_company_do_not_exist() {
     let bench = company().await;
     let path = format!("/members/{}", member(&bench, MEMBER).await.id.0);
     let mut ada = visitor(&bench, EMAIL).await;
-    let (other, elsewhere) = membership(&bench, OTHER_COMPANY).await;
-    let role = Some(MemberRole::Administrator);
-    let changes = MemberChanges { role, ..MemberChanges::default() };
-    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
-    by_switch(&bench.state).carry_out(command).await.unwrap();
+    administer_other_company(&bench).await;
     ada.post("/company", &[("company", &OTHER_COMPANY.to_string())]).await.expect(303);
     assert!(!ada.get("/members").await.expect(200).body.contains("mary@example.com"));
     for way in ["", "/deactivate", "/delete"] {

@@ -27,7 +27,7 @@ pub type Parts = Vec<(String, RefOr<Schema>)>;
 
 /// The rule for the value of a field. It is known when the switch is built, so that it costs a request
 /// nothing beyond reading.
-pub trait Rule<'a, T>: Sized {
+pub trait ValueRule<'a, T>: Sized {
     /// Reads a value that is not null.
     /// Errors: it breaks the rule.
     fn read(self, value: &'a RawValue) -> Result<T, Flaw>;
@@ -36,14 +36,14 @@ pub trait Rule<'a, T>: Sized {
     fn schema(&self, parts: &mut Parts) -> Value;
 
     /// The rule with an example of its own, which is JSON.
-    fn example(self, example: &'static str) -> impl Rule<'a, T> {
+    fn example(self, example: &'static str) -> impl ValueRule<'a, T> {
         ExampleRule { rule: self, example }
     }
 }
 
 struct Pair<S, R>(S, R);
 
-impl<'a, T, S, R> Rule<'a, T> for Pair<S, R>
+impl<'a, T, S, R> ValueRule<'a, T> for Pair<S, R>
 where
     S: Fn(&mut Parts) -> Value,
     R: FnOnce(&'a RawValue) -> Result<T, Flaw>,
@@ -62,7 +62,7 @@ struct ExampleRule<R> {
     example: &'static str,
 }
 
-impl<'a, T, R: Rule<'a, T>> Rule<'a, T> for ExampleRule<R> {
+impl<'a, T, R: ValueRule<'a, T>> ValueRule<'a, T> for ExampleRule<R> {
     fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
         self.rule.read(value)
     }
@@ -78,7 +78,7 @@ impl<'a, T, R: Rule<'a, T>> Rule<'a, T> for ExampleRule<R> {
 pub fn rule<'a, T>(
     schema: impl Fn(&mut Parts) -> Value,
     read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
-) -> impl Rule<'a, T> {
+) -> impl ValueRule<'a, T> {
     Pair(schema, read)
 }
 
@@ -90,7 +90,7 @@ pub fn part<S: ToSchema>(parts: &mut Parts) -> Value {
 }
 
 /// A text of one line that is not blank.
-pub fn line<'a>(chars_max: usize) -> impl Rule<'a, LineText> {
+pub fn line<'a>(chars_max: usize) -> impl ValueRule<'a, LineText> {
     rule(line_schema(chars_max), move |value| fields::line(value, chars_max))
 }
 
@@ -100,34 +100,34 @@ pub fn line_schema(chars_max: usize) -> impl Fn(&mut Parts) -> Value {
 }
 
 /// A text of one line that may be blank.
-pub fn short_line<'a>(chars_max: usize) -> impl Rule<'a, LineText> {
+pub fn short_line<'a>(chars_max: usize) -> impl ValueRule<'a, LineText> {
     let schema = move |_: &mut Parts| json!({"type": "string", "maxLength": chars_max});
     rule(schema, move |value| fields::short_text(value, chars_max))
 }
 
 /// A text of any lines.
-pub fn paragraph<'a>(chars_max: usize) -> impl Rule<'a, ParagraphText> {
+pub fn paragraph<'a>(chars_max: usize) -> impl ValueRule<'a, ParagraphText> {
     let schema = move |_: &mut Parts| json!({"type": "string", "maxLength": chars_max});
     rule(schema, move |value| fields::lines(value, chars_max))
 }
 
 /// True or false.
-pub fn flag<'a>() -> impl Rule<'a, bool> {
+pub fn flag<'a>() -> impl ValueRule<'a, bool> {
     rule(|_| json!({"type": "boolean"}), fields::boolean)
 }
 
 /// An id.
-pub fn id<'a>() -> impl Rule<'a, Uuid> {
+pub fn id<'a>() -> impl ValueRule<'a, Uuid> {
     rule(|_| json!({"type": "string", "format": "uuid"}), fields::id)
 }
 
 /// An instant.
-pub fn instant<'a>() -> impl Rule<'a, Timestamp> {
+pub fn instant<'a>() -> impl ValueRule<'a, Timestamp> {
     rule(|_| json!({"type": "string", "format": "date-time"}), fields::timestamp)
 }
 
 /// An instant that is still to come.
-pub fn later<'a>(now: Timestamp) -> impl Rule<'a, Timestamp> {
+pub fn later<'a>(now: Timestamp) -> impl ValueRule<'a, Timestamp> {
     rule(
         |_| json!({"type": "string", "format": "date-time"}),
         move |value| {
@@ -138,22 +138,22 @@ pub fn later<'a>(now: Timestamp) -> impl Rule<'a, Timestamp> {
 }
 
 /// An e-mail address.
-pub fn email<'a>() -> impl Rule<'a, String> {
+pub fn email<'a>() -> impl ValueRule<'a, String> {
     rule(|_| json!({"type": "string", "format": "email"}), super::email::email)
 }
 
 /// A reference to another object, by an id of the kind `of`.
-pub fn reference<'a, T: 'a>(of: fn(Uuid) -> T) -> impl Rule<'a, T> {
+pub fn reference<'a, T: 'a>(of: fn(Uuid) -> T) -> impl ValueRule<'a, T> {
     rule(part::<words::Reference>, move |value| fields::reference(value).map(of))
 }
 
 /// A number that is a name.
-pub fn code<'a>(digits_max: usize) -> impl Rule<'a, String> {
+pub fn code<'a>(digits_max: usize) -> impl ValueRule<'a, String> {
     rule(part::<words::Code>, move |value| fields::digits(value, digits_max))
 }
 
 /// An amount of 0 or more.
-pub fn budget<'a>(currency: CurrencyCode) -> impl Rule<'a, Minor> {
+pub fn budget<'a>(currency: CurrencyCode) -> impl ValueRule<'a, Minor> {
     rule(part::<words::Budget>, move |value| {
         let amount = parse_json_amount(value, currency)?;
         let is_budget = amount >= Minor::ZERO;
@@ -162,7 +162,7 @@ pub fn budget<'a>(currency: CurrencyCode) -> impl Rule<'a, Minor> {
 }
 
 /// An amount above 0; `otherwise` is what a client is told of others.
-pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> impl Rule<'a, Minor> {
+pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> impl ValueRule<'a, Minor> {
     rule(part::<words::Limit>, move |value| {
         let amount = parse_json_amount(value, currency)?;
         amount.is_positive().then_some(amount).ok_or_else(|| Flaw::new("not_positive", otherwise))
@@ -276,13 +276,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that must be there. A default, which nobody will see, stands in for one at fault.
-    pub fn must<T: Default>(&mut self, name: &str, about: &str, rule: impl Rule<'a, T>) -> T {
+    pub fn must<T: Default>(&mut self, name: &str, about: &str, rule: impl ValueRule<'a, T>) -> T {
         self.describe(name, about, Presence::Required, |parts| rule.schema(parts));
         self.required(name, |value| rule.read(value))
     }
 
     /// A field that may be absent but not null.
-    pub fn may<T>(&mut self, name: &str, about: &str, rule: impl Rule<'a, T>) -> Option<T> {
+    pub fn may<T>(&mut self, name: &str, about: &str, rule: impl ValueRule<'a, T>) -> Option<T> {
         self.given(name, about, Presence::Optional, rule)
     }
 
@@ -293,7 +293,7 @@ impl<'a> Fields<'a> {
         name: &str,
         about: &str,
         presence: Presence,
-        rule: impl Rule<'a, T>,
+        rule: impl ValueRule<'a, T>,
     ) -> Option<T> {
         self.describe(name, about, presence, |parts| rule.schema(parts));
         self.optional(name, |value| rule.read(value))
@@ -304,7 +304,7 @@ impl<'a> Fields<'a> {
         &mut self,
         name: &str,
         about: &str,
-        rule: impl Rule<'a, T>,
+        rule: impl ValueRule<'a, T>,
     ) -> Option<Option<T>> {
         self.describe(name, about, Presence::Nullable, |parts| rule.schema(parts));
         self.nullable(name, |value| rule.read(value))

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::network_key::AuthorizationId;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_secrets::pan::Pan;
-use cardswitch_wire::body::{Parts, Rule, rule};
+use cardswitch_wire::body::{Parts, ValueRule, rule};
 use cardswitch_wire::currency::parse_currency;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields;
@@ -31,7 +31,7 @@ pub(super) enum Steering {
 }
 
 /// A text of one line, of at most `chars_max` characters.
-pub(super) fn line<'a>(chars_max: usize, steering: Steering) -> impl Rule<'a, LineText> {
+pub(super) fn line<'a>(chars_max: usize, steering: Steering) -> impl ValueRule<'a, LineText> {
     rule(line_schema(chars_max), move |value| read_line(value, chars_max, steering))
 }
 
@@ -56,12 +56,12 @@ fn patterned<'a, T>(
     pattern: &'static str,
     read: impl Fn(&str) -> Option<T>,
     flaw: fn() -> Flaw,
-) -> impl Rule<'a, T> {
+) -> impl ValueRule<'a, T> {
     let schema = move |_: &mut Parts| json!({"type": "string", "pattern": pattern});
     rule(schema, move |value| read(&fields::borrowed_text(value)?).ok_or_else(flaw))
 }
 
-pub(super) fn card_number<'a>() -> impl Rule<'a, Pan> {
+pub(super) fn card_number<'a>() -> impl ValueRule<'a, Pan> {
     let flaw = || Flaw::new("not_a_card_number", "must be a text of 8 to 19 digits");
     let schema = |_: &mut Parts| json!({"type": "string", "pattern": "^[0-9]{8,19}$"});
     rule(schema, move |value| {
@@ -75,11 +75,11 @@ pub(super) fn card_number<'a>() -> impl Rule<'a, Pan> {
 }
 
 /// A secret, as it is.
-pub(super) fn secret<'a>() -> impl Rule<'a, Cow<'a, str>> {
+pub(super) fn secret<'a>() -> impl ValueRule<'a, Cow<'a, str>> {
     rule(|_| json!({"type": "string"}), fields::borrowed_text)
 }
 
-pub(super) fn currency<'a>() -> impl Rule<'a, CurrencyCode> {
+pub(super) fn currency<'a>() -> impl ValueRule<'a, CurrencyCode> {
     let flaw = || Flaw::new("unknown_currency", "must be a currency code such as `USD`");
     patterned("^[A-Za-z]{3}$", parse_currency, flaw)
 }
@@ -91,7 +91,7 @@ pub(super) enum CardUse {
     InquireBalance,
 }
 
-pub(super) fn card_use<'a>() -> impl Rule<'a, CardUse> {
+pub(super) fn card_use<'a>() -> impl ValueRule<'a, CardUse> {
     let words = || CARD_USES.map(|(word, _)| word);
     rule(
         move |_| json!({"type": "string", "enum": words()}),
@@ -114,13 +114,13 @@ const CARD_USES: [(&str, CardUse); 5] = [
     ("balance_inquiry", CardUse::InquireBalance),
 ];
 
-pub(super) fn authorization_id<'a>() -> impl Rule<'a, AuthorizationId> {
+pub(super) fn authorization_id<'a>() -> impl ValueRule<'a, AuthorizationId> {
     let flaw = || Flaw::new("not_an_authorization_id", "must be six letters and digits");
     patterned("^[A-Za-z0-9]{6}$", parse_authorization_id, flaw)
 }
 
 /// An expiration: a date, of which year and month count, or year and month alone.
-pub(super) fn expiry_month<'a>() -> impl Rule<'a, ExpiryMonth> {
+pub(super) fn expiry_month<'a>() -> impl ValueRule<'a, ExpiryMonth> {
     let read = |text: &str| {
         let date = parse_date(text).or_else(|| parse_date(&format!("{text}-01")));
         date.map(ExpiryMonth::of)
@@ -130,7 +130,7 @@ pub(super) fn expiry_month<'a>() -> impl Rule<'a, ExpiryMonth> {
 }
 
 /// Text of so many digits, or a JSON integer with them.
-pub(super) fn digits<'a>(len_min: u32, len_max: u32) -> impl Rule<'a, Cow<'a, str>> {
+pub(super) fn digits<'a>(len_min: u32, len_max: u32) -> impl ValueRule<'a, Cow<'a, str>> {
     rule(digits_schema(len_min, len_max), move |value| read_digits(value, len_min, len_max))
 }
 
@@ -160,7 +160,7 @@ fn read_digits(value: &RawValue, len_min: u32, len_max: u32) -> Result<Cow<'_, s
 }
 
 /// A trace number, with zeros in front as messages have it. Source: ISO DE11.
-pub(super) fn trace_number<'a>() -> impl Rule<'a, Cow<'a, str>> {
+pub(super) fn trace_number<'a>() -> impl ValueRule<'a, Cow<'a, str>> {
     rule(digits_schema(1, 6), |value| {
         let digits = read_digits(value, 1, 6)?;
         Ok(if digits.len() == 6 { digits } else { Cow::Owned(format!("{digits:0>6}")) })
@@ -168,14 +168,14 @@ pub(super) fn trace_number<'a>() -> impl Rule<'a, Cow<'a, str>> {
 }
 
 /// A merchant id: a number, or text as a terminal sends it. Source: ISO DE42.
-pub(super) fn merchant_id<'a>(steering: Steering) -> impl Rule<'a, LineText> {
+pub(super) fn merchant_id<'a>(steering: Steering) -> impl ValueRule<'a, LineText> {
     rule(line_schema(15), move |value| match value.get().starts_with('"') {
         true => read_line(value, 15, steering),
         false => read_digits(value, 1, 16).map(|digits| LineText::spaced(&digits)),
     })
 }
 
-pub(super) fn category_code<'a>() -> impl Rule<'a, Mcc> {
+pub(super) fn category_code<'a>() -> impl ValueRule<'a, Mcc> {
     let flaw = || Flaw::new("not_a_category", "must be a merchant category code of 4 digits");
     rule(digits_schema(1, 4), move |value| {
         let digits = read_digits(value, 1, 4).map_err(|_| flaw())?;
@@ -183,7 +183,7 @@ pub(super) fn category_code<'a>() -> impl Rule<'a, Mcc> {
     })
 }
 
-pub(super) fn presentment_count<'a>() -> impl Rule<'a, u8> {
+pub(super) fn presentment_count<'a>() -> impl ValueRule<'a, u8> {
     let flaw = || Flaw::new("out_of_range", "must be 1 to 99");
     rule(digits_schema(1, 2), move |value| {
         let digits = read_digits(value, 1, 2).map_err(|_| flaw())?;

@@ -14,7 +14,7 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Parts, Presence, Rule, budget, flag, instant, limit, part, rule};
+use cardswitch_wire::body::{Parts, Presence, ValueRule, budget, flag, instant, limit, part, rule};
 use cardswitch_wire::fault::{Flaw, window_faults};
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::time::render_time;

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Parts, Rule, rule};
+use cardswitch_wire::body::{Parts, ValueRule, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::query::any_text;

@@ -17,7 +17,7 @@ use cardswitch_engine::store::query::{ListPage, Page};
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{self, Rule, email, flag, line, part, rule};
+use cardswitch_wire::body::{self, ValueRule, email, flag, line, part, rule};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::{Listing, PageParameters, is_within, page_of};
@@ -170,7 +170,7 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
 
 const ROLE_ABOUT: &str = "Role.";
 
-fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> impl Rule<'a, MemberRole> {
+fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> impl ValueRule<'a, MemberRole> {
     rule(part::<words::SettableMemberRole>, read)
 }
 

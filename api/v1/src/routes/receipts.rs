@@ -28,7 +28,7 @@ use cardswitch_identity::auth::Call;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, UploadPermit, filename, media_type, sniff};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Rule, flag};
+use cardswitch_wire::body::{ValueRule, flag};
 use cardswitch_wire::disposition::{name_in_disposition, name_in_form, render_attachment};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;

@@ -24,7 +24,7 @@ use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{
-    Rule, email, flag, line, line_schema, paragraph, part, reference, rule,
+    ValueRule, email, flag, line, line_schema, paragraph, part, reference, rule,
 };
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};

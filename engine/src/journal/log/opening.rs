@@ -42,8 +42,8 @@ impl LogJournal {
         Self::open_proven(disk, expected, retention, false)?.lead()
     }
 
-    /// Opens the journal of a node that leaves its cluster. What is left of broken batches beyond note
-    /// and checkpoint, which other nodes may have, is void from then on.
+    /// Opens the journal of a node that leaves its cluster. Its barrier voids the remains of broken
+    /// batches beyond note and checkpoint. Other nodes may have these batches.
     /// Errors: as `open`.
     pub fn open_to_leave(
         disk: Arc<dyn Disk>,
@@ -104,14 +104,12 @@ impl LogJournal {
 
     /// Removes the files that hold nothing any more, or nothing yet.
     fn clear_away(&mut self, unused: &[u64]) -> Result<(), JournalError> {
-        if !unused.is_empty() {
-            self.head.write_again()?;
-        }
-        for ordinal in unused {
-            self.disk.remove(&segment_name(*ordinal)).map_err(JournalError::io(WRITING))?;
-        }
         if unused.is_empty() {
             return Ok(());
+        }
+        self.head.write_again()?;
+        for ordinal in unused {
+            self.disk.remove(&segment_name(*ordinal)).map_err(JournalError::io(WRITING))?;
         }
         self.disk.sync_names().map_err(JournalError::io(WRITING))
     }
