@@ -34,9 +34,11 @@ mod people;
 mod recall;
 mod replay;
 mod requisitions;
+mod reversals;
 mod running;
 mod shared_links;
 mod state_hashes;
+mod story;
 mod texts;
 mod webhook_endpoints;
 

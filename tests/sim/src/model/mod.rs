@@ -5,16 +5,17 @@
 //! (commands, replies), not its ways.
 
 mod admin;
+mod lookups;
 mod members;
 mod network;
 mod people;
+mod sums;
 mod transfers;
 
 use std::collections::BTreeSet;
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed_command::KeyedCommand;
-use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::directory::exchanged_key::NewExchangedKey;
@@ -30,9 +31,7 @@ use cardswitch_engine::domain::ids::{
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyAmount;
-use cardswitch_engine::domain::network_key::{
-    Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
-};
+use cardswitch_engine::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::response_code::ResponseCode;
@@ -475,53 +474,6 @@ impl Model {
         card.today = card.today.max(today);
     }
 
-    fn parts_of(&self, card: usize) -> impl Iterator<Item = &Part> {
-        let purchases = self.purchases.iter().filter(move |purchase| purchase.card == card);
-        purchases.flat_map(|purchase| purchase.held.iter().chain(&purchase.cleared))
-    }
-
-    /// The part of the current period's budget that the card has used.
-    pub fn spent(&self, card: usize) -> i64 {
-        let period = self.cards[card].period;
-        self.parts_of(card).filter(|part| part.period == period).map(|part| part.amount).sum()
-    }
-
-    pub fn day_spent(&self, card: usize) -> i64 {
-        let today = self.cards[card].today;
-        self.parts_of(card).filter(|part| part.day == today).map(|part| part.amount).sum()
-    }
-
-    pub fn allowance_balance(&self, card: usize) -> i64 {
-        self.cards[card].terms.amount.0 - self.spent(card)
-    }
-
-    pub fn ledger(&self, company: usize) -> i64 {
-        self.companies[company].lines.iter().map(|line| line.amount).sum()
-    }
-
-    /// The amount held for all purchases of a company.
-    pub fn holds(&self, company: usize) -> i64 {
-        let is_theirs = |purchase: &&Purchase| self.cards[purchase.card].company == company;
-        self.purchases.iter().filter(is_theirs).map(Purchase::held).sum()
-    }
-
-    /// The amounts of a company's pending transfers: in, and out.
-    pub fn in_transit(&self, company: usize) -> (i64, i64) {
-        let is_pending = |transfer: &&Transfer| {
-            transfer.company == company && transfer.state == TransactionState::Pending
-        };
-        let amounts = || self.transfers.iter().filter(is_pending).map(|transfer| transfer.amount);
-        (
-            amounts().map(|amount| amount.max(0)).sum(),
-            amounts().map(|amount| (-amount).max(0)).sum(),
-        )
-    }
-
-    /// The amount that a company may spend without credit.
-    pub fn available(&self, company: usize) -> i64 {
-        self.ledger(company) - self.holds(company) - self.in_transit(company).1
-    }
-
     pub fn transfer_id(&self, transfer: usize) -> TransactionId {
         let Transfer { seq, at, .. } = self.transfers[transfer];
         self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
@@ -541,74 +493,5 @@ impl Model {
         let description = said.join(" - ");
         let of_card = Some(LineOfCard { seq, card, member, description });
         self.companies[self.cards[card].company].lines.push(Line { amount, of_card });
-    }
-
-    pub fn find_card(&self, named: CardRef) -> Option<usize> {
-        self.cards.iter().position(|card| match named {
-            CardRef::Pan(pan, _) => card.pan == pan,
-            CardRef::Id(id) => card.id == id,
-        })
-    }
-
-    /// Whether a card's purchases may be approved in part.
-    pub fn allows_partial(&self, card: usize) -> bool {
-        self.companies[self.cards[card].company].allows_partial
-    }
-
-    pub fn has_account(&self, id: AccountId) -> bool {
-        self.companies.iter().any(|company| company.account_id == id)
-    }
-
-    pub fn id_of(&self, purchase: usize) -> TransactionId {
-        let Purchase { seq, at, .. } = self.purchases[purchase];
-        self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
-    }
-
-    /// The purchase a message names: by the first of the marks that leads anywhere.
-    pub fn find_original(&self, card: Option<usize>, named: &OriginalRef) -> Option<usize> {
-        let opened = named.transaction.and_then(|id| self.ids.open_transaction_id(id));
-        let found = if let Some(seq) = opened {
-            self.purchases.iter().position(|purchase| purchase.seq == seq.0)
-        } else {
-            self.find_by_authorization_id(card, named)
-                .or_else(|| self.find_by_key(|p| p.original_key, named.original_key))
-                .or_else(|| self.find_by_key(|p| p.retrieval_key, named.retrieval_key))
-        };
-        found.filter(|found| card.is_none_or(|card| self.purchases[*found].card == card))
-    }
-
-    fn find_by_authorization_id(&self, card: Option<usize>, named: &OriginalRef) -> Option<usize> {
-        let (card, wanted) = (card?, named.authorization_id?);
-        let id = |seq| cardswitch_engine::shard::authorization_id_of(TransactionSeq(seq));
-        self.purchases.iter().position(|found| found.card == card && id(found.seq) == wanted)
-    }
-
-    /// The newest purchase with this key; a refund never takes the name of the purchase that it gives back.
-    fn find_by_key<K: PartialEq>(
-        &self,
-        key_of: impl Fn(&Purchase) -> Option<K>,
-        wanted: Option<K>,
-    ) -> Option<usize> {
-        wanted.as_ref()?;
-        let mut found = None;
-        for (at, purchase) in self.purchases.iter().enumerate() {
-            let is_refund = purchase.kind == TransactionKind::Refund;
-            if key_of(purchase) == wanted && !(is_refund && found.is_some()) {
-                found = Some(at);
-            }
-        }
-        found
-    }
-
-    fn is_reversed_before(&self, trace: &NetworkTrace) -> bool {
-        let is_named = |early: &UnmatchedReversal| {
-            trace.retrieval_key.is_some() && early.retrieval_key == trace.retrieval_key
-        };
-        self.is_message_reversed_before(trace) || self.early.iter().any(is_named)
-    }
-
-    fn is_message_reversed_before(&self, trace: &NetworkTrace) -> bool {
-        let is_named = |early: &UnmatchedReversal| early.original_key == trace.original_key;
-        trace.original_key.is_some() && self.early.iter().any(is_named)
     }
 }
