@@ -30,6 +30,7 @@ mod line;
 mod merchants;
 mod message;
 mod open_loop;
+mod plan;
 mod portfolio;
 mod random;
 mod report;

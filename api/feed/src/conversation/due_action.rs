@@ -1,7 +1,7 @@
 //! Due actions, in the order of (due time, sequence).
 
-use crate::message::LaterKind;
-use crate::traffic::Plan;
+use crate::message::later_message::LaterKind;
+use crate::plan::Plan;
 
 /// An action that is due at a time. Ordered by time, then sequence, which is unique.
 pub(super) struct DueAction {

@@ -5,8 +5,9 @@ use super::due_action::Action;
 use super::live_purchase::{FirstAnswer, SentMessage, Verdict, is_approval, is_final};
 use super::{Conversation, MessagePart, RRN_LIMIT, TRIES_MAX, UnframedMessage};
 use crate::books::{Difference, Outcome};
-use crate::message::{AnswerFields, LaterKind, LaterMessage};
-use crate::traffic::{Fate, Opening, Return};
+use crate::message::AnswerFields;
+use crate::message::later_message::{LaterKind, LaterMessage};
+use crate::plan::{Fate, Opening, Return};
 
 impl Conversation<'_> {
     pub(super) fn send_later(

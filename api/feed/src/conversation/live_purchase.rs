@@ -4,8 +4,9 @@
 use cardswitch_iso8583::PresentmentSequence;
 
 use crate::books::{EntryId, Outcome};
-use crate::message::{AnswerFields, Identity, LaterKind, LaterMessage};
-use crate::traffic::{Clearing, Fate, Plan, PurchaseReference};
+use crate::message::later_message::{LaterKind, LaterMessage};
+use crate::message::{AnswerFields, Identity};
+use crate::plan::{Clearing, Fate, Plan, PurchaseReference};
 
 /// Amounts below this come in one parcel. Units: minor units.
 const TRIFLE_MINOR: u64 = 1000;

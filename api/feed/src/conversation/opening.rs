@@ -5,10 +5,11 @@ use super::live_purchase::{FirstAnswer, LivePurchase, Verdict, is_final};
 use super::{Conversation, MessagePart, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX, UnframedMessage};
 use crate::books::{EntryId, Event, Outcome};
 use crate::merchants::catalogue;
-use crate::message::{AnswerFields, LaterKind, OpeningMessage};
+use crate::message::later_message::LaterKind;
+use crate::message::{AnswerFields, OpeningMessage};
+use crate::plan::{Fate, Opening, Payer, Plan};
 use crate::portfolio::Card;
 use crate::report::RecentPurchase;
-use crate::traffic::{Fate, Opening, Payer, Plan};
 
 impl Conversation<'_> {
     pub(super) fn open(&mut self, plan: Plan) -> Option<UnframedMessage> {

@@ -13,13 +13,13 @@ use super::{Conversation, Departure, MessagePart, RRN_LIMIT, RRNS_A_PURCHASE};
 use crate::books::{ABSENT, Difference, Event, Outcome, PurchaseWorld, State, carry};
 use crate::hostile::Mishap;
 use crate::merchants::{Merchant, catalogue};
-use crate::message::LaterKind;
+use crate::message::later_message::LaterKind;
+use crate::plan::{CredentialChoice, Opening, Plan, PurchaseReference};
 use crate::portfolio::Card;
 use crate::scenario::{
     Credential, ExpectedAnswer, Money, Naming, Presentment, ScenarioFile, SetupFile, StepFile,
     Story, Terms, TimeSpan,
 };
-use crate::traffic::{CredentialChoice, Opening, Plan, PurchaseReference};
 
 /// Differences whose stories are compared for the shortest one.
 const STORIES_MAX: usize = 100;

@@ -21,7 +21,7 @@ use crate::message::{
     acquirer, available, finish, given, given_expiry, repeat_of, transmission_time, with_identity,
     with_merchant,
 };
-use crate::traffic::CredentialChoice;
+use crate::plan::CredentialChoice;
 
 /// A PIN that no card of a scenario has: none is set.
 pub(super) const WRONG_PIN: &str = "0000";
