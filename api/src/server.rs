@@ -13,6 +13,7 @@ mod start_error;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cardswitch_edge::tls::TlsProtocol;
@@ -187,7 +188,7 @@ impl Server {
     /// Resolves when the engine has failed, with the reason. Tables that stand still and a clock behind the
     /// journal are no reason to stop authorizing: each is logged, once.
     pub async fn failed(&self) -> String {
-        let (mut is_told, mut is_clock_told) = (false, false);
+        let (mut is_told, mut is_clock_told, mut late_told) = (false, false, 0);
         loop {
             if let Some(reason) = self.engine.failure() {
                 return reason;
@@ -203,6 +204,11 @@ impl Server {
                     "time stands still until the clock is past the journal's end"
                 );
                 is_clock_told = true;
+            }
+            let late_holds = self.engine.meters().late_holds.load(Ordering::Relaxed);
+            if late_holds > late_told {
+                tracing::error!(late_holds, "holds end late: their rows cannot be read");
+                late_told = late_holds;
             }
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }

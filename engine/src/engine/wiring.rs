@@ -251,7 +251,11 @@ impl RecoveredEngine {
             spent_payloads,
             clock: Arc::clone(&engine.clock),
             ids: engine.ids.clone(),
-            recall: Some(RecallWiring { loader, watermark: Arc::clone(&engine.watermark) }),
+            recall: Some(RecallWiring {
+                loader,
+                watermark: Arc::clone(&engine.watermark),
+                ends_holds_late: !engine.is_replicated,
+            }),
             meters: Arc::clone(&engine.meters),
         };
         let shard = Shard::new(state, wiring);

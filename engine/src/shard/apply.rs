@@ -70,6 +70,7 @@ impl ShardState {
         self.last_transaction = transaction;
         self.last_line = line;
         self.advance_to(at);
+        self.expect_late_holds_from(at);
     }
 
     fn advance_to(&mut self, at: Timestamp) {

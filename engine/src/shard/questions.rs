@@ -27,6 +27,9 @@ pub struct RecallWiring {
     pub loader: (Loader, LoaderEnds),
     /// The newest record that the tables show.
     pub watermark: Arc<Watermark>,
+    /// Whether holds end late where the tables cannot be read. The leader of a cluster stops instead:
+    /// the tables of another node can be.
+    pub ends_holds_late: bool,
 }
 
 /// The time ahead for which ends of holds are kept in memory. Units: microseconds.
@@ -46,6 +49,7 @@ pub(super) struct Questions {
     questions: Option<Sender<LoaderQuestion>>,
     answers: Receiver<Result<LoaderAnswer, RecallError>>,
     watermark: Option<Arc<Watermark>>,
+    ends_holds_late: bool,
     /// The purpose of each open question, the oldest first.
     open: VecDeque<(Purpose, RecordSeq)>,
     /// Commands whose questions are open or answered, in order.
@@ -74,8 +78,9 @@ enum Purpose {
 
 impl Questions {
     pub(super) fn new(wiring: Option<RecallWiring>) -> Self {
+        let ends_holds_late = wiring.as_ref().is_none_or(|wiring| wiring.ends_holds_late);
         let (questions, answers, watermark, loader) = match wiring {
-            Some(RecallWiring { loader, watermark }) => {
+            Some(RecallWiring { loader, watermark, .. }) => {
                 let (loader, LoaderEnds { questions, answers }) = loader;
                 (Some(questions), answers, Some(watermark), Some(loader))
             }
@@ -86,6 +91,7 @@ impl Questions {
             questions,
             answers,
             watermark,
+            ends_holds_late,
             open: VecDeque::new(),
             aside: VecDeque::new(),
             answered: VecDeque::new(),
@@ -230,7 +236,7 @@ impl Questions {
     }
 
     /// Takes in what was asked for in passing; false where the tables could not be read. They are asked
-    /// again; a command that needs the answer insists.
+    /// again after `ASKED_AGAIN_AFTER`; holds that end meanwhile end late.
     fn take_in_holds(&mut self, state: &mut ShardState) -> bool {
         match self.holds.take() {
             None => true,
@@ -258,6 +264,7 @@ impl Questions {
         let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
         let question = LoaderQuestion::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
         let Ok((holds, until)) = self.ask_and_wait(question).map(LoaderAnswer::into_holds) else {
+            assert!(self.ends_holds_late, "the tables tell a leader which holds end");
             self.ask_from = at.plus(ASKED_AGAIN_AFTER);
             return false;
         };
@@ -284,7 +291,8 @@ impl Questions {
             state.admit(answer.into_loaded());
             state.dismiss();
         }
-        state.put_off_timers(&wanted);
+        let is_put_off = state.put_off_timers(&wanted);
+        assert!(self.ends_holds_late || !is_put_off, "the tables have a leader's transactions");
         state.due_timer(timer.due).is_some_and(|next| next.0 == timer)
     }
 

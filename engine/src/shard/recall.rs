@@ -158,6 +158,14 @@ impl ShardState {
         state
     }
 
+    /// Notes the instant of the checkpoint: holds that ended before it have ended in time, for the tables
+    /// could be read. Cost of an earlier one: the tables' rows of that time are read.
+    pub(super) fn expect_late_holds_from(&mut self, checkpoint: Timestamp) {
+        if self.caching.is_some() {
+            self.timers.limit_to(checkpoint.plus(-1));
+        }
+    }
+
     /// Ends the replay: from here on only transactions in memory are changed, and holds end. No timer
     /// is known, also none that was put off while the tables could not be read.
     pub fn go_live(&mut self) {
@@ -430,13 +438,21 @@ impl ShardState {
     }
 
     /// Puts off the timers of those of these transactions that the tables could not give. Their holds end
-    /// late: with the next start, which asks for all that are due.
-    pub(super) fn put_off_timers(&mut self, wanted: &[TransactionSeq]) {
+    /// late: with the next start, which asks for all that are due since its checkpoint.
+    /// Returns whether there are some.
+    pub(super) fn put_off_timers(&mut self, wanted: &[TransactionSeq]) -> bool {
         let away = wanted.iter().filter(|seq| self.transactions.get(**seq).is_none());
         let away: BTreeSet<_> = away.map(|seq| TimerKind::HoldExpiry(*seq)).collect();
-        if !away.is_empty() {
+        let is_any = !away.is_empty();
+        if is_any {
             self.timers.put_off(away);
         }
+        is_any
+    }
+
+    /// In a cluster no hold is late: a leader that cannot read its tables stops, and the next one goes on.
+    pub(super) fn expect_no_late_hold(&mut self) {
+        self.expect_late_holds_from(self.last_at);
     }
 
     /// The transactions whose holds end late, with the next start.

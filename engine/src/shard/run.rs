@@ -167,6 +167,9 @@ impl Shard {
     #[must_use]
     pub fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
         state.go_live();
+        if wiring.recall.as_ref().is_some_and(|recall| !recall.ends_holds_late) {
+            state.expect_no_late_hold();
+        }
         let last_accepted = state.last_at();
         wiring.meters.newest_instant.store(last_accepted.0, Ordering::Relaxed);
         let questions = Questions::new(wiring.recall.take());
@@ -417,6 +420,9 @@ impl Shard {
                 let moment = Moment { at: due, ids: &self.wiring.ids };
                 self.state.execute_timer(&moment, timer, &mut self.effects);
                 self.record(due);
+            } else {
+                let late = self.state.holds_put_off().map(|_| 1).sum();
+                self.wiring.meters.late_holds.store(late, Ordering::Relaxed);
             }
             let next = self.state.due_timer(reach);
             assert!(next.is_none_or(|next| next.0 != timer), "what has run is not due again");

@@ -119,6 +119,7 @@ fn shard_over(state: ShardState, clock: Clock, tables: Option<Tables>) -> Ends {
     let wired = |(tables, watermark)| RecallWiring {
         loader: Loader::new(tables, from_edges.bell()),
         watermark,
+        ends_holds_late: true,
     };
     let recall = tables.map(wired);
     let (committer, committed) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
