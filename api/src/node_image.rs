@@ -1,4 +1,4 @@
-//! The process image of a node that leads no more: the program begins again, since nothing may outlive its memory.
+//! Replaces the process of a node that has lost the lead or fallen behind: the new one keeps nothing in memory.
 //!
 //! INVARIANT: the new image opens what this one has open, so it gets the master key from where that is now.
 

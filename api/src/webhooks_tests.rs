@@ -26,7 +26,7 @@ use cardswitch_notify::webhooks::dispatcher::{
     Dispatcher, DispatcherProgress, RequestPlaces, StepContext, Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
-use cardswitch_notify::webhooks::sender::{ResolvedAddresses, Sender};
+use cardswitch_notify::webhooks::sender::{AddressLookup, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -231,7 +231,7 @@ async fn told_after(
     let (asked, ask) = tokio::sync::oneshot::channel();
     let (answer, answered) = tokio::sync::oneshot::channel::<()>();
     let once = Mutex::new(Some((asked, answered)));
-    let names = move |_| -> ResolvedAddresses {
+    let names = move |_| -> AddressLookup {
         let (asked, answered) = once.lock().take().unwrap();
         let receiver = receiver.clone();
         Box::pin(async move {

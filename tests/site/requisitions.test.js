@@ -112,7 +112,7 @@ siteTest('nobody approves what was changed under their eyes', async (stage) => {
   await mary.getByText('Requisition saved.').waitFor();
   await grace.locator('#review-note').fill('The blue ones.');
   await grace.getByRole('button', { name: 'Approve' }).click();
-  await grace.getByText('Not approved: someone else changed this while you had it open: amount').waitFor();
+  await grace.getByText('Not saved: someone else changed this while you had it open: amount').waitFor();
   await stage.shot(grace, 'requisition-changed');
   assert.match(await grace.locator('dl').first().textContent(), /\$9,999\.00 changed/, 'what is new is marked');
   assert.equal(await grace.locator('#review-note').inputValue(), 'The blue ones.', 'what was typed stays');

@@ -31,7 +31,7 @@ use super::zone::SecurityFault;
 const NETWORK_CLASS: u8 = 8;
 
 /// The groups of a DE54; answers have one or two, which need no memory of their own.
-type AdditionalAmounts = SmallVec<[u8; 2 * GROUP_LEN]>;
+type AmountGroups = SmallVec<[u8; 2 * GROUP_LEN]>;
 
 /// The elements an answer adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct AnswerElements {
     /// DE4, if it is not the request's.
     pub approved: Option<Minor>,
     /// DE54; empty for none.
-    pub amounts: AdditionalAmounts,
+    pub amounts: AmountGroups,
 }
 
 impl AnswerElements {
@@ -108,7 +108,7 @@ impl AnswerElements {
                 amounts: if reply.response_code.is_approved() {
                     available(reply.allowance_balance, reply.currency)
                 } else {
-                    AdditionalAmounts::new()
+                    AmountGroups::new()
                 },
                 ..Self::plain(De39::of_decision(reply.response_code, reply.sub_reason))
             },
@@ -268,15 +268,15 @@ fn balance_of(
     transaction: Option<TransactionId>,
     balance: Minor,
     currency: CurrencyCode,
-) -> AdditionalAmounts {
-    if transaction.is_some() { available(balance, currency) } else { AdditionalAmounts::new() }
+) -> AmountGroups {
+    if transaction.is_some() { available(balance, currency) } else { AmountGroups::new() }
 }
 
-fn available(balance: Minor, currency: CurrencyCode) -> AdditionalAmounts {
+fn available(balance: Minor, currency: CurrencyCode) -> AmountGroups {
     group(AVAILABLE, balance, currency)
 }
 
-fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> AdditionalAmounts {
+fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> AmountGroups {
     let group = AdditionalAmount {
         account_type: *b"00",
         amount_type,
@@ -285,7 +285,7 @@ fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Additio
         amount_minor: magnitude(amount),
     };
     // An amount beyond twelve digits cannot be said and is left out.
-    group.to_group().map(|group| AdditionalAmounts::from_slice(&group)).unwrap_or_default()
+    group.to_group().map(|group| AmountGroups::from_slice(&group)).unwrap_or_default()
 }
 
 const fn magnitude(amount: Minor) -> u64 {

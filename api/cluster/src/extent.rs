@@ -19,20 +19,20 @@ const BYTES_MAX: u64 = 256 << 20;
 /// The batches in the window: etcd has every key in memory, and goes through all of them when it compacts.
 const BATCHES_MAX: u64 = 131_072;
 /// When a block is full. Whole blocks go, so a smaller one makes a shorter pause, and more of them a longer record.
-const BLOCK: BatchRange = BatchRange { batches: 512, bytes: 2 << 20 };
+const BLOCK: BatchBlock = BatchBlock { batches: 512, bytes: 2 << 20 };
 /// When the blocks are written to etcd, and old batches go: that is a write of etcd's, too.
-const UNSAVED: BatchRange = BatchRange { batches: 64, bytes: 4 << 20 };
+const UNSAVED: BatchBlock = BatchBlock { batches: 64, bytes: 4 << 20 };
 const HEAD_BYTES: usize = 8;
 const BLOCK_BYTES: usize = 8;
 
 /// Batches that follow each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct BatchRange {
+struct BatchBlock {
     batches: u32,
     bytes: u32,
 }
 
-impl BatchRange {
+impl BatchBlock {
     const fn add(&mut self, bytes: u32) {
         self.batches += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -47,11 +47,11 @@ impl BatchRange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     first: u64,
-    blocks: VecDeque<BatchRange>,
+    blocks: VecDeque<BatchBlock>,
     batches: u64,
     bytes: u64,
     /// The batches that were appended since the blocks were written.
-    unsaved: BatchRange,
+    unsaved: BatchBlock,
 }
 
 impl Extent {
@@ -62,7 +62,7 @@ impl Extent {
             blocks: VecDeque::new(),
             batches: 0,
             bytes: 0,
-            unsaved: BatchRange::default(),
+            unsaved: BatchBlock::default(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Extent {
         let mut extent = Self::from(u64::from_be_bytes(*first));
         for [a, b, c, d, bytes @ ..] in blocks {
             let batches = u32::from_be_bytes([*a, *b, *c, *d]);
-            extent.push(BatchRange { batches, bytes: u32::from_be_bytes(*bytes) });
+            extent.push(BatchBlock { batches, bytes: u32::from_be_bytes(*bytes) });
         }
         Some(extent)
     }
@@ -93,11 +93,11 @@ impl Extent {
         if missed > 0 {
             // The writer before did not come to write them down: they are no more than that.
             let batches = u32::try_from(missed).unwrap_or(u32::MAX);
-            self.push(BatchRange { batches, bytes: UNSAVED.bytes });
+            self.push(BatchBlock { batches, bytes: UNSAVED.bytes });
         }
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         if self.blocks.back().is_none_or(|block| block.has_reached(BLOCK)) {
-            self.push(BatchRange::default());
+            self.push(BatchBlock::default());
         }
         if let Some(block) = self.blocks.back_mut() {
             block.add(bytes);
@@ -112,7 +112,7 @@ impl Extent {
         if !self.unsaved.has_reached(UNSAVED) {
             return false;
         }
-        self.unsaved = BatchRange::default();
+        self.unsaved = BatchBlock::default();
         while (self.bytes > BYTES_MAX || self.batches > BATCHES_MAX) && self.blocks.len() > 1 {
             let Some(block) = self.blocks.pop_front() else { break };
             self.first += u64::from(block.batches);
@@ -127,7 +127,7 @@ impl Extent {
         self.first
     }
 
-    fn push(&mut self, block: BatchRange) {
+    fn push(&mut self, block: BatchBlock) {
         self.blocks.push_back(block);
         self.batches += u64::from(block.batches);
         self.bytes += u64::from(block.bytes);

@@ -87,7 +87,7 @@ pub enum AttemptOutcome {
 
 /// The next step of a message after a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryFate {
+pub enum MessageFate {
     /// It has arrived.
     Delivered,
     /// It is tried again at this instant.
@@ -259,29 +259,29 @@ impl Lane {
     }
 
     /// Notes how the message that was being sent has fared.
-    pub fn settle(&mut self, outcome: AttemptOutcome, now: Timestamp) -> TryFate {
-        let Some((mut message, is_void)) = self.sending.take() else { return TryFate::Dropped };
+    pub fn settle(&mut self, outcome: AttemptOutcome, now: Timestamp) -> MessageFate {
+        let Some((mut message, is_void)) = self.sending.take() else { return MessageFate::Dropped };
         message.tries = message.tries.saturating_add(1);
         match outcome {
             AttemptOutcome::Untold => {
                 self.release();
-                TryFate::Dropped
+                MessageFate::Dropped
             }
             AttemptOutcome::Delivered => {
                 self.note_delivery(now);
                 self.release();
-                TryFate::Delivered
+                MessageFate::Delivered
             }
             AttemptOutcome::Failed => {
                 self.failures = self.failures.saturating_add(1);
                 self.failing_since.get_or_insert(now);
-                if is_void || self.is_off { TryFate::Dropped } else { self.wait(message, now) }
+                if is_void || self.is_off { MessageFate::Dropped } else { self.wait(message, now) }
             }
         }
     }
 
     /// Has a message wait for its next try.
-    fn wait(&mut self, mut message: WebhookMessage, now: Timestamp) -> TryFate {
+    fn wait(&mut self, mut message: WebhookMessage, now: Timestamp) -> MessageFate {
         let due = match message.brought_from.take() {
             // A try that the schedule does not know uses up none of it.
             Some(due) => Some(due.max(now)),
@@ -294,11 +294,11 @@ impl Lane {
         let Some(due) = due else {
             self.given_up = self.given_up.saturating_add(1);
             self.release();
-            return TryFate::GivenUp;
+            return MessageFate::GivenUp;
         };
         message.due = due;
         self.waiting.push(message);
-        TryFate::Again(due)
+        MessageFate::Again(due)
     }
 
     /// Notes that a message was delivered. A receiver that was down is back: waiting messages are

@@ -55,9 +55,9 @@ fn what_comes_while_a_message_is_sent_goes_out_as_one() {
         lane.offer(entry(number, number));
     }
     assert_eq!(lane.start(T0, name), None, "one message at a time");
-    assert_eq!(lane.settle(AttemptOutcome::Delivered, T0), TryFate::Delivered);
+    assert_eq!(lane.settle(AttemptOutcome::Delivered, T0), MessageFate::Delivered);
     assert_eq!(lane.start(T0, name).unwrap().entries.len(), MESSAGE_EVENTS_MAX);
-    assert_eq!(lane.settle(AttemptOutcome::Delivered, T0), TryFate::Delivered);
+    assert_eq!(lane.settle(AttemptOutcome::Delivered, T0), MessageFate::Delivered);
     assert_eq!(numbers(&lane.start(T0, name).unwrap()).last(), Some(&150));
 }
 
@@ -71,11 +71,11 @@ fn a_message_is_tried_by_the_schedule_under_one_id_and_then_given_up() {
         assert_eq!(message.tries + 1, tries);
         ids.push(message.id);
         match lane.settle(AttemptOutcome::Failed, now) {
-            TryFate::Again(at) => {
+            MessageFate::Again(at) => {
                 assert_eq!(lane.start(Timestamp(at.0 - 1), name), None, "not before it is due");
                 now = at;
             }
-            fate => assert_eq!((tries, fate), (8, TryFate::GivenUp)),
+            fate => assert_eq!((tries, fate), (8, MessageFate::GivenUp)),
         }
     }
     ids.dedup();
@@ -95,7 +95,7 @@ fn later_events_of_a_transaction_wait_and_those_of_others_do_not() {
     let mut lane = abreast();
     lane.offer(entry(1, 1));
     lane.start(T0, name).unwrap();
-    let TryFate::Again(due) = lane.settle(AttemptOutcome::Failed, T0) else {
+    let MessageFate::Again(due) = lane.settle(AttemptOutcome::Failed, T0) else {
         panic!("it is tried again")
     };
     for (number, transaction) in [(2, 2), (3, 1), (4, 3), (5, 1)] {
@@ -184,7 +184,7 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
     lane.take_up(vec![entry(1, 1)], EventNumber(1), EventNumber(1));
     lane.start(T0, name).unwrap();
     lane.recover(EventNumber(0), EventNumber(3));
-    assert_eq!(lane.settle(AttemptOutcome::Failed, T0), TryFate::Dropped);
+    assert_eq!(lane.settle(AttemptOutcome::Failed, T0), MessageFate::Dropped);
     assert_eq!((lane.health().waiting, lane.wants()), (0, Some(EventNumber(0))));
 }
 
@@ -222,13 +222,13 @@ fn what_cannot_be_told_any_more_is_neither_delivered_nor_a_failure() {
     lane.start(T0, name).unwrap();
     assert_eq!(
         lane.settle(AttemptOutcome::Failed, T0),
-        TryFate::Again(lane.health().next_try_at.unwrap())
+        MessageFate::Again(lane.health().next_try_at.unwrap())
     );
     let before = lane.health();
     lane.offer(entry(2, 1));
     assert_eq!(lane.start(after(T0, 1), name), None, "it is behind the first one");
     lane.start(after(T0, 60), name).unwrap();
-    assert_eq!(lane.settle(AttemptOutcome::Untold, after(T0, 60)), TryFate::Dropped);
+    assert_eq!(lane.settle(AttemptOutcome::Untold, after(T0, 60)), MessageFate::Dropped);
     let now = lane.health();
     assert_eq!((now.delivered_at, now.given_up, now.waiting), (None, 0, 0));
     assert_eq!(now.failing_since, before.failing_since);
@@ -317,7 +317,7 @@ fn everything_arrives_in_order_however_the_receiver_fails() {
                 let is_taken = draw(10) >= fails_of_ten;
                 let outcome =
                     if is_taken { AttemptOutcome::Delivered } else { AttemptOutcome::Failed };
-                let is_given_up = lane.settle(outcome, now) == TryFate::GivenUp;
+                let is_given_up = lane.settle(outcome, now) == MessageFate::GivenUp;
                 for entry in sending.entries.iter().filter(|_| is_taken || is_given_up) {
                     told.entry(entry.transaction.0).or_default().push(entry.number.0);
                 }

@@ -31,6 +31,22 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
+/// The two ids in a path, as those of a card and its link. A path without UUIDs there leads nowhere.
+#[derive(Clone, Copy, Debug)]
+pub struct PathIds(pub Uuid, pub Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathIds {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let ids = path.ok().and_then(|Path((first, second))| {
+            fields::parse_id(&first).zip(fields::parse_id(&second))
+        });
+        ids.map(|(first, second)| Self(first, second)).ok_or_else(ApiError::not_found)
+    }
+}
+
 /// A body of type `application/json` and at most `BYTES_MAX` bytes, not yet read.
 #[derive(Clone, Debug)]
 pub struct JsonBody<const BYTES_MAX: usize = BODY_BYTES_MAX>(Bytes);

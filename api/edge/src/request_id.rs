@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -58,6 +58,14 @@ fn logged_path(path: &str) -> &str {
 /// The refusal of a request that no handler sees, under a fresh id as any answer.
 pub async fn refusal(method: &Method, path: &str, error: ApiError) -> Response {
     under_fresh_id(method, logged_path(path), ready(error.into_response())).await
+}
+
+/// Carries out a part of a request also where its client hangs up, with the request's id in the log.
+pub async fn to_the_end<T: Send + 'static>(part: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(part.in_current_span()).await {
+        Ok(done) => done,
+        Err(broken) => resume_unwind(broken.into_panic()),
+    }
 }
 
 /// Answers a request to `path` under a fresh id.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use self::purchase_book::PurchaseBook;
 use self::worlds::describe;
-pub(super) use self::worlds::{ABSENT, Event, Outcome, PurchaseWorld, State, carry};
+pub(super) use self::worlds::{ABSENT, Event, Outcome, PossibleState, State, carry};
 
 /// Names a message of a purchase, for its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct EntryId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TransactionView {
     pub(super) rrn: u64,
-    pub(super) world: PurchaseWorld,
+    pub(super) world: PossibleState,
     pub(super) response_code: Option<u16>,
     /// Whether it is flagged as giving back more than was paid; none where that is not shown.
     pub(super) over_refunded: Option<bool>,
@@ -135,7 +135,7 @@ impl Books {
             return vec![0];
         };
         let paid = purchase.worlds_at(now_us);
-        let given = |refund: &PurchaseWorld| {
+        let given = |refund: &PossibleState| {
             let refunded = refund.posted_minor;
             paid.iter().map(move |paid| -signed(refunded.min(paid.posted_minor)))
         };

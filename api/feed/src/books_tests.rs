@@ -4,12 +4,12 @@
 use super::worlds::{ABSENT, CANCELED, DECLINED};
 use super::*;
 
-const fn pending(held_minor: u64) -> PurchaseWorld {
-    PurchaseWorld { state: State::Pending, held_minor, posted_minor: 0 }
+const fn pending(held_minor: u64) -> PossibleState {
+    PossibleState { state: State::Pending, held_minor, posted_minor: 0 }
 }
 
-const fn completed(posted_minor: u64) -> PurchaseWorld {
-    PurchaseWorld { state: State::Completed, held_minor: 0, posted_minor }
+const fn completed(posted_minor: u64) -> PossibleState {
+    PossibleState { state: State::Completed, held_minor: 0, posted_minor }
 }
 
 const HOLD: Event = Event::Hold { amount_minor: 500 };
@@ -24,7 +24,7 @@ const DAY_US: u64 = 86_400_000_000;
 
 type Messages = &'static [(Event, Outcome)];
 
-fn worlds_after(messages: &[(Event, Outcome)], now_us: u64) -> Vec<PurchaseWorld> {
+fn worlds_after(messages: &[(Event, Outcome)], now_us: u64) -> Vec<PossibleState> {
     let mut books = Books::default();
     books.open(0, 0, 7, 0);
     let entries: Vec<_> =
@@ -38,7 +38,7 @@ fn worlds_after(messages: &[(Event, Outcome)], now_us: u64) -> Vec<PurchaseWorld
 
 #[test]
 fn answers_lead_to_the_states_they_allow() {
-    let rows: &[(&str, Messages, &[PurchaseWorld])] = &[
+    let rows: &[(&str, Messages, &[PossibleState])] = &[
         ("approved", &[(HOLD, DONE)], &[pending(500)]),
         ("declined", &[(HOLD, Outcome::Refused)], &[DECLINED]),
         ("1000", &[(HOLD, Outcome::RefusedPerhapsRecorded)], &[ABSENT, DECLINED]),
@@ -52,7 +52,7 @@ fn answers_lead_to_the_states_they_allow() {
         (
             "a parcel",
             &[(HOLD, DONE), (PART_200, DONE)],
-            &[PurchaseWorld { held_minor: 300, ..completed(200) }],
+            &[PossibleState { held_minor: 300, ..completed(200) }],
         ),
         (
             "a parcel lost, then the last",
@@ -107,7 +107,7 @@ fn answers_lead_to_the_states_they_allow() {
 
 #[test]
 fn completions_and_refunds_lead_to_the_states_they_allow() {
-    let rows: &[(&str, Messages, &[PurchaseWorld])] = &[
+    let rows: &[(&str, Messages, &[PossibleState])] = &[
         ("filled up", &[(HOLD, DONE), (FUEL_300, DONE)], &[pending(300)]),
         (
             "perhaps filled up",

@@ -53,19 +53,19 @@ pub(super) struct UnframedMessage {
     /// The purchase it belongs to; its messages keep to one connection.
     pub(super) lane: u64,
     pub(super) key: AnswerKey,
-    pub(super) part: MessagePart,
+    pub(super) part: MessagePlace,
 }
 
 /// A message's place among those of its purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MessagePart {
+pub(super) struct MessagePlace {
     /// Its place among the later messages; none for the opening.
     pub(super) later: Option<usize>,
     /// Whether it says that it was sent before.
     pub(super) is_repeat: bool,
 }
 
-impl MessagePart {
+impl MessagePlace {
     /// Whether the message may arrive behind those that were sent after it: an opening may, since an
     /// acquirer without an answer repeats or reverses it. Later messages name earlier ones.
     pub(super) const fn may_be_overtaken(self) -> bool {
@@ -76,7 +76,7 @@ impl MessagePart {
 /// A message that left for the switch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
-    pub(super) part: MessagePart,
+    pub(super) part: MessagePlace,
     pub(super) mishap: Option<Mishap>,
     /// Whether there was a connection to carry it.
     pub(super) is_carried: bool,
@@ -298,7 +298,7 @@ impl<'a> Conversation<'a> {
     /// Sends a message of a purchase, and waits for its answer.
     fn send(
         &mut self,
-        (purchase, part): (u64, MessagePart),
+        (purchase, part): (u64, MessagePlace),
         (bytes, key): (Vec<u8>, AnswerKey),
         due_us: u64,
     ) -> UnframedMessage {

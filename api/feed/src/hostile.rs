@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
-use super::conversation::{MessagePart, UnframedMessage};
+use super::conversation::{MessagePlace, UnframedMessage};
 use super::random::Draws;
 
 /// The streams of a seed that are no purchase's.
@@ -163,7 +163,7 @@ pub struct Hostility {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PassingMessage {
     pub(super) purchase: u64,
-    pub(super) part: MessagePart,
+    pub(super) part: MessagePlace,
     pub(super) bytes: Vec<u8>,
     pub(super) mishap: Option<Mishap>,
     /// The bytes that [`Mishap::Noise`] and [`Mishap::Stranger`] send, once its time has come.
@@ -280,7 +280,7 @@ mod tests {
 
     fn outgoing(purchase: u64, byte: u8, later: Option<usize>) -> UnframedMessage {
         let (bytes, key) = (vec![byte], AnswerKey::default());
-        let part = MessagePart { later, is_repeat: false };
+        let part = MessagePlace { later, is_repeat: false };
         UnframedMessage { bytes, due_us: 0, lane: purchase, key, part }
     }
 

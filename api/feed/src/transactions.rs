@@ -8,7 +8,7 @@ use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::books::{Books, Difference, PurchaseWorld, State, TransactionView};
+use super::books::{Books, Difference, PossibleState, State, TransactionView};
 use super::http_client::{HttpClient, failed};
 use super::portfolio::Portfolio;
 use super::report::{ComparedBooks, Comparison};
@@ -146,7 +146,7 @@ fn view_of(row: &DoorRow) -> Result<Option<TransactionView>, FeedError> {
         "canceled" => State::Canceled,
         other => return Err(failed(format!("unknown state `{other}`"))),
     };
-    let world = PurchaseWorld {
+    let world = PossibleState {
         state,
         held_minor: minor_units(&row.held)?,
         posted_minor: minor_units(&row.posted)?,
@@ -181,7 +181,7 @@ mod tests {
         )
         .unwrap();
         let views: Vec<_> = page.results.iter().filter_map(|row| view_of(row).unwrap()).collect();
-        let pending = PurchaseWorld { state: State::Pending, held_minor: 1234, posted_minor: 0 };
+        let pending = PossibleState { state: State::Pending, held_minor: 1234, posted_minor: 0 };
         assert_eq!(views.len(), 2);
         let response_code = Some(0);
         let view = TransactionView { rrn: 42, world: pending, response_code, over_refunded: None };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::http::Extensions;
 use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::request_id::to_the_end;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
@@ -16,6 +17,7 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_notify::mail::News;
 use cardswitch_notify::mail::news::tell;
 use cardswitch_notify::webhooks::is_concerned;
+use tracing::Instrument;
 
 use crate::idempotency::Claim;
 use crate::idempotency::claim::ClaimFate;
@@ -137,12 +139,12 @@ impl ActorState {
         let Some(held) = held else { return self.carry_out(command).await };
         let state = self.clone();
         // The letter is sent also where the client has hung up before the change was made.
-        let made = tokio::spawn(async move {
+        to_the_end(async move {
             let made = state.carry_out(command).await;
             match made {
                 // No answer waits for letters.
                 Ok(()) | Err(WriteError::NotVisibleYet) => {
-                    tokio::spawn(tell(state.mail_desk(), held));
+                    tokio::spawn(tell(state.mail_desk(), held).in_current_span());
                 }
                 Err(WriteError::Rejected(_) | WriteError::NotTaken(_)) => {
                     state.outbox.withdraw(held).await;
@@ -151,7 +153,7 @@ impl ActorState {
                 Err(WriteError::OutcomeUnknown) => {}
             }
             made
-        });
-        made.await.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))
+        })
+        .await
     }
 }

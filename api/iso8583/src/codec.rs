@@ -99,7 +99,7 @@ pub fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError<'_>> {
     let mut message = Message::empty(frame, mti);
     match read_elements(&mut message, frame) {
         Ok(()) => Ok(message),
-        Err(FieldFault { fault, de }) => {
+        Err(LocatedFault { fault, de }) => {
             Err(DecodeError { fault, de, readable: Some(Box::new(message)) })
         }
     }
@@ -131,7 +131,7 @@ const RETRIEVAL_REFERENCE: u8 = 37;
 const MTI_BYTES: usize = 4;
 
 /// A fault and its element, while decoding goes on.
-struct FieldFault {
+struct LocatedFault {
     fault: DecodeFault,
     de: Option<u8>,
 }
@@ -141,9 +141,9 @@ fn read_bitmap(frame: &[u8]) -> Option<(Bitmap, usize)> {
     Bitmap::read(frame.get(MTI_BYTES..)?, BitmapEncoding::Binary)
 }
 
-fn read_elements(message: &mut Message<'_>, frame: &[u8]) -> Result<(), FieldFault> {
+fn read_elements(message: &mut Message<'_>, frame: &[u8]) -> Result<(), LocatedFault> {
     let Some((announced, bitmap_bytes)) = read_bitmap(frame) else {
-        return Err(FieldFault { fault: DecodeFault::BadBitmap, de: None });
+        return Err(LocatedFault { fault: DecodeFault::BadBitmap, de: None });
     };
     let mut cursor = FrameCursor { frame, at: MTI_BYTES + bitmap_bytes };
     let mut content_fault = None;
@@ -152,18 +152,18 @@ fn read_elements(message: &mut Message<'_>, frame: &[u8]) -> Result<(), FieldFau
         match read_element(&mut cursor, spec) {
             Ok(span) => message.note(de, span),
             Err(ElementFault::Content(fault)) => {
-                content_fault.get_or_insert(FieldFault { fault, de: Some(de) });
+                content_fault.get_or_insert(LocatedFault { fault, de: Some(de) });
             }
             // The first fault is the likelier cause: a wrong length spoils the elements behind it.
             Err(ElementFault::Layout(fault)) => {
-                return Err(content_fault.unwrap_or(FieldFault { fault, de: Some(de) }));
+                return Err(content_fault.unwrap_or(LocatedFault { fault, de: Some(de) }));
             }
         }
     }
     match content_fault {
         Some(fault) => Err(fault),
         None if cursor.at < frame.len() => {
-            Err(FieldFault { fault: DecodeFault::TrailingBytes, de: None })
+            Err(LocatedFault { fault: DecodeFault::TrailingBytes, de: None })
         }
         None => Ok(()),
     }

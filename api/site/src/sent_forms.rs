@@ -1,5 +1,5 @@
 //! Forms that were sent: one that comes twice, by a double click or by going back, gets the answer that
-//! it got before, and nothing is made twice.
+//! it got before, and nothing is made twice. Excepted are forms whose answer shows a secret, and uploads.
 //!
 //! A page draws a mark for its forms, which is behind the value that binds them to the visitor. The same
 //! form of the same page with the same content is the same form.

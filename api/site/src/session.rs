@@ -126,8 +126,8 @@ impl Session {
     }
 }
 
-/// The state in the hands of anybody, and the visitor's session where there is one. A session says
-/// nothing of what is done for others, such as a try at another account.
+/// The state, and the visitor's session where there is one. The state acts for nobody, even with a
+/// session: a visitor may try another person's account.
 #[derive(Clone, Debug)]
 pub struct OptionalSession(pub ActorState, pub Option<Session>);
 
@@ -305,6 +305,7 @@ pub(super) async fn sign_out(
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     if let Some(session) = session {
+        let state = state.as_actor(session.actor());
         end_ticket(&state, session.user.id, session.ticket.id).await?;
     }
     let mut response = go_on(&state, "/login", Notice::SIGNED_OUT);

@@ -13,7 +13,7 @@ use axum::http::{Extensions, HeaderMap, HeaderName, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_id::answer_of;
+use cardswitch_edge::request_id::{answer_of, to_the_end};
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
@@ -175,10 +175,7 @@ pub(super) async fn receive(
     if request.method() != Method::POST {
         return receive_here(state, request, next).await;
     }
-    match tokio::spawn(receive_here(state, request, next)).await {
-        Ok(response) => response,
-        Err(broken) => std::panic::resume_unwind(broken.into_panic()),
-    }
+    to_the_end(receive_here(state, request, next)).await
 }
 
 async fn receive_here(state: AppState, request: Request, next: Next) -> Response {

@@ -13,6 +13,7 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::user::{
     ProvenPassword, SecurityQuestion, UserChanges, UserCommand,
 };
+use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::store::query::{AuditFilter, Page as ListPage};
 use cardswitch_identity::auth::passwords::hash;
@@ -21,8 +22,8 @@ use cardswitch_site::session::begin_session;
 use uuid::Uuid;
 
 use super::site_world::{
-    EMAIL, NEW_PASSWORD, OTHER_EMAIL, OTHER_USER, PASSWORD, SESSION_COOKIE, ask_for_link, bench,
-    letter, letters, pass, sign_in,
+    EMAIL, NEW_PASSWORD, OTHER_EMAIL, OTHER_USER, PASSWORD, SESSION_COOKIE, USER, ask_for_link,
+    bench, letter, letters, pass, sign_in,
 };
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY};
@@ -64,6 +65,9 @@ async fn only_open_sessions_open_pages() {
     assert!(visitor.get("/login").await.body.contains("Signed out."));
     assert!(!visitor.get("/login").await.body.contains("Signed out."), "said once");
     replay.get("/account").await.expect(303);
+    let events = events_of_company(&bench);
+    let ended = events.iter().find(|event| event.action == "session.ended").unwrap();
+    assert!(matches!(ended.actor, Actor::User { id, .. } if id == USER), "{ended:?}");
 
     let mut late = sign_in(&bench, EMAIL).await;
     pass(&bench, cardswitch_site::session::SESSION_S - 1);
@@ -171,12 +175,16 @@ async fn a_try_at_another_account_is_no_act_of_the_visitors_company() {
     let known = letters(&bench).len();
     visitor.fill("/password/forgot", &[("email", OTHER_EMAIL)]).await.expect(200);
     assert!(letter(&bench, known).await.contains(&format!("To: {OTHER_EMAIL}")));
+    let links = events_of_company(&bench).into_iter().filter(|event| event.action.contains("link"));
+    assert_eq!(links.count(), 0);
+}
+
+fn events_of_company(bench: &Bench) -> Vec<AuditEvent> {
     let events = bench.state.switch.read_at_once(|snapshot| {
         let company = snapshot.company_by_id(CompanyId(COMPANY))?.unwrap();
         snapshot.audit_events(Some(company.slot), &AuditFilter::default(), &ListPage::first(100))
     });
-    let links = events.unwrap().rows.into_iter().filter(|event| event.action.contains("link"));
-    assert_eq!(links.count(), 0);
+    events.unwrap().rows
 }
 
 /// A member of the company with this address.

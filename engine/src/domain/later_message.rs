@@ -59,12 +59,12 @@ impl LaterMessages {
         changes.for_each(|message| message.left = Minor::ZERO);
     }
 
-    /// Notes that so much of the hold was given back by the name of the purchase: its newest parts.
+    /// Takes the amount from the newest changes of the hold: a reversal of the purchase gave it back.
     pub fn give_back_held(&mut self, amount: Minor) {
         self.give_back(amount, LaterMessage::is_change_of_hold);
     }
 
-    /// Notes that so much that was posted was given back by the name of the purchase: its newest parts.
+    /// Takes the amount from the newest postings: a reversal of the purchase gave it back.
     pub fn give_back_posted(&mut self, amount: Minor) {
         self.give_back(amount, |message| !message.is_change_of_hold());
     }

@@ -458,6 +458,21 @@ fn holds_that_the_tables_cannot_give_end_late_and_stop_nobody() {
     assert_eq!(small.shard.state.last_at(), late, "late, and after what was before");
 }
 
+/// A start read all transactions of history for holds that are late, and the shard waited.
+#[test]
+fn holds_are_late_since_the_checkpoint_at_most_and_never_with_a_leader() {
+    let limits = CacheLimits::default();
+    let mut state = ShardState::with_limits(limits);
+    state.resume_from(RecordSeq(7), NOON, TransactionSeq(3), LineSeq(2));
+    state.go_live();
+    assert_eq!(state.timers_known_until(), NOON.plus(-1));
+    let later = NOON.plus(Timestamp::HOUR);
+    state.apply_record(RecordSeq(8), later, &[]);
+    assert_eq!(state.timers_known_until(), NOON.plus(-1));
+    state.expect_no_late_hold();
+    assert_eq!(state.timers_known_until(), later.plus(-1));
+}
+
 /// The presentment was posted as a purchase of its own, beside the hold: timers that ran before it loaded rows, and
 /// for these the purchase that it names left memory, which the tables did not have when they were asked.
 #[test]

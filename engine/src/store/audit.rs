@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::ops::Range;
 
 use super::error::StoreError;
-use super::project::{implied_posting, unreadable};
+use super::error::unreadable_transaction;
+use super::project::implied_posting;
 use super::query::{Snapshot, parse_line_row};
 use super::runs::RunKind;
 use super::tables::{ACCOUNTS, LINE_BLOCKS, POSTING_BLOCKS};
@@ -285,10 +286,11 @@ impl Audit {
         each_window(end, |window| {
             let mut moved = moved_in(snapshot, &window)?;
             rows.each(window.clone(), |row, view, newer| {
-                let progress = newer.map_or_else(|| view.to_progress(), Ok).map_err(unreadable)?;
+                let progress =
+                    newer.map_or_else(|| view.to_progress(), Ok).map_err(unreadable_transaction)?;
                 if progress.state == TransactionState::Declined {
                     // No state holds it: nobody else reads its texts.
-                    view.to_record().map_err(unreadable)?;
+                    view.to_record().map_err(unreadable_transaction)?;
                 }
                 let moved = &mut moved[place_in(&window, row.number)];
                 if row.is_marked {

@@ -96,3 +96,8 @@ macro_rules! storage_errors {
     )*};
 }
 storage_errors!(redb::StorageError, TableError, TransactionError, CommitError, SetDurabilityError);
+
+/// The row of a transaction that cannot be read.
+pub(super) fn unreadable_transaction(source: CodecError) -> StoreError {
+    StoreError::Row { table: "transaction_blocks", source }
+}

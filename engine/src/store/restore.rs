@@ -11,7 +11,7 @@ use redb::{ReadOnlyTable, ReadableTable};
 use super::Store;
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
-use super::project::unreadable;
+use super::error::unreadable_transaction;
 use super::query::Snapshot;
 use super::rows;
 use super::tables::{
@@ -157,8 +157,9 @@ fn restore_transactions(
         answers.note_row(row);
         let state = newer.as_ref().map_or_else(|| row.state(), |progress| progress.state);
         if !leaves_out(state) {
-            let progress = newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable)?;
-            let record = row.to_record().map_err(unreadable)?;
+            let progress =
+                newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable_transaction)?;
+            let record = row.to_record().map_err(unreadable_transaction)?;
             apply(Effect::Transaction(Box::new(NewTransaction::of(record, progress))));
         }
         Ok(())
@@ -210,7 +211,7 @@ fn restore_answers(
             hand_on(AnswerPlace::Record(record), at, answer);
             next = next_answer(&mut stored)?;
         }
-        let answered = row.answered().map_err(unreadable)?;
+        let answered = row.answered().map_err(unreadable_transaction)?;
         let place = AnswerPlace::Transaction(answered.seq);
         hand_on(place, answered.authorized_at, kept.answer(answered));
         Ok(())

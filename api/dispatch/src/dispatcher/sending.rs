@@ -13,7 +13,7 @@ use crate::content::{Content, message_id};
 use crate::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies};
 use crate::desk::EndpointDesk;
 use crate::endpoint_queue::QueueLine;
-use crate::lane::{AttemptOutcome, QueuedEvent, TryFate, WebhookMessage};
+use crate::lane::{AttemptOutcome, MessageFate, QueuedEvent, WebhookMessage};
 
 /// How many requests that callers wait for go to endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;
@@ -281,9 +281,9 @@ fn settle(desk: &mut EndpointDesk, attempt: &mut Attempt, now: Timestamp) {
         _ => AttemptOutcome::Failed,
     };
     match desk.lane.settle(outcome, now) {
-        TryFate::Again(at) => attempt.again_at = Some(at),
-        TryFate::GivenUp => attempt.is_last = true,
-        TryFate::Delivered | TryFate::Dropped => {}
+        MessageFate::Again(at) => attempt.again_at = Some(at),
+        MessageFate::GivenUp => attempt.is_last = true,
+        MessageFate::Delivered | MessageFate::Dropped => {}
     }
 }
 

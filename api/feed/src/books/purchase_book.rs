@@ -2,7 +2,7 @@
 //! be in by now.
 
 use super::worlds::{
-    ABSENT, CANCELED, Event, Outcome, PurchaseWorld, State, carry, describe, is_certain, later_word,
+    ABSENT, CANCELED, Event, Outcome, PossibleState, State, carry, describe, is_certain, later_word,
 };
 use super::{PurchaseMismatch, TransactionView};
 
@@ -19,7 +19,7 @@ pub(super) struct PurchaseBook {
     pub(super) takes: bool,
     /// The purchase that it refunds, if any.
     pub(super) refund: Option<Refund>,
-    worlds: Vec<PurchaseWorld>,
+    worlds: Vec<PossibleState>,
     /// The number of messages folded into `worlds`; those after them wait in `open`.
     folded: u16,
     open: Vec<(Event, Outcome)>,
@@ -87,7 +87,7 @@ impl PurchaseBook {
     }
 
     /// All states the purchase may be in by now.
-    pub(super) fn worlds_at(&self, now_us: u64) -> Vec<PurchaseWorld> {
+    pub(super) fn worlds_at(&self, now_us: u64) -> Vec<PossibleState> {
         let mut worlds = self
             .open
             .iter()

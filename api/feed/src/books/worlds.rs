@@ -14,7 +14,7 @@ pub(crate) enum State {
 
 /// A possible state of a purchase. Units: minor units of the account's currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PurchaseWorld {
+pub(crate) struct PossibleState {
     pub(crate) state: State,
     pub(crate) held_minor: u64,
     pub(crate) posted_minor: u64,
@@ -63,12 +63,12 @@ pub(crate) enum Outcome {
     Accepted { amount_minor: u64 },
 }
 
-pub(crate) const ABSENT: PurchaseWorld =
-    PurchaseWorld { state: State::Absent, held_minor: 0, posted_minor: 0 };
-pub(super) const DECLINED: PurchaseWorld =
-    PurchaseWorld { state: State::Declined, held_minor: 0, posted_minor: 0 };
-pub(super) const CANCELED: PurchaseWorld =
-    PurchaseWorld { state: State::Canceled, held_minor: 0, posted_minor: 0 };
+pub(crate) const ABSENT: PossibleState =
+    PossibleState { state: State::Absent, held_minor: 0, posted_minor: 0 };
+pub(super) const DECLINED: PossibleState =
+    PossibleState { state: State::Declined, held_minor: 0, posted_minor: 0 };
+pub(super) const CANCELED: PossibleState =
+    PossibleState { state: State::Canceled, held_minor: 0, posted_minor: 0 };
 
 pub(super) const fn is_certain(outcome: Outcome) -> bool {
     !matches!(outcome, Outcome::Awaited | Outcome::Unknown | Outcome::NotTaken)
@@ -86,11 +86,11 @@ pub(super) const fn later_word(known: Outcome, word: Outcome) -> Outcome {
 
 /// Carries every world over a message.
 pub(crate) fn carry(
-    worlds: &[PurchaseWorld],
+    worlds: &[PossibleState],
     event: Event,
     outcome: Outcome,
-) -> Vec<PurchaseWorld> {
-    let mut carried: Vec<PurchaseWorld> = match outcome {
+) -> Vec<PossibleState> {
+    let mut carried: Vec<PossibleState> = match outcome {
         Outcome::NotTaken => worlds.to_vec(),
         Outcome::Refused => worlds.iter().map(|world| refuse(*world, event)).collect(),
         Outcome::RefusedPerhapsRecorded => {
@@ -120,7 +120,7 @@ fn with_amount(event: Event, amount_minor: u64) -> Event {
 }
 
 /// A refused opening is recorded as declined; a refused later message changes nothing.
-fn refuse(world: PurchaseWorld, event: Event) -> PurchaseWorld {
+fn refuse(world: PossibleState, event: Event) -> PossibleState {
     let opens = matches!(
         event,
         Event::Hold { .. } | Event::Post { .. } | Event::Refund { .. } | Event::Verify
@@ -129,32 +129,32 @@ fn refuse(world: PurchaseWorld, event: Event) -> PurchaseWorld {
 }
 
 /// The money rules, as far as the feed uses them.
-fn accept(world: PurchaseWorld, event: Event) -> PurchaseWorld {
+fn accept(world: PossibleState, event: Event) -> PossibleState {
     match (event, world.state) {
         (Event::Hold { amount_minor }, State::Absent) => {
-            PurchaseWorld { state: State::Pending, held_minor: amount_minor, posted_minor: 0 }
+            PossibleState { state: State::Pending, held_minor: amount_minor, posted_minor: 0 }
         }
         (Event::Post { amount_minor } | Event::Refund { amount_minor }, State::Absent) => {
-            PurchaseWorld { state: State::Completed, held_minor: 0, posted_minor: amount_minor }
+            PossibleState { state: State::Completed, held_minor: 0, posted_minor: amount_minor }
         }
         (Event::Verify, State::Absent) => CANCELED,
-        (Event::Complete { held_minor }, State::Pending) => PurchaseWorld { held_minor, ..world },
+        (Event::Complete { held_minor }, State::Pending) => PossibleState { held_minor, ..world },
         (Event::Increment { amount_minor }, State::Pending) => {
-            PurchaseWorld { held_minor: world.held_minor + amount_minor, ..world }
+            PossibleState { held_minor: world.held_minor + amount_minor, ..world }
         }
         // A purchase posted by one message is given back by a compensating line; the feed never
         // reverses an amount that a presentment has posted.
         (Event::ReverseAll, State::Pending | State::Completed) => CANCELED,
         (Event::ReverseTo { held_minor: 0 }, State::Pending) => CANCELED,
         (Event::ReverseTo { held_minor }, State::Pending) => {
-            PurchaseWorld { held_minor: held_minor.min(world.held_minor), ..world }
+            PossibleState { held_minor: held_minor.min(world.held_minor), ..world }
         }
-        (Event::PresentPart { amount_minor }, _) => PurchaseWorld {
+        (Event::PresentPart { amount_minor }, _) => PossibleState {
             state: State::Completed,
             held_minor: world.held_minor.saturating_sub(amount_minor),
             posted_minor: world.posted_minor + amount_minor,
         },
-        (Event::Present { amount_minor }, _) => PurchaseWorld {
+        (Event::Present { amount_minor }, _) => PossibleState {
             state: State::Completed,
             held_minor: 0,
             posted_minor: world.posted_minor + amount_minor,
@@ -163,7 +163,7 @@ fn accept(world: PurchaseWorld, event: Event) -> PurchaseWorld {
     }
 }
 
-pub(super) fn describe(world: &PurchaseWorld) -> String {
+pub(super) fn describe(world: &PossibleState) -> String {
     let name = match world.state {
         State::Absent => return "nothing".to_owned(),
         State::Declined => return "declined".to_owned(),

@@ -3,7 +3,7 @@
 
 use super::due_action::Action;
 use super::live_purchase::{FirstAnswer, SentMessage, Verdict, is_approval, is_final};
-use super::{Conversation, MessagePart, RRN_LIMIT, TRIES_MAX, UnframedMessage};
+use super::{Conversation, MessagePlace, RRN_LIMIT, TRIES_MAX, UnframedMessage};
 use crate::books::{Difference, Outcome};
 use crate::message::AnswerFields;
 use crate::message::later_message::{LaterKind, LaterMessage};
@@ -61,7 +61,7 @@ impl Conversation<'_> {
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
         let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated);
-        let (key, part) = (message.key(), MessagePart { later: Some(later), is_repeat: repeated });
+        let (key, part) = (message.key(), MessagePlace { later: Some(later), is_repeat: repeated });
         Some(self.send((purchase, part), (bytes, key), due_us))
     }
 

@@ -2,7 +2,7 @@
 
 use super::due_action::Action;
 use super::live_purchase::{FirstAnswer, LivePurchase, Verdict, is_final};
-use super::{Conversation, MessagePart, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX, UnframedMessage};
+use super::{Conversation, MessagePlace, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX, UnframedMessage};
 use crate::books::{EntryId, Event, Outcome};
 use crate::merchants::catalogue;
 use crate::message::later_message::LaterKind;
@@ -26,7 +26,7 @@ impl Conversation<'_> {
         let (bytes, key) = (message.encode(false), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
         self.live.insert(number, LivePurchase::new(plan, pan, identity, entry, bytes.clone()));
-        let part = MessagePart { later: None, is_repeat: false };
+        let part = MessagePlace { later: None, is_repeat: false };
         let outgoing = self.send((number, part), (bytes, key), due_us);
         self.schedule_from_opening(number);
         Some(outgoing)
@@ -96,7 +96,7 @@ impl Conversation<'_> {
         let bytes = if marked { message.encode(true) } else { live.bytes.clone() };
         let key = message.key();
         self.tally.counts.duplicates += 1;
-        let part = MessagePart { later: None, is_repeat: marked };
+        let part = MessagePlace { later: None, is_repeat: marked };
         let outgoing = self.send((purchase, part), (bytes, key), due_us);
         self.release(purchase);
         Some(outgoing)

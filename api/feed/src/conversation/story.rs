@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use super::live_purchase::{LivePurchase, Verdict};
 use super::opening::event_of;
-use super::{Conversation, Departure, MessagePart, RRN_LIMIT, RRNS_A_PURCHASE};
-use crate::books::{ABSENT, Difference, Event, Outcome, PurchaseWorld, State, carry};
+use super::{Conversation, Departure, MessagePlace, RRN_LIMIT, RRNS_A_PURCHASE};
+use crate::books::{ABSENT, Difference, Event, Outcome, PossibleState, State, carry};
 use crate::hostile::Mishap;
 use crate::merchants::{Merchant, catalogue};
 use crate::message::later_message::LaterKind;
@@ -64,8 +64,8 @@ struct StoryTeller<'a> {
     untold: Vec<String>,
     /// The places of the steps that send a message first: the opening, or a later one.
     told: BTreeMap<Option<usize>, usize>,
-    purchase: PurchaseWorld,
-    refund: PurchaseWorld,
+    purchase: PossibleState,
+    refund: PossibleState,
     /// All amounts, for an allowance that has room for them. Units: minor units.
     asked_minor: u64,
 }
@@ -151,7 +151,7 @@ impl<'a> StoryTeller<'a> {
 
     /// A message as a step.
     /// Errors: it cannot be told, and why.
-    fn step(&mut self, part: MessagePart) -> Result<StepFile, String> {
+    fn step(&mut self, part: MessagePlace) -> Result<StepFile, String> {
         let mut step = match (self.told.get(&part.later).copied(), part.later) {
             (Some(first), later) => self.again(first, later),
             (None, None) => self.opening()?,
@@ -421,12 +421,12 @@ fn reversal(name: &str, by: Option<Naming>) -> StepFile {
 }
 
 /// The only state after a message with a certain outcome.
-fn follow(world: PurchaseWorld, event: Event, outcome: Outcome) -> PurchaseWorld {
+fn follow(world: PossibleState, event: Event, outcome: Outcome) -> PossibleState {
     carry(&[world], event, outcome).first().copied().unwrap_or(world)
 }
 
 /// Expects a state of the transaction that a step is about. Refunds are posted below zero.
-fn expect(step: &mut StepFile, world: PurchaseWorld, sign: i64) {
+fn expect(step: &mut StepFile, world: PossibleState, sign: i64) {
     let state = match world.state {
         State::Absent => return,
         State::Declined => "declined",

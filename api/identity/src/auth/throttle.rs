@@ -23,7 +23,7 @@ use cardswitch_engine::domain::ids::{SharedLinkId, UserId};
 use cardswitch_secrets::token_digest;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
-use self::lines::{LINE_WAIT_MAX, TryBudget, TryLines};
+use self::lines::{AttemptBudget, AttemptLines, LINE_WAIT_MAX};
 pub use self::sources::Source;
 use self::sources::Sources;
 use super::failures::SignInFailures;
@@ -74,7 +74,7 @@ pub enum ExcessPolicy {
 /// Remembers wrong tries.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    lines: TryLines,
+    lines: AttemptLines,
     sources: Sources,
     /// The tries at shared links.
     pub links: LinkGuesses,
@@ -87,16 +87,16 @@ pub struct Throttle {
 #[must_use = "a try that is not judged blames nobody"]
 pub struct AdmittedAttempt<'a> {
     throttle: &'a Throttle,
-    budget: Option<TryBudget>,
+    budget: Option<AttemptBudget>,
     source: Option<Source>,
     /// Its turn in the line of the account.
     turn: Option<OwnedMutexGuard<()>>,
     place: Option<OwnedSemaphorePermit>,
-    verdict: Option<TryVerdict>,
+    verdict: Option<AttemptVerdict>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TryVerdict {
+enum AttemptVerdict {
     Right,
     Wrong,
 }
@@ -143,7 +143,7 @@ impl Throttle {
         if let Some((wait, _)) = counted.as_ref().filter(|(wait, _)| !wait.is_zero()) {
             tokio::time::sleep(*wait).await;
         }
-        if let Some(budget) = account.map(|account| TryBudget::of(account, source)) {
+        if let Some(budget) = account.map(|account| AttemptBudget::of(account, source)) {
             let turn = self.lines.enter(budget, now)?;
             attempt.budget = Some(budget);
             let turn = tokio::time::timeout(LINE_WAIT_MAX, turn.lock_owned()).await;
@@ -162,12 +162,12 @@ impl Throttle {
 impl AdmittedAttempt<'_> {
     /// The try was right: the account's wrong tries are forgotten.
     pub fn succeeded(mut self) {
-        self.verdict = Some(TryVerdict::Right);
+        self.verdict = Some(AttemptVerdict::Right);
     }
 
     /// The try was wrong.
     pub fn failed(mut self) {
-        self.verdict = Some(TryVerdict::Wrong);
+        self.verdict = Some(AttemptVerdict::Wrong);
     }
 
     /// A try with an answer is right, a refused request is wrong; an overloaded or broken switch

@@ -62,10 +62,10 @@ pub struct Delivery {
 }
 
 /// The addresses of a name: the system's answer, or a test's.
-pub type ResolvedAddresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub type AddressLookup = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// A resolver of names.
-pub(super) type Names = Arc<dyn Fn((String, u16)) -> ResolvedAddresses + Send + Sync>;
+pub(super) type Names = Arc<dyn Fn((String, u16)) -> AddressLookup + Send + Sync>;
 
 /// Sends webhooks; shared by all endpoints.
 #[derive(Clone)]
@@ -91,7 +91,7 @@ impl Sender {
     /// The same with so many look-ups at a time.
     #[must_use]
     pub fn within(reach: Reach, bounds: SendBounds) -> Self {
-        let names = |host| -> ResolvedAddresses {
+        let names = |host| -> AddressLookup {
             Box::pin(async { lookup_host(host).await.map(Iterator::collect) })
         };
         Self::with_names(reach, bounds, Arc::new(names))

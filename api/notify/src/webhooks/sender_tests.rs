@@ -187,7 +187,7 @@ async fn a_receiver_without_tls_is_not_spoken_to_in_clear() {
 fn names(addresses: Vec<SocketAddr>) -> (Names, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    let names = move |_| -> ResolvedAddresses {
+    let names = move |_| -> AddressLookup {
         counted.fetch_add(1, Ordering::SeqCst);
         let addresses = addresses.clone();
         Box::pin(async { Ok(addresses) })
@@ -224,7 +224,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_connected_to() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     // A second look-up leads elsewhere.
-    let names = move |_| -> ResolvedAddresses {
+    let names = move |_| -> AddressLookup {
         let port = if counted.fetch_add(1, Ordering::SeqCst) == 0 { port } else { other };
         Box::pin(async move { Ok(vec![([127, 0, 0, 1], port).into()]) })
     };
@@ -250,7 +250,7 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
     const PATIENCE: Duration = Duration::from_millis(100);
     let (asked, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let (counted, waiting) = (Arc::clone(&asked), Arc::clone(&answer));
-    let names = move |_| -> ResolvedAddresses {
+    let names = move |_| -> AddressLookup {
         counted.fetch_add(1, Ordering::SeqCst);
         let waiting = Arc::clone(&waiting);
         Box::pin(async move {

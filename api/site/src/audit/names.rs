@@ -143,13 +143,19 @@ pub(super) fn actor_name(view: &View<'_>, actor: &Actor) -> Result<String, Store
     })
 }
 
+/// The name of a token that nobody was granted.
+const OPERATOR_TOKEN: &str = "Operator token";
+
 fn token_name(view: &View<'_>, id: AccessTokenId) -> Result<String, StoreError> {
-    let token = view.snapshot.any_access_token(id)?;
-    let label = token.as_ref().map(|token| token.label().to_owned());
+    let Some(token) = view.snapshot.any_access_token(id)? else {
+        return Ok(OPERATOR_TOKEN.to_owned());
+    };
+    if !token.label().is_empty() {
+        return Ok(format!("{} (token)", token.label()));
+    }
     // A token that ended with its app is called by the app's name.
-    let app = token.and_then(|token| token.app()).map_or(Ok(None), |app| view.snapshot.app(app))?;
-    let label = label.filter(|label| !label.is_empty()).or(app.map(|app| app.name));
-    Ok(label.map_or_else(|| "Operator token".to_owned(), |label| format!("{label} (token)")))
+    let app = token.app().map_or(Ok(None), |app| view.snapshot.app(app))?;
+    Ok(app.map_or_else(|| OPERATOR_TOKEN.to_owned(), |app| format!("{} (token)", app.name)))
 }
 
 /// A member's name.

@@ -30,7 +30,7 @@ pub(super) struct AllowanceProposal {
 
 /// The facts of a purchase that its limits are judged by.
 #[derive(Clone, Copy)]
-struct DeclinedFacts {
+struct JudgedPurchase {
     amount: Minor,
     category: Option<Mcc>,
     at: Timestamp,
@@ -42,7 +42,7 @@ impl AllowanceProposal {
         let (terms, zone) = (&card.record.terms, view.company.zone);
         let usage = card.record.usage.rolled(terms.interval, date_at(zone, view.now));
         let category = purchase.merchant.as_ref().and_then(|merchant| merchant.mcc);
-        let wanted = DeclinedFacts { amount: purchase.requested, category, at: view.now };
+        let wanted = JudgedPurchase { amount: purchase.requested, category, at: view.now };
         let least = least_terms(terms, &usage, wanted);
         let shown = |amount| money(amount, view.company.currency);
         let raised = |name: &str, from: Minor, to: Minor| {
@@ -76,9 +76,9 @@ impl AllowanceProposal {
 fn least_terms(
     terms: &AllowanceTerms,
     usage: &CardUsage,
-    purchase: DeclinedFacts,
+    purchase: JudgedPurchase,
 ) -> AllowanceTerms {
-    let DeclinedFacts { amount, category, at } = purchase;
+    let JudgedPurchase { amount, category, at } = purchase;
     let mut least = *terms;
     let missing = |room: Minor| if room < amount { amount - room } else { Minor::ZERO };
     least.amount += missing(usage.allowance_balance(terms));
@@ -106,8 +106,8 @@ mod tests {
 
     const AT: Timestamp = Timestamp(1_000);
 
-    fn purchase(minor: i64, code: Option<u16>) -> DeclinedFacts {
-        DeclinedFacts { amount: Minor(minor), category: code.map(Mcc), at: AT }
+    fn purchase(minor: i64, code: Option<u16>) -> JudgedPurchase {
+        JudgedPurchase { amount: Minor(minor), category: code.map(Mcc), at: AT }
     }
 
     fn usage(spent: i64, today: i64) -> CardUsage {

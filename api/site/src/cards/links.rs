@@ -2,16 +2,14 @@
 //! POST /cards/{id}/links/{link}/delete.
 
 use askama::Template;
-use axum::extract::Path;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
+use cardswitch_edge::input::{PathId, PathIds};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_v1::routes::shared_links::share_card;
-use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -168,11 +166,10 @@ pub(super) async fn make_link(
 /// POST /cards/{id}/links/{link}/delete.
 pub(super) async fn delete_link(
     CardManager(acting): CardManager,
-    Path((card, link)): Path<(String, String)>,
+    PathIds(card, link): PathIds,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let (card, link) = (parse_id(&card).map(CardId), parse_id(&link).map(SharedLinkId));
-    let (Some(id), Some(link)) = (card, link) else { return Err(ApiError::not_found()) };
+    let (id, link) = (CardId(card), SharedLinkId(link));
     let card = get_card(&acting, id).await?;
     let found = acting.read(|view| view.find_shared_link(link)).await?;
     if found.is_none_or(|found| found.card != card.profile.slot) {

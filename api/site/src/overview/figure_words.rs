@@ -13,7 +13,7 @@ use cardswitch_wire::amount::write_amount;
 use cardswitch_wire::time::render_date;
 use serde::Serialize;
 
-use super::figures::{DecisionTally, OverviewNumbers};
+use super::figures::{CompanyFigures, DecisionTally};
 use super::latency::Latency;
 use super::live::SwitchFigures;
 use super::recent_decisions::{OutcomeCounts, RecentDecisions, SLICE};
@@ -28,7 +28,7 @@ const CAUSES: usize = 5;
 
 /// The figures that a page shows and a stream renews.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct OverviewFigures {
+pub(super) struct ShownFigures {
     /// Single figures by the names they have on the page.
     texts: Vec<(&'static str, String)>,
     /// Rows of tables by the names of their tables.
@@ -89,11 +89,11 @@ struct NewestLine {
     card: Option<[String; 2]>,
 }
 
-impl OverviewFigures {
+impl ShownFigures {
     /// The figures of a company, taken at an instant.
     /// Errors: a template fails.
     pub(super) fn new(
-        figures: &OverviewNumbers,
+        figures: &CompanyFigures,
         switch: SwitchFigures,
         (company, now): (&Company, Timestamp),
     ) -> Result<Self, askama::Error> {
@@ -132,7 +132,7 @@ fn find<'a>(named: &'a [(&'static str, String)], name: &str) -> &'a str {
     named.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
-fn texts(figures: &OverviewNumbers, company: &Company) -> Vec<(&'static str, String)> {
+fn texts(figures: &CompanyFigures, company: &Company) -> Vec<(&'static str, String)> {
     let shown = |amount| money(amount, company.currency);
     let (approved, declined) =
         (figures.approved_on(figures.today), figures.declined_on(figures.today));
@@ -143,7 +143,7 @@ fn texts(figures: &OverviewNumbers, company: &Company) -> Vec<(&'static str, Str
     };
     let all_approved = month(&|day| figures.approved_on(day));
     let all_declined = month(&|day| figures.declined_on(day));
-    let sum = |of: &dyn Fn(&OverviewNumbers) -> Minor| shown(of(figures));
+    let sum = |of: &dyn Fn(&CompanyFigures) -> Minor| shown(of(figures));
     vec![
         ("available", sum(&available)),
         ("held", sum(&|figures| figures.accounts.iter().map(|(_, kept)| kept.held).sum())),
@@ -158,12 +158,12 @@ fn texts(figures: &OverviewNumbers, company: &Company) -> Vec<(&'static str, Str
     ]
 }
 
-fn available(figures: &OverviewNumbers) -> Minor {
+fn available(figures: &CompanyFigures) -> Minor {
     let of = figures.accounts.iter();
     of.map(|(account, balances)| balances.available_credit(account.credit_limit)).sum()
 }
 
-fn causes(figures: &OverviewNumbers, company: &Company) -> Causes {
+fn causes(figures: &CompanyFigures, company: &Company) -> Causes {
     let causes = figures.causes();
     let all = total(&causes);
     let cause = |words, code, tally: DecisionTally| Cause {
@@ -224,7 +224,7 @@ fn ms_words(nanoseconds: u64) -> String {
     }
 }
 
-fn days(figures: &OverviewNumbers, company: &Company) -> DayRows {
+fn days(figures: &CompanyFigures, company: &Company) -> DayRows {
     let day = |day: BusinessDate| {
         let approved = figures.approved_on(day);
         let mut plain = String::new();

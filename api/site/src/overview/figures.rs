@@ -48,7 +48,7 @@ pub(super) type DailyOutcomes = BTreeMap<BusinessDate, Outcomes>;
 
 /// The figures at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct OverviewNumbers {
+pub(super) struct CompanyFigures {
     /// The day it is.
     pub(super) today: BusinessDate,
     /// The days, today among them.
@@ -68,7 +68,7 @@ pub(super) struct FigureCache {
     slices: Slices,
 }
 
-impl OverviewNumbers {
+impl CompanyFigures {
     /// The figures at `now`. `past` supplies those that were read before, and keeps the new ones.
     pub(super) fn read(
         snapshot: &Snapshot,
@@ -178,7 +178,7 @@ mod tests {
         let counts: Vec<_> = days.values().map(|day| day[&approved].count).collect();
         assert_eq!(counts, [1, 6, 8]);
         let eighth = parse_date("2026-03-08").unwrap();
-        let figures = OverviewNumbers {
+        let figures = CompanyFigures {
             today: eighth,
             days,
             accounts: Vec::new(),

@@ -17,8 +17,8 @@ use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::figure_words::OverviewFigures;
-use super::figures::{FigureCache, OverviewNumbers};
+use super::figure_words::ShownFigures;
+use super::figures::{CompanyFigures, FigureCache};
 use super::latency::{Latency, LatencySamples};
 
 /// How many streams a user may have: tabs beyond are whole without.
@@ -210,10 +210,10 @@ impl CompanyFeed {
         let (now, past) = (state.now(), &mut self.past);
         let company = &self.company;
         let read = |snapshot: &Snapshot| -> Result<_, StoreError> {
-            Ok((snapshot.last_event()?, OverviewNumbers::read(snapshot, company, now, past)?))
+            Ok((snapshot.last_event()?, CompanyFigures::read(snapshot, company, now, past)?))
         };
         let (newest, figures) = state.switch.read_at_once(read)?;
-        let shown = OverviewFigures::new(&figures, switch, (company, now))
+        let shown = ShownFigures::new(&figures, switch, (company, now))
             .map_err(|error| ApiError::internal(&error))?;
         let json = serde_json::to_string(&shown).map_err(|error| ApiError::internal(&error))?;
         Ok((newest, json.into()))

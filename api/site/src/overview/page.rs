@@ -13,8 +13,8 @@ use cardswitch_engine::store::query::{Page, RequisitionFilter, TransactionFilter
 use cardswitch_v1::routes::view::View;
 use uuid::Uuid;
 
-use super::figure_words::OverviewFigures;
-use super::figures::{FigureCache, OverviewNumbers};
+use super::figure_words::ShownFigures;
+use super::figures::{CompanyFigures, FigureCache};
 use super::live::{LiveOverviews, SwitchFigures};
 use crate::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::cards::face::CardFace;
@@ -39,7 +39,7 @@ struct OverviewContent<'a> {
     company_id: Uuid,
     zone: String,
     currency: String,
-    shown: OverviewFigures,
+    shown: ShownFigures,
     own: VisitorOverview,
 }
 
@@ -80,11 +80,11 @@ async fn company_page(acting: &ActingMember, switch: SwitchFigures) -> Result<Re
     let company = &acting.company;
     let read = acting.read(|view| {
         let figures =
-            OverviewNumbers::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
+            CompanyFigures::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
         Ok((figures, own(acting, view)?, view.now))
     });
     let (figures, own, now) = read.await?;
-    let shown = OverviewFigures::new(&figures, switch, (company, now))
+    let shown = ShownFigures::new(&figures, switch, (company, now))
         .map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,

@@ -26,6 +26,9 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The time to come back after when there is no room. Units: seconds.
 const FULL_RETRY_S: u32 = 30;
 
+/// The last event: the page does not come again.
+const END: &str = "event: end\ndata: {}\n\n";
+
 /// GET /overview/live.
 pub(super) async fn follow(
     Extension(overviews): Extension<Arc<LiveOverviews>>,
@@ -33,8 +36,7 @@ pub(super) async fn follow(
     Query(of): Query<CompanyQuery>,
 ) -> Result<Response, ApiError> {
     if !of.is_current(&acting) {
-        // The page does not ask again.
-        return Ok((headers(), "event: end\ndata: {}\n\n").into_response());
+        return Ok((headers(), END).into_response());
     }
     let place = overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
@@ -76,7 +78,7 @@ impl StreamFollower {
             Some(Err(_)) => Some(": still here\n\n".to_owned()),
             None => {
                 self.has_ended = true;
-                Some("event: end\ndata: {}\n\n".to_owned())
+                Some(END.to_owned())
             }
         }
     }

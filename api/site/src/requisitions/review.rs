@@ -74,7 +74,7 @@ pub(super) async fn review(
     // INVARIANT: nobody approves values that they have not seen.
     let changed = seen(&known, &acting.company).changed_since(&form.seen);
     if !changed.is_empty() {
-        let said = decided(undecided(&known, &changed), changed, form);
+        let said = shown_again(changed_meanwhile(&known, &changed), changed, form);
         return requisition_page(&acting, &known, said).await;
     }
     match decide(&acting, &known, &form).await {
@@ -86,7 +86,7 @@ pub(super) async fn review(
             Ok(acting.go_on(&format!("/requisitions/{id}"), notice))
         }
         Err(error) => {
-            let said = decided(Faults::of_refusal(error)?, Vec::new(), form);
+            let said = shown_again(Faults::of_refusal(error)?, Vec::new(), form);
             let known = get_requisition(&acting, known.id).await?;
             requisition_page(&acting, &known, said).await
         }
@@ -94,7 +94,7 @@ pub(super) async fn review(
 }
 
 /// The input of a reviewer, which stays, with the faults of it.
-fn decided(
+fn shown_again(
     review_faults: Faults,
     changed: Vec<&'static str>,
     ReviewForm { note, card: review_card, .. }: ReviewForm,
@@ -104,13 +104,13 @@ fn decided(
 }
 
 /// The fault where the visitor decided about values that have changed since.
-fn undecided(known: &Requisition, changed: &[&str]) -> Faults {
+fn changed_meanwhile(known: &Requisition, changed: &[&str]) -> Faults {
     let onward = if known.status == RequisitionStatus::Pending {
         "Changes are marked: decide again on the current values"
     } else {
         "See the decision below"
     };
-    Faults::conflict(format!("Not approved: {}. {onward}.", who_was_quicker(changed)))
+    Faults::conflict(format!("Not saved: {}. {onward}.", who_was_quicker(changed)))
 }
 
 /// Has the verdict given on the values that were seen.

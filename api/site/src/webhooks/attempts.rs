@@ -1,13 +1,11 @@
 //! Messages sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
 //! The page that follows shows the outcome first: `endpoint.rs`, `attempt` of its query.
 
-use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
+use cardswitch_edge::input::{PathId, PathIds};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_notify::webhooks::deliveries::Attempt;
-use cardswitch_wire::fields::parse_id;
 use serde::de::IgnoredAny;
 
 use super::get_endpoint;
@@ -28,11 +26,9 @@ pub(super) async fn send_example(
 /// POST /webhooks/{id}/attempts/{attempt}/resend.
 pub(super) async fn resend(
     WebhookManager(acting): WebhookManager,
-    Path((id, attempt)): Path<(String, String)>,
+    PathIds(id, attempt): PathIds,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let ids = parse_id(&id).zip(parse_id(&attempt));
-    let (id, attempt) = ids.ok_or_else(ApiError::not_found)?;
     let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     let attempt = acting.state.webhooks.resend(endpoint.id, attempt).await?;
     Ok(sent(endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))

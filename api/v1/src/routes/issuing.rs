@@ -9,8 +9,8 @@ use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{DRAWS_MAX, Issuer, IssuingOrder};
 
-/// Has the command of `draw` carried out, which it makes anew with what stands beside it until all
-/// numbers in it are free.
+/// Carries out the command that `draw` makes, with new numbers each time, until all of them are free.
+/// Returns the value that `draw` gave beside it.
 /// Errors: no number can be drawn; within: the change was not made.
 pub(super) async fn issue<T>(
     state: &ActorState,

@@ -1,10 +1,8 @@
 //! Statement lines: every posted settlement of an account, for ever as it was written.
 //! Source: spec "Accounts and statements".
 
-use axum::extract::Path;
-use axum::extract::rejection::PathRejection;
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::input::{Answer, ListQuery, PathId, PathIds};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::{AccountId, StatementLineId};
 use cardswitch_engine::domain::posting::StatementLine;
@@ -13,7 +11,6 @@ use cardswitch_engine::store::query::LineFilter;
 use cardswitch_identity::auth::Call;
 use cardswitch_statements::DateRange;
 use cardswitch_wire::amount::Amount;
-use cardswitch_wire::fields;
 use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
@@ -182,12 +179,9 @@ pub async fn list_statement_lines(
 )]
 pub async fn get_statement_line(
     call: Call,
-    path: Result<Path<(String, String)>, PathRejection>,
+    PathIds(account, line): PathIds,
 ) -> Answer<Json<StatementLineBody>> {
-    let Path((account, line)) = path.map_err(|_| ApiError::not_found())?;
     let Call(state, _) = &call;
-    let ids = fields::parse_id(&account).zip(fields::parse_id(&line));
-    let (account, line) = ids.ok_or_else(ApiError::not_found)?;
     let id = StatementLineId(line);
     // A forged id is told from a real one without a look-up.
     let seq = state.switch.engine().ids().open_line_id(id).ok_or_else(ApiError::not_found)?;

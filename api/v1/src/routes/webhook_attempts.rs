@@ -1,8 +1,7 @@
 //! The delivery attempts of a webhook endpoint, and attempts by hand. An extension.
 
-use axum::extract::Path;
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::input::{Answer, ListQuery, PathId, PathIds};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::auth::Call;
@@ -10,7 +9,6 @@ use cardswitch_identity::webhook_endpoints::get_endpoint;
 use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
 use cardswitch_secrets::webhook_signature::message_text;
-use cardswitch_wire::fields;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, is_within, page_of, parse_page};
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
@@ -113,11 +111,8 @@ pub async fn send_webhook_example(
 )]
 pub async fn resend_webhook(
     Call(state, caller): Call,
-    path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
+    PathIds(endpoint, attempt): PathIds,
 ) -> Answer<Json<WebhookAttemptBody>> {
-    let Path((endpoint, attempt)) = path.map_err(|_| ApiError::not_found())?;
-    let ids = fields::parse_id(&endpoint).zip(fields::parse_id(&attempt));
-    let (endpoint, attempt) = ids.ok_or_else(ApiError::not_found)?;
     let id = WebhookEndpointId(endpoint);
     get_endpoint(&state, &caller.company, id).await?;
     let sent = state.webhooks.resend(id, attempt).await?;

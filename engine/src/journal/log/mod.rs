@@ -13,8 +13,7 @@
 //! rest in small steps between groups: it zeroes the rest of a half-full segment that an open
 //! found, and drops old ones.
 //!
-//! An open (`opening`) looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
-//! first thing it writes is the barrier of a new epoch.
+//! `opening` opens it.
 //!
 //! INVARIANT: acknowledged bytes are never written again; after an error nothing is written at all.
 

@@ -1,4 +1,7 @@
-//! The opening of a journal: to lead, to follow, to leave a cluster, or to read alone.
+//! The opening of a journal: to lead, to follow, to leave a cluster, or to read only.
+//!
+//! An open looks first and touches nothing (`inspect`). Only when all agrees does it write, and the
+//! first thing it writes is the barrier of a new epoch.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use crate::domain::money::Minor;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 use crate::packed::{TransactionView, append_progress, append_row_with_progress, parse_progress};
 use crate::store::blocks::{self, Block, BlockRow};
-use crate::store::error::StoreError;
+use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::rows;
 use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
@@ -100,8 +100,9 @@ impl ChangedTables<'_> {
         let mut made = Vec::new();
         for (seq, _) in changes.range(seq..block.end()) {
             let Some(row) = block.row(*seq)? else { return Err(no_such_transaction(*seq)) };
-            let row = TransactionView::parse(row.bytes).map_err(unreadable)?;
-            let standing = Standing { state: row.state(), held: row.held().map_err(unreadable)? };
+            let row = TransactionView::parse(row.bytes).map_err(unreadable_transaction)?;
+            let standing =
+                Standing { state: row.state(), held: row.held().map_err(unreadable_transaction)? };
             let (company, kind, card) = (row.company(), row.kind(), row.card());
             made.push(RowFacts { company, kind, card, standing });
         }
@@ -148,7 +149,8 @@ impl ChangedTables<'_> {
         let mut ends = Vec::new();
         for row in block.rows() {
             let row = row?;
-            append_changed(&mut bytes, row.bytes, changes.get(&row.number)).map_err(unreadable)?;
+            append_changed(&mut bytes, row.bytes, changes.get(&row.number))
+                .map_err(unreadable_transaction)?;
             ends.push((row.number, bytes.len(), row.is_marked));
         }
         let mut start = 0;
@@ -180,9 +182,4 @@ pub(super) fn append_changed(
 /// A change of a transaction that was never made.
 pub(in crate::store) fn no_such_transaction(seq: u64) -> StoreError {
     StoreError::Inconsistent { what: format!("transaction {seq} changed, and there is none") }
-}
-
-/// A row of a block that cannot be read.
-pub(in crate::store) fn unreadable(source: CodecError) -> StoreError {
-    StoreError::Row { table: "transaction_blocks", source }
 }

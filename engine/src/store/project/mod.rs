@@ -17,7 +17,7 @@ mod tags;
 mod write;
 
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
-pub(in crate::store) use changes::{no_such_transaction, unreadable};
+pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use organization::stored_row;
 pub(in crate::store) use write::{WriteOutcome, write_table};
 

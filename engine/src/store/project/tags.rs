@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use redb::{ReadableTable, Table, WriteTransaction};
 
-use super::changes::{no_such_transaction, unreadable};
+use super::changes::no_such_transaction;
 use crate::domain::card::Dimensions;
 use crate::domain::ids::DimensionId;
 use crate::domain::transaction_tags::TagChanges;
 use crate::packed::TransactionView;
 use crate::store::blocks::{Block, block_from};
-use crate::store::error::StoreError;
+use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::rows;
 use crate::store::tables::{TAG_MOVES, TRANSACTION_BLOCKS, TRANSACTION_TAGS};
 
@@ -78,5 +78,5 @@ fn made_with(blocks: &Table<'_, u64, &'static [u8]>, seq: u64) -> Result<Dimensi
     let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
     let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
     let Some(row) = block.row(seq)? else { return Err(no_such_transaction(seq)) };
-    Ok(TransactionView::parse(row.bytes).map_err(unreadable)?.dimensions())
+    Ok(TransactionView::parse(row.bytes).map_err(unreadable_transaction)?.dimensions())
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
-use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
+use super::changes::{append_changed, no_such_transaction, write_changes};
 use super::{PackedRows, Projection, audit_events, cards, indexes, tags};
 use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
@@ -17,7 +17,7 @@ use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
 use crate::store::blocks::{BlockRow, BlockTable, BlockWriter};
 use crate::store::checkpoint::{self, Checkpoint};
-use crate::store::error::StoreError;
+use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::events::append_events;
 use crate::store::figures::NewFigures;
 use crate::store::rows;
@@ -150,21 +150,21 @@ impl Projection {
         let mut changes = self.progress.range(self.first_made()..).peekable();
         for row in self.transactions.iter() {
             check_order(&blocks, &row)?;
-            let view = TransactionView::parse(row.bytes).map_err(unreadable)?;
+            let view = TransactionView::parse(row.bytes).map_err(unreadable_transaction)?;
             entries.add_transaction(&view);
-            added.figures.count(&view).map_err(unreadable)?;
+            added.figures.count(&view).map_err(unreadable_transaction)?;
             let change = changes.next_if(|(seq, _)| **seq == row.number).map(|(_, row)| row);
             let state = change.map_or_else(|| view.state(), |progress| progress.state);
             sets.join(view.company(), Class::of(view.kind(), state), row.number);
             let held = change.map_or_else(|| view.held(), |progress| Ok(progress.held.total()));
-            let held = held.map_err(unreadable)?;
+            let held = held.map_err(unreadable_transaction)?;
             added.held.extend(view.card().filter(|_| !held.is_zero()).map(|card| (card.0, held)));
             if change.is_none() {
                 blocks.push(&row)?;
                 continue;
             }
             changed.clear();
-            append_changed(&mut changed, row.bytes, change).map_err(unreadable)?;
+            append_changed(&mut changed, row.bytes, change).map_err(unreadable_transaction)?;
             blocks.push(&BlockRow { bytes: &changed, ..row })?;
         }
         if let Some((seq, _)) = changes.next() {

@@ -9,7 +9,7 @@ use crate::domain::ids::{CompanySlot, EventNumber, Timestamp, TransactionSeq};
 use crate::packed::{EventEntries, LoggedEvents};
 use crate::store::audit::AuditFigure;
 use crate::store::error::StoreError;
-use crate::store::project::unreadable;
+use crate::store::error::unreadable_transaction;
 use crate::store::query::transaction::TransactionRows;
 use crate::store::query::{SharedTable, Snapshot};
 use crate::store::rows;
@@ -190,7 +190,7 @@ impl EventLogEntry {
                 at: changed_at.unwrap_or_else(|| row.authorized_at()),
                 kind,
                 transaction,
-                transaction_id: row.transaction_id().map_err(unreadable)?,
+                transaction_id: row.transaction_id().map_err(unreadable_transaction)?,
                 company: row.company(),
             })
         })?

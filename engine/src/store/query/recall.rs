@@ -20,7 +20,7 @@ use crate::domain::transaction::TransactionProgress;
 use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::error::StoreError;
-use crate::store::project::unreadable;
+use crate::store::error::unreadable_transaction;
 use crate::store::restore::AnswerPlace;
 use crate::store::restore::first_given;
 use crate::store::runs::{RunKind, RunWriter};
@@ -169,7 +169,7 @@ impl DueHolds {
             }
             let progress = match newer {
                 Some(progress) => progress,
-                None => row.to_progress().map_err(unreadable)?,
+                None => row.to_progress().map_err(unreadable_transaction)?,
             };
             self.add(block_row.number, &progress, after);
             Ok(())

@@ -14,7 +14,8 @@ use crate::domain::transaction_tags::{Receipt, TagChanges};
 use crate::packed::{RowAnswer, TransactionView, parse_increment, parse_progress};
 use crate::store::blocks::{BlockReader, BlockRow};
 use crate::store::error::StoreError;
-use crate::store::project::{no_such_transaction, unreadable};
+use crate::store::error::unreadable_transaction;
+use crate::store::project::no_such_transaction;
 use crate::store::rows;
 use crate::store::tables::{INCREMENTS, TRANSACTION_BLOCKS, TRANSACTION_CHANGES, TRANSACTION_TAGS};
 
@@ -72,8 +73,9 @@ impl Snapshot {
         mut visit: impl FnMut(TransactionRecord, TransactionProgress),
     ) -> Result<(), StoreError> {
         self.transaction_rows()?.each(0..u64::MAX, |_, view, progress| {
-            let progress = progress.map_or_else(|| view.to_progress(), Ok).map_err(unreadable)?;
-            visit(view.to_record().map_err(unreadable)?, progress);
+            let progress =
+                progress.map_or_else(|| view.to_progress(), Ok).map_err(unreadable_transaction)?;
+            visit(view.to_record().map_err(unreadable_transaction)?, progress);
             Ok(())
         })
     }
@@ -118,10 +120,10 @@ impl TransactionRows {
     ) -> Result<Option<(TransactionRow, Option<RowAnswer>)>, StoreError> {
         let Some(row) = self.blocks.row(seq)? else { return Ok(None) };
         let view = view_of(&row)?;
-        let record = Box::new(view.to_record().map_err(unreadable)?);
+        let record = Box::new(view.to_record().map_err(unreadable_transaction)?);
         let progress = match change_of(&self.changes, seq)? {
             Some(progress) => progress,
-            None => view.to_progress().map_err(unreadable)?,
+            None => view.to_progress().map_err(unreadable_transaction)?,
         };
         let tags = super::stored_row(&TRANSACTION_TAGS, &*self.tags, seq)?.unwrap_or_default();
         Ok(Some((TransactionRow { record, progress, tags }, view.answer())))
@@ -198,10 +200,10 @@ fn missing(seq: u64) -> StoreError {
 }
 
 fn view_of<'a>(row: &BlockRow<'a>) -> Result<TransactionView<'a>, StoreError> {
-    TransactionView::parse(row.bytes).map_err(unreadable)
+    TransactionView::parse(row.bytes).map_err(unreadable_transaction)
 }
 
-/// A row of a block that cannot be read.
+/// The newer progress of a transaction, if it has changed.
 fn change_of(
     changes: &ReadOnlyTable<u64, &'static [u8]>,
     seq: u64,

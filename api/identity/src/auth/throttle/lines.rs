@@ -9,7 +9,7 @@ use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::{AttemptTarget, DELAY_MAX, REMEMBERED_MAX, Source, TryVerdict, too_many};
+use super::{AttemptTarget, AttemptVerdict, DELAY_MAX, REMEMBERED_MAX, Source, too_many};
 
 /// How many wrong tries an account has before the next one waits.
 pub(super) const FREE_TRIES: u32 = 3;
@@ -26,12 +26,12 @@ pub(super) const MEMORY: Duration = Duration::from_secs(15 * 60);
 
 /// The tries that count together: everybody's at an account, or those of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TryBudget {
+pub(super) enum AttemptBudget {
     Account([u8; 32]),
     Device([u8; 32]),
 }
 
-impl TryBudget {
+impl AttemptBudget {
     pub(super) fn of(account: AttemptTarget<'_>, source: Option<Source>) -> Self {
         let key = account.key();
         let Some(Source::Device(device)) = source else { return Self::Account(key) };
@@ -41,28 +41,28 @@ impl TryBudget {
 
 /// The lines of all accounts and devices.
 #[derive(Debug)]
-pub(super) struct TryLines {
+pub(super) struct AttemptLines {
     /// The lines of accounts, for all sources but known devices.
-    accounts: Mutex<BoundedTable<[u8; 32], AccountTries>>,
+    accounts: Mutex<BoundedTable<[u8; 32], LineAttempts>>,
     /// The lines of devices, apart: a source that never signed in gets no place in here.
-    devices: Mutex<BoundedTable<[u8; 32], AccountTries>>,
+    devices: Mutex<BoundedTable<[u8; 32], LineAttempts>>,
 }
 
-impl Default for TryLines {
+impl Default for AttemptLines {
     fn default() -> Self {
         let table = || Mutex::new(BoundedTable::new(REMEMBERED_MAX));
         Self { accounts: table(), devices: table() }
     }
 }
 
-impl TryLines {
+impl AttemptLines {
     const fn table(
         &self,
-        budget: TryBudget,
-    ) -> (&Mutex<BoundedTable<[u8; 32], AccountTries>>, [u8; 32]) {
+        budget: AttemptBudget,
+    ) -> (&Mutex<BoundedTable<[u8; 32], LineAttempts>>, [u8; 32]) {
         match budget {
-            TryBudget::Account(key) => (&self.accounts, key),
-            TryBudget::Device(key) => (&self.devices, key),
+            AttemptBudget::Account(key) => (&self.accounts, key),
+            AttemptBudget::Device(key) => (&self.devices, key),
         }
     }
 
@@ -70,14 +70,14 @@ impl TryLines {
     /// Errors: the line is too long, or so many accounts are under attack that there is no room.
     pub(super) fn enter(
         &self,
-        budget: TryBudget,
+        budget: AttemptBudget,
         now: Instant,
     ) -> Result<Arc<AsyncMutex<()>>, TooManyTries> {
         let (table, key) = self.table(budget);
         let entered = table.lock().change(
             key,
             now,
-            || AccountTries::new(now),
+            || LineAttempts::new(now),
             |tries| {
                 (tries.under_way < LINE_MAX).then(|| {
                     tries.under_way += 1;
@@ -89,7 +89,7 @@ impl TryLines {
     }
 
     /// The wait of the try at the head of the line.
-    pub(super) fn due(&self, budget: TryBudget, now: Instant) -> Duration {
+    pub(super) fn due(&self, budget: AttemptBudget, now: Instant) -> Duration {
         let (table, key) = self.table(budget);
         let due = table.lock().change_known(key, |tries| {
             let age = now.saturating_duration_since(tries.last);
@@ -103,19 +103,24 @@ impl TryLines {
 
     /// How many were wrong.
     #[cfg(test)]
-    pub(super) fn wrong(&self, budget: TryBudget) -> u32 {
+    pub(super) fn wrong(&self, budget: AttemptBudget) -> u32 {
         let (table, key) = self.table(budget);
         table.lock().change_known(key, |tries| tries.wrong).unwrap_or_default()
     }
 
     /// Takes a try out of the line, with its verdict.
-    pub(super) fn leave(&self, budget: TryBudget, verdict: Option<TryVerdict>, now: Instant) {
+    pub(super) fn leave(
+        &self,
+        budget: AttemptBudget,
+        verdict: Option<AttemptVerdict>,
+        now: Instant,
+    ) {
         let (table, key) = self.table(budget);
         table.lock().change_known(key, |tries| {
             tries.under_way = tries.under_way.saturating_sub(1);
             match verdict {
-                Some(TryVerdict::Right) => tries.wrong = 0,
-                Some(TryVerdict::Wrong) => {
+                Some(AttemptVerdict::Right) => tries.wrong = 0,
+                Some(AttemptVerdict::Wrong) => {
                     (tries.wrong, tries.last) = (tries.wrong.saturating_add(1), now);
                 }
                 None => {}
@@ -133,20 +138,20 @@ pub(super) fn delay_after(wrong: u32) -> Duration {
 
 /// The tries of an account.
 #[derive(Clone, Debug)]
-struct AccountTries {
+struct LineAttempts {
     wrong: u32,
     under_way: u32,
     last: Instant,
     turn: Arc<AsyncMutex<()>>,
 }
 
-impl AccountTries {
+impl LineAttempts {
     fn new(last: Instant) -> Self {
         Self { wrong: 0, under_way: 0, last, turn: Arc::default() }
     }
 }
 
-impl TableEntry for AccountTries {
+impl TableEntry for LineAttempts {
     type Time = Instant;
 
     fn ends_at(&self) -> Option<Instant> {

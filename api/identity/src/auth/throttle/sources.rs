@@ -10,7 +10,7 @@ use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{DELAY_MAX, ExcessPolicy, REMEMBERED_MAX, TryVerdict, too_many};
+use super::{AttemptVerdict, DELAY_MAX, ExcessPolicy, REMEMBERED_MAX, too_many};
 
 /// The window in which the wrong tries of a source are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -97,10 +97,10 @@ impl Sources {
     }
 
     /// Takes a try as ended, with its verdict.
-    pub(super) fn end(&self, source: Source, verdict: Option<TryVerdict>, now: Instant) {
+    pub(super) fn end(&self, source: Source, verdict: Option<AttemptVerdict>, now: Instant) {
         self.0.lock().change_known(source, |tries| {
             tries.under_way = tries.under_way.saturating_sub(1);
-            if verdict == Some(TryVerdict::Wrong) {
+            if verdict == Some(AttemptVerdict::Wrong) {
                 tries.begin_anew_after_window(now);
                 tries.wrong = tries.wrong.saturating_add(1);
             }

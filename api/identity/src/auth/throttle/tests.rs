@@ -8,7 +8,7 @@ use super::sources::{
 };
 use super::*;
 
-const KEY: TryBudget = TryBudget::Account([1; 32]);
+const KEY: AttemptBudget = AttemptBudget::Account([1; 32]);
 
 fn address(text: &str) -> Source {
     Source::Address(text.parse().unwrap())
@@ -23,7 +23,12 @@ fn waits_grow_to_a_bound() {
 }
 
 /// Counts and judges a try.
-fn try_account(throttle: &Throttle, budget: TryBudget, verdict: Option<TryVerdict>, now: Instant) {
+fn try_account(
+    throttle: &Throttle,
+    budget: AttemptBudget,
+    verdict: Option<AttemptVerdict>,
+    now: Instant,
+) {
     throttle.lines.enter(budget, now).unwrap();
     throttle.lines.leave(budget, verdict, now);
 }
@@ -40,19 +45,19 @@ fn an_accounts_waits_grow_and_its_wrong_tries_are_forgotten() {
     let mut waits = Vec::new();
     for _ in 0..SLOWED_AFTER + 2 {
         waits.push(due(KEY, start));
-        try_account(&throttle, KEY, Some(TryVerdict::Wrong), start);
+        try_account(&throttle, KEY, Some(AttemptVerdict::Wrong), start);
     }
     assert_eq!(waits[..3], [Duration::ZERO; 3]);
     assert!(waits.is_sorted() && waits[SLOWED_AFTER as usize] == DELAY_MAX, "{waits:?}");
-    assert_eq!(due(TryBudget::Account([2; 32]), start), Duration::ZERO);
-    assert_eq!(due(TryBudget::Device([1; 32]), start), Duration::ZERO, "a budget of its own");
+    assert_eq!(due(AttemptBudget::Account([2; 32]), start), Duration::ZERO);
+    assert_eq!(due(AttemptBudget::Device([1; 32]), start), Duration::ZERO, "a budget of its own");
     assert_eq!(due(KEY, start + DELAY_MAX / 2), DELAY_MAX / 2, "what has passed counts");
     assert_eq!(due(KEY, start + MEMORY), Duration::ZERO);
     for _ in 0..5 {
-        try_account(&throttle, KEY, Some(TryVerdict::Wrong), start + MEMORY);
+        try_account(&throttle, KEY, Some(AttemptVerdict::Wrong), start + MEMORY);
     }
     assert!(!due(KEY, start + MEMORY).is_zero());
-    try_account(&throttle, KEY, Some(TryVerdict::Right), start + MEMORY);
+    try_account(&throttle, KEY, Some(AttemptVerdict::Right), start + MEMORY);
     assert_eq!(due(KEY, start + MEMORY), Duration::ZERO);
 }
 
@@ -75,7 +80,7 @@ fn a_line_is_bounded_and_who_leaves_it_makes_room() {
         throttle.lines.enter(KEY, now).unwrap();
     }
     assert!(throttle.lines.enter(KEY, now).is_err());
-    assert!(throttle.lines.enter(TryBudget::Device([1; 32]), now).is_ok());
+    assert!(throttle.lines.enter(AttemptBudget::Device([1; 32]), now).is_ok());
     throttle.lines.leave(KEY, None, now);
     assert!(throttle.lines.enter(KEY, now).is_ok());
 }
@@ -118,7 +123,7 @@ fn a_source_is_refused_until_its_minute_is_over() {
         let count = |source, now| throttle.sources.begin(source, ExcessPolicy::Refused, now);
         for _ in 0..max {
             count(source, start).unwrap();
-            throttle.sources.end(source, Some(TryVerdict::Wrong), start);
+            throttle.sources.end(source, Some(AttemptVerdict::Wrong), start);
         }
         let half = start + WINDOW / 2;
         assert_eq!(count(source, half).unwrap_err(), TooManyTries { retry_after_s: 31 });
@@ -137,7 +142,7 @@ fn tries_under_way_count_until_they_are_given_back() {
     }
     assert!(count(ExcessPolicy::Refused).is_err(), "they need not have failed yet");
     assert!(count(ExcessPolicy::Waits).is_err(), "nor is there room to wait");
-    throttle.sources.end(source, Some(TryVerdict::Right), now);
+    throttle.sources.end(source, Some(AttemptVerdict::Right), now);
     assert!(count(ExcessPolicy::Refused).is_ok());
 }
 
@@ -147,7 +152,7 @@ fn people_wait_where_programs_are_refused() {
     let source = address("203.0.113.7");
     for _ in 0..WRONG_PER_ADDRESS_MAX {
         throttle.sources.begin(source, ExcessPolicy::Refused, now).unwrap();
-        throttle.sources.end(source, Some(TryVerdict::Wrong), now);
+        throttle.sources.end(source, Some(AttemptVerdict::Wrong), now);
     }
     assert!(throttle.sources.begin(source, ExcessPolicy::Refused, now).is_err());
     for _ in 0..PATIENT_PER_ADDRESS_MAX {
@@ -222,8 +227,8 @@ fn answers_judge() {
     ];
     for (answered, wrong) in rows {
         let now = Instant::now();
-        try_account(&throttle, KEY, Some(TryVerdict::Right), now);
-        try_account(&throttle, KEY, Some(TryVerdict::Wrong), now);
+        try_account(&throttle, KEY, Some(AttemptVerdict::Right), now);
+        try_account(&throttle, KEY, Some(AttemptVerdict::Wrong), now);
         throttle.lines.enter(KEY, now).unwrap();
         let (throttle, budget, source) = (&throttle, Some(KEY), None);
         let (turn, place, verdict) = (None, None, None);
