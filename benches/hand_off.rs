@@ -58,13 +58,13 @@ impl ShardLine {
     fn start() -> Self {
         let (to_shard, from_caller) = inbox(limits::QUEUED_COMMANDS_MAX);
         let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
-        let (_spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let (_spent, spent_buffers) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
         let queued = Arc::new(AtomicUsize::new(0));
         let wiring = ShardWiring {
             inbox: from_caller,
             queued: Arc::clone(&queued),
             committer: CommitDesk::passing_on(to_committer),
-            spent_payloads,
+            spent_buffers,
             clock: Arc::new(Clock::System),
             ids: IdMint::new([7; 16], 0),
             recall: None,

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::{Bench, SamplingPlan, print_ratio};
 use cardswitch_engine::inbox::{InboxSender, inbox};
+use cardswitch_engine::journal::chain::BatchBuilder;
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::journal::log::Expectation;
 use cardswitch_engine::journal::{
@@ -72,7 +73,7 @@ impl CommitterLine {
         let journal = LogJournal::open(&directory.join("journal"), &expected, retention);
         let journal = journal.expect("open a journal");
         let (requests, inbox) = inbox(16);
-        let (spent_payloads, spent) = crossbeam_channel::bounded(16);
+        let (spent_buffers, spent) = crossbeam_channel::bounded(16);
         let trim = Arc::new(TrimControl::ringing(inbox.bell()));
         let wiring = CommitterWiring {
             inbox,
@@ -81,7 +82,7 @@ impl CommitterLine {
             trim: Arc::clone(&trim),
             // Nobody takes anything out of it: it drops batches beyond its bound.
             feed: Arc::new(BatchFeed::default()),
-            spent_payloads: Some(spent_payloads),
+            spent_buffers: Some(spent_buffers),
             limits: CommitLimits::default(),
         };
         // Ends when the committer does.
@@ -93,14 +94,14 @@ impl CommitterLine {
     }
 
     fn commit(&mut self, count: u32, records: &[u8]) {
-        let mut payload = self.spent.try_recv().unwrap_or_default();
-        payload.clear();
-        payload.extend_from_slice(records);
+        // The shard encodes into the buffer that is written. They are the same records each time, and
+        // The shard encodes into the buffer that is written.
+        let spent = self.spent.try_recv().unwrap_or_default();
+        let mut batch = BatchBuilder::start(spent);
+        batch.push(count, records);
         let request = CommitRequest {
-            first_seq: self.last_seq + 1,
             last_seq: self.last_seq + u64::from(count),
-            record_count: count,
-            payload,
+            records: batch,
             releases: vec![Note(self.tell.clone())],
             is_awaited: false,
         };

@@ -227,7 +227,7 @@ impl RecoveredEngine {
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
         let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
         // The buffers of (2) back.
-        let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let (spent, spent_buffers) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
         // (3), (4) the committer makes durable, publishes, releases.
         let (journal, trail) = journal(log, &mut engine, from_shard.bell());
         let wiring = CommitterWiring {
@@ -236,7 +236,7 @@ impl RecoveredEngine {
             health: Arc::clone(&engine.health),
             trim: Arc::clone(&engine.trim),
             feed: Arc::clone(&engine.feed),
-            spent_payloads: Some(spent),
+            spent_buffers: Some(spent),
             limits: commit_limits,
         };
         let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
@@ -248,7 +248,7 @@ impl RecoveredEngine {
             inbox: from_edges,
             queued: Arc::clone(&engine.queued),
             committer: CommitDesk::new(to_committer, in_place),
-            spent_payloads,
+            spent_buffers,
             clock: Arc::clone(&engine.clock),
             ids: engine.ids.clone(),
             recall: Some(RecallWiring {

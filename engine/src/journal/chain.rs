@@ -11,7 +11,7 @@
 //! | 24..32 | first record | sequence number; for a barrier the one that comes next |
 //! | 32..36 | record count | 0 in a barrier, never 0 in a batch |
 //! | 36..40 | payload length | bytes |
-//! | 40..72 | previous | SHA-256 of the whole batch before, zero before the first |
+//! | 40..72 | previous | BLAKE3 of the whole batch before, zero before the first |
 //! | 72..76 | place in its group | batches before it that were written together with it |
 //! | 76..80 | CRC32C | over bytes 0..76 and the payload |
 //! | 80.. | payload | opaque records |
@@ -21,8 +21,6 @@
 //! INVARIANT: a batch is valid only if its CRC is right and it continues the chain (same epoch,
 //! next number, previous hash, next record), or is a barrier of a higher epoch that carries the
 //! hash of the last valid batch. A batch of a superseded epoch is void to every reader, for ever.
-
-use sha2::{Digest, Sha256};
 
 use super::error::{ChainFault, ChainFaultKind};
 use super::limits::BATCH_BYTES_MAX;
@@ -53,7 +51,7 @@ pub struct BatchNumber(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Epoch(pub u64);
 
-/// SHA-256 of a whole batch, header included.
+/// BLAKE3 of a whole batch, header included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChainHash(pub [u8; 32]);
 
@@ -166,7 +164,7 @@ impl SealedBatch {
     }
 }
 
-/// Gathers records into the buffer that is stored, so that each is copied once.
+/// Gathers records in the buffer that is stored: what is encoded into it is not copied again.
 #[derive(Debug)]
 pub struct BatchBuilder {
     bytes: Vec<u8>,
@@ -183,9 +181,39 @@ impl BatchBuilder {
 
     /// Adds encoded records.
     pub fn push(&mut self, record_count: u32, records: &[u8]) {
-        assert!(self.bytes.len() + records.len() <= BATCH_BYTES_MAX, "the caller bounds a batch");
         self.record_count = self.record_count.saturating_add(record_count);
         self.bytes.extend_from_slice(records);
+    }
+
+    /// Adds the records of another batch.
+    pub fn append(&mut self, other: &Self) {
+        self.push(other.record_count, other.records());
+    }
+
+    /// Adds a record that `encode` appends to the buffer.
+    /// Errors: those of `encode`, after which the batch is of no use.
+    pub fn encode<E>(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        encode(&mut self.bytes)?;
+        self.record_count += 1;
+        Ok(())
+    }
+
+    /// Returns the encoded records.
+    pub fn records(&self) -> &[u8] {
+        &self.bytes[BATCH_HEADER_BYTES..]
+    }
+
+    /// Returns how many records there are.
+    pub const fn record_count(&self) -> u32 {
+        self.record_count
+    }
+
+    /// Gives the buffer back.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Returns the size of the batch as it stands, header included.
@@ -211,6 +239,7 @@ impl BatchBuilder {
         group_place: u32,
     ) -> SealedBatch {
         assert!(self.record_count > 0, "a batch carries records");
+        assert!(self.bytes.len() <= BATCH_BYTES_MAX, "the caller bounds a batch");
         self.close(BatchKind::Batch, Link { partition, epoch: tip.epoch, group_place }, tip)
     }
 
@@ -448,7 +477,7 @@ fn crc_of(bytes: &[u8]) -> u32 {
 }
 
 fn hash_of(bytes: &[u8]) -> ChainHash {
-    ChainHash(Sha256::digest(bytes).into())
+    ChainHash(*blake3::hash(bytes).as_bytes())
 }
 
 fn put(bytes: &mut [u8], offset: usize, field: &[u8]) {

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Sender, TryRecvError};
 use parking_lot::Mutex;
 
-use super::chain::{BATCH_HEADER_BYTES, BatchBuilder, SealedBatch};
+use super::chain::{BatchBuilder, SealedBatch};
 use super::error::last_words;
 use super::limits::{BATCH_BYTES_MAX, COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX, CommitLimits};
 use super::{
@@ -56,14 +56,10 @@ pub trait Release: Send {
 /// One batch of the shard, handed over to be committed.
 #[derive(Debug)]
 pub struct CommitRequest<R> {
-    /// The first record; without meaning if there are none.
-    pub first_seq: u64,
     /// The last record; equal to that of the request before if there are none.
     pub last_seq: u64,
-    /// How many records there are.
-    pub record_count: u32,
-    /// The encoded records.
-    pub payload: Vec<u8>,
+    /// The encoded records, in the buffer that is written.
+    pub records: BatchBuilder,
     /// The replies that leave with them, in order.
     pub releases: Vec<R>,
     /// Whether somebody is going to read what these records change.
@@ -83,8 +79,8 @@ pub struct CommitterWiring<R> {
     pub trim: Arc<TrimControl>,
     /// The destination of durable batches.
     pub feed: Arc<BatchFeed>,
-    /// The destination of used payload buffers, if any; a full one drops them.
-    pub spent_payloads: Option<Sender<Vec<u8>>>,
+    /// The destination of buffers for further records, if any; a full one drops them.
+    pub spent_buffers: Option<Sender<Vec<u8>>>,
     /// How much goes into a batch, and past the thread.
     pub limits: CommitLimits,
 }
@@ -105,8 +101,7 @@ impl<R: Release> CommitterSteps<R> {
         partition: u16,
         wiring: CommitterWiring<R>,
     ) -> (Self, DirectCommit<R>) {
-        let CommitterWiring { inbox, position, health, trim, feed, spent_payloads, limits } =
-            wiring;
+        let CommitterWiring { inbox, position, health, trim, feed, spent_buffers, limits } = wiring;
         let released = Arc::new(AtomicU64::new(0));
         let trail = journal.trail().map(Arc::clone);
         let committer = Arc::new(Mutex::new(Committer {
@@ -117,7 +112,7 @@ impl<R: Release> CommitterSteps<R> {
             health,
             trim,
             feed,
-            spent_payloads,
+            spent_buffers,
             batch_bytes: limits.batch_bytes,
             released: Arc::clone(&released),
             gathered: Vec::new(),
@@ -227,7 +222,7 @@ impl<R: Release> CommitDesk<R> {
     /// As `pass_on`, but commits on this thread if the request is small and nothing is under way.
     pub fn commit_or_pass_on(&mut self, request: CommitRequest<R>) -> bool {
         if let Some(in_place) = &self.in_place
-            && request.payload.len() <= in_place.bytes_max
+            && request.records.records().len() <= in_place.bytes_max
             && self.is_at_rest()
             // Its thread may be at the journal's upkeep.
             && let Some(mut committer) = in_place.committer.try_lock()
@@ -255,7 +250,7 @@ struct Committer<R> {
     health: Arc<JournalHealth>,
     trim: Arc<TrimControl>,
     feed: Arc<BatchFeed>,
-    spent_payloads: Option<Sender<Vec<u8>>>,
+    spent_buffers: Option<Sender<Vec<u8>>>,
     batch_bytes: usize,
     /// The last batch sealed; ahead of the journal's own only during a commit.
     tip: ChainPosition,
@@ -291,12 +286,12 @@ impl<R: Release> Committer<R> {
     /// Takes the queued requests, as many as one commit may hold.
     fn gather(&mut self, first: CommitRequest<R>, queued: Option<&Inbox<CommitRequest<R>>>) {
         assert!(self.gathered.is_empty(), "the last group was released");
-        let mut bytes = first.payload.len();
+        let mut bytes = first.records.len();
         self.gathered.push(first);
         let Some(queued) = queued else { return };
         while bytes < COMMIT_BYTES_TARGET && self.gathered.len() < COMMIT_REQUESTS_MAX {
             let Ok(request) = queued.try_take() else { break };
-            bytes += request.payload.len();
+            bytes += request.records.len();
             self.gathered.push(request);
         }
     }
@@ -321,30 +316,34 @@ impl<R: Release> Committer<R> {
         Ok(())
     }
 
-    /// Merges the requests' records into batches that continue the chain.
+    /// Makes batches that continue the chain of the requests' records, each in the buffer of its first
+    /// request, which gets another one.
     fn seal_gathered(&mut self) -> Result<(), JournalError> {
         assert!(self.batches.is_empty(), "the last group was written");
-        let mut builder = BatchBuilder::start(self.spare_buffers.pop().unwrap_or_default());
+        let mut open: Option<BatchBuilder> = None;
         let mut newest_seq = self.tip.last_seq;
         for at in 0..self.gathered.len() {
-            let request = &self.gathered[at];
-            check_continues(request, newest_seq)?;
-            if request.record_count == 0 {
+            let CommitRequest { last_seq, records, .. } = &mut self.gathered[at];
+            check_continues(*last_seq, records, newest_seq)?;
+            newest_seq = *last_seq;
+            if records.is_empty() {
                 continue;
             }
-            newest_seq = request.last_seq;
-            let len = builder.len() + request.payload.len();
-            if !builder.is_empty() && len > self.batch_bytes {
-                self.seal(builder);
-                builder = BatchBuilder::start(self.spare_buffers.pop().unwrap_or_default());
+            match &mut open {
+                Some(batch) if batch.len() + records.records().len() <= self.batch_bytes => {
+                    batch.append(records);
+                }
+                _ => {
+                    let spare = BatchBuilder::start(self.spare_buffers.pop().unwrap_or_default());
+                    if let Some(full) = open.replace(std::mem::replace(records, spare)) {
+                        self.seal(full);
+                    }
+                }
             }
-            let request = &self.gathered[at];
-            builder.push(request.record_count, &request.payload);
         }
-        if builder.is_empty() {
-            return Ok(());
+        if let Some(last) = open {
+            self.seal(last);
         }
-        self.seal(builder);
         assert_eq!(self.tip.last_seq, newest_seq, "each record is in a batch");
         Ok(())
     }
@@ -357,11 +356,11 @@ impl<R: Release> Committer<R> {
     }
 
     fn release_gathered(&mut self, outcome: CommitOutcome) {
-        let spent = self.spent_payloads.as_ref();
+        let spent = self.spent_buffers.as_ref();
         let releases = self.gathered.drain(..).flat_map(|request| {
             if let Some(spent) = spent {
                 // A buffer is dropped when there is no room for it.
-                let _ = spent.try_send(request.payload);
+                let _ = spent.try_send(request.records.into_buffer());
             }
             request.releases
         });
@@ -394,22 +393,17 @@ impl<R: Release> Committer<R> {
 }
 
 /// Records are numbered without holes, across requests too.
-fn check_continues<R>(request: &CommitRequest<R>, newest_seq: u64) -> Result<(), JournalError> {
-    let (expected, found) = if request.record_count == 0 {
-        (newest_seq, request.last_seq)
-    } else {
-        (newest_seq + u64::from(request.record_count), request.last_seq)
-    };
-    if expected != found {
-        return Err(JournalError::OutOfOrder { expected, found });
+fn check_continues(
+    last_seq: u64,
+    records: &BatchBuilder,
+    newest_seq: u64,
+) -> Result<(), JournalError> {
+    let expected = newest_seq + u64::from(records.record_count());
+    if expected != last_seq {
+        return Err(JournalError::OutOfOrder { expected, found: last_seq });
     }
-    if request.record_count > 0 && request.first_seq != newest_seq + 1 {
-        let (expected, found) = (newest_seq + 1, request.first_seq);
-        return Err(JournalError::OutOfOrder { expected, found });
-    }
-    let bytes = BATCH_HEADER_BYTES + request.payload.len();
-    if bytes > BATCH_BYTES_MAX {
-        return Err(JournalError::BatchTooLarge { bytes });
+    if records.len() > BATCH_BYTES_MAX {
+        return Err(JournalError::BatchTooLarge { bytes: records.len() });
     }
     Ok(())
 }

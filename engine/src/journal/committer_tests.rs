@@ -5,6 +5,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
+use super::super::chain::BATCH_HEADER_BYTES;
 use super::super::limits::IN_PLACE_BYTES_MAX;
 use super::super::log::{Expectation, open_read_only_on};
 use super::super::testing::{DiskFaultPlan, FaultyDisk, next_random};
@@ -84,7 +85,7 @@ impl CommitterRun {
             health: Arc::clone(&health),
             trim: Arc::clone(&trim),
             feed: Arc::default(),
-            spent_payloads: None,
+            spent_buffers: None,
             limits: CommitLimits::default(),
         };
         let RunningCommitter { thread, in_place } =
@@ -99,12 +100,10 @@ impl CommitterRun {
         let first_seq = self.next_seq;
         self.next_seq += u64::from(count);
         let last_seq = self.next_seq - 1;
-        let payload = (first_seq..=last_seq).flat_map(u64::to_le_bytes).collect();
+        let numbers: Vec<u8> = (first_seq..=last_seq).flat_map(u64::to_le_bytes).collect();
         self.send_request(CommitRequest {
-            first_seq,
             last_seq,
-            record_count: count,
-            payload,
+            records: batch_of(count, &numbers),
             releases: vec![self.reply(last_seq)],
             is_awaited: false,
         });
@@ -255,13 +254,17 @@ impl Release for () {
     fn release(self, _: CommitOutcome) {}
 }
 
+fn batch_of(record_count: u32, records: &[u8]) -> BatchBuilder {
+    let mut batch = BatchBuilder::start(Vec::new());
+    batch.push(record_count, records);
+    batch
+}
+
 /// A request of one record.
-fn one_record<R>(seq: u64, payload: Vec<u8>, release: R) -> CommitRequest<R> {
+fn one_record<R>(seq: u64, record: &[u8], release: R) -> CommitRequest<R> {
     CommitRequest {
-        first_seq: seq,
         last_seq: seq,
-        record_count: 1,
-        payload,
+        records: batch_of(1, record),
         releases: vec![release],
         is_awaited: false,
     }
@@ -277,13 +280,13 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         health: Arc::default(),
         trim: Arc::default(),
         feed: Arc::default(),
-        spent_payloads: None,
+        spent_buffers: None,
         limits: CommitLimits::default(),
     };
     for seq in 1..=20 {
         // The last but one is larger than a batch should be, and gets one of its own.
-        let payload = vec![7; if seq == 19 { 300_000 } else { 50_000 }];
-        requests.send(one_record(seq, payload, ())).unwrap();
+        let record = vec![7; if seq == 19 { 300_000 } else { 50_000 }];
+        requests.send(one_record(seq, &record, ())).unwrap();
     }
     drop(requests);
     let journal = RecordingJournal { tip: ChainPosition::GENESIS, commits: Arc::clone(&commits) };
@@ -358,21 +361,22 @@ fn fail_everywhere(start: fn() -> CommitterRun) {
 
 #[test]
 fn a_hole_between_requests_stops_the_committer() {
-    let rows = [(5, 5, 1), (2, 3, 1), (1, 1, 1), (3, 3, 2), (0, 1, 0)];
-    for (first_seq, last_seq, record_count) in rows {
+    for (last_seq, record_count) in [(5, 1), (2, 1), (1, 1), (3, 2), (1, 0)] {
         let mut running = CommitterRun::start();
         running.send(2);
         running.send_request(CommitRequest {
-            first_seq,
             last_seq,
-            record_count,
-            payload: vec![1],
+            records: batch_of(record_count, &[1]),
             releases: vec![running.reply(9)],
             is_awaited: false,
         });
         let health = Arc::clone(&running.health);
         let (heard, _) = running.stop();
-        assert_eq!(heard.last().unwrap().outcome, CommitOutcome::Failed, "{first_seq}..{last_seq}");
+        assert_eq!(
+            heard.last().unwrap().outcome,
+            CommitOutcome::Failed,
+            "{record_count} up to {last_seq}"
+        );
         assert!(health.failure().unwrap().contains("had to follow"));
     }
 }
@@ -380,7 +384,7 @@ fn a_hole_between_requests_stops_the_committer() {
 #[test]
 fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
     let mut running = CommitterRun::start();
-    running.send_request(one_record(1, vec![0; BATCH_BYTES_MAX], running.reply(1)));
+    running.send_request(one_record(1, &vec![0; BATCH_BYTES_MAX], running.reply(1)));
     let health = Arc::clone(&running.health);
     let (heard, _) = running.stop();
     assert_eq!(heard[0].outcome, CommitOutcome::Failed);
@@ -419,12 +423,12 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         health: Arc::clone(&health),
         trim: Arc::default(),
         feed: Arc::default(),
-        spent_payloads: None,
+        spent_buffers: None,
         limits: CommitLimits::default(),
     };
     for seq in 1..=3 {
         let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
-        requests.send(one_record(seq, vec![1], reply)).unwrap();
+        requests.send(one_record(seq, &[1], reply)).unwrap();
     }
     drop(requests);
     spawn_committer(PanickingJournal, 0, wiring).unwrap().thread.join().unwrap();
@@ -494,26 +498,23 @@ fn waiting_ends_when_the_committer_stops() {
 }
 
 #[test]
-fn payload_buffers_come_back() {
+fn buffers_come_back() {
     let disk = FaultyDisk::default();
     let (requests, inbox) = inbox(QUEUE_LEN);
-    let (spent_payloads, returned) = bounded(2);
+    let (spent_buffers, returned) = bounded(2);
     let wiring = CommitterWiring::<Reply> {
         inbox,
         position: Arc::default(),
         health: Arc::default(),
         trim: Arc::default(),
         feed: Arc::default(),
-        spent_payloads: Some(spent_payloads),
+        spent_buffers: Some(spent_buffers),
         limits: CommitLimits::default(),
     };
-    for seq in 1..=5 {
-        let payload = Vec::with_capacity(777);
+    for _ in 0..5 {
         let request = CommitRequest {
-            first_seq: seq,
             last_seq: 0,
-            record_count: 0,
-            payload,
+            records: BatchBuilder::start(Vec::with_capacity(777)),
             releases: vec![],
             is_awaited: false,
         };

@@ -262,7 +262,8 @@ mod tests {
                 feed: Arc::clone(&feed),
             };
             let tip = log.tip();
-            let steps = TrailSteps::new(Arc::clone(&trail), log, wiring);
+            let mut steps = TrailSteps::new(Arc::clone(&trail), log, wiring);
+            while steps.keep_up() {}
             Self { disk, trail, steps, feed, health, tip }
         }
 

@@ -33,6 +33,7 @@ use crate::command::reply::Reply;
 use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
 use crate::inbox::{Doorbell, Inbox};
+use crate::journal::chain::BatchBuilder;
 use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
@@ -52,8 +53,8 @@ pub struct ShardWiring {
     pub queued: Arc<AtomicUsize>,
     /// The destination of records and replies.
     pub committer: CommitDesk<ReplyBatch>,
-    /// Payload buffers that the committer is done with.
-    pub spent_payloads: Receiver<Vec<u8>>,
+    /// Buffers for further records.
+    pub spent_buffers: Receiver<Vec<u8>>,
     /// The time.
     pub clock: Arc<Clock>,
     /// Mints public ids.
@@ -140,8 +141,7 @@ pub struct Shard {
     last_accepted: Timestamp,
     effects: Vec<Effect>,
     /// The records not yet handed over.
-    payload: Vec<u8>,
-    record_count: u32,
+    records: BatchBuilder,
     /// Whether a change is among them, which its client reads back.
     is_awaited: bool,
     /// The instant when the batch at hand was taken.
@@ -181,8 +181,7 @@ impl Shard {
             witness: None,
             last_accepted,
             effects: Vec::new(),
-            payload: Vec::new(),
-            record_count: 0,
+            records: BatchBuilder::start(Vec::new()),
             is_awaited: false,
             taken: Stopwatch::start(),
         }
@@ -292,26 +291,20 @@ impl Shard {
         let handed_over = Stopwatch::start();
         meters.decide.record_many(self.taken.until(handed_over), replies.replies.len() as u64);
         replies.handed_over = Some((handed_over, meters));
-        let record_count = std::mem::take(&mut self.record_count);
-        let last_seq = self.state.last_seq().0;
+        let spent = self.wiring.spent_buffers.try_recv().unwrap_or_default();
         let request = CommitRequest {
-            first_seq: last_seq + 1 - u64::from(record_count),
-            last_seq,
-            record_count,
-            payload: std::mem::take(&mut self.payload),
+            last_seq: self.state.last_seq().0,
+            records: std::mem::replace(&mut self.records, BatchBuilder::start(spent)),
             releases: vec![replies],
             is_awaited: std::mem::take(&mut self.is_awaited),
         };
         // Further commands that wait already are executed while this one is written.
         let committer = &mut self.wiring.committer;
-        let is_taken = if self.wiring.queued.load(Ordering::Acquire) == 0 {
+        if self.wiring.queued.load(Ordering::Acquire) == 0 {
             committer.commit_or_pass_on(request)
         } else {
             committer.pass_on(request)
-        };
-        self.payload = self.wiring.spent_payloads.try_recv().unwrap_or_default();
-        self.payload.clear();
-        is_taken
+        }
     }
 
     /// (1) Takes the commands that are there. `Worked` where there is something to do.
@@ -437,12 +430,12 @@ impl Shard {
         let seq = self.state.last_seq().next();
         // INVARIANT: edges bound every text, so that the effects of one command fit a record.
         #[expect(clippy::expect_used, reason = "a record beyond its bound must stop the shard")]
-        append_record(&mut self.payload, seq, at, &self.effects)
+        self.records
+            .encode(|buffer| append_record(buffer, seq, at, &self.effects))
             .expect("the effects of one command fit a record");
         self.state.apply_record(seq, at, &self.effects);
-        self.record_count += 1;
         self.effects.clear();
-        if self.payload.len() >= limits::HAND_OVER_BYTES {
+        if self.records.len() >= limits::HAND_OVER_BYTES {
             // A committer that is gone shows when the replies are handed over.
             self.hand_over(ReplyBatch::default());
         }

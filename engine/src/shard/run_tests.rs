@@ -123,12 +123,12 @@ fn shard_over(state: ShardState, clock: Clock, tables: Option<Tables>) -> Ends {
     };
     let recall = tables.map(wired);
     let (committer, committed) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
-    let (_, spent_payloads) = bounded(1);
+    let (_, spent_buffers) = bounded(1);
     let wiring = ShardWiring {
         inbox: from_edges,
         queued: Arc::default(),
         committer: CommitDesk::passing_on(committer),
-        spent_payloads,
+        spent_buffers,
         clock: Arc::new(clock),
         ids: IdMint::new([7; 16], 0),
         recall,
@@ -231,9 +231,8 @@ fn a_flood_of_timers_is_handed_over_in_pieces_the_journal_takes() {
     assert!(requests.len() > 1, "a flood that fits one request proves nothing");
     let mut last_seq = 1;
     for request in requests {
-        assert!(request.payload.len() < limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX);
-        assert_eq!(request.first_seq, last_seq + 1);
-        assert_eq!(request.last_seq, last_seq + u64::from(request.record_count));
+        assert!(request.records.len() < limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX);
+        assert_eq!(request.last_seq, last_seq + u64::from(request.records.record_count()));
         last_seq = request.last_seq;
     }
     assert_eq!(last_seq, 1 + u64::from(CARDS));
@@ -350,7 +349,7 @@ impl SmallShard {
         self.shard.step();
         let mut answers = Vec::new();
         while let Ok(request) = self.committed.try_take() {
-            for record in records(&request.payload) {
+            for record in records(request.records.records()) {
                 for effect in record.unwrap().effects {
                     if let Effect::Transaction(made) = effect {
                         let NewTransaction { record, progress, .. } = *made;

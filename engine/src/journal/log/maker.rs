@@ -1,19 +1,21 @@
-//! The maker of segments: files that nothing is appended to yet, made and zeroed beside the committer.
+//! The maker of segments: files that nothing is appended to yet, made and zeroed beside the committer,
+//! and files of the past, removed beside it.
 //!
-//! Zeroing a segment takes a disk as long as filling it. Done between two groups it would hold them
-//! up; a write to another file does not.
+//! Zeroing a segment takes a disk as long as filling it, and removing one takes as long as many
+//! commits. Done between two groups it would hold them up; done to another file it does not.
 //!
-//! INVARIANT: the maker writes only to a file that the journal has not taken yet.
+//! INVARIANT: the maker writes only to a file that the journal has not taken yet, and removes only what the
+//! head has let go of.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::super::JournalError;
 use super::super::limits::ZERO_STEP_BYTES;
 use super::head::JournalHead;
-use super::segment::{BLOCK_BYTES, BLOCK_LEN, segment_name};
+use super::segment::{BLOCK_BYTES, BLOCK_LEN, LogSegment, segment_name};
 use super::{NO_ROOM, WRITING, ZEROES};
 use crate::disk::{Disk, DiskFile};
 use crate::steps::{StepOutcome, Steps};
@@ -44,6 +46,8 @@ pub(super) struct PreparedSegment {
 pub(super) struct SegmentMaker {
     disk: Arc<dyn Disk>,
     bench: Mutex<Bench>,
+    /// Held while files are removed, so that nobody finds the disk full meanwhile.
+    removal: Mutex<()>,
     bell: Condvar,
     /// Whether the last order could not be carried out.
     has_failed: AtomicBool,
@@ -58,6 +62,8 @@ pub(super) struct MakerSteps(pub(super) Arc<SegmentMaker>);
 #[derive(Debug, Default)]
 struct Bench {
     job: Job,
+    /// Segments whose files are to go.
+    gone: Vec<Arc<LogSegment>>,
     is_closed: bool,
 }
 
@@ -75,6 +81,7 @@ impl SegmentMaker {
         Self {
             disk: Arc::clone(disk),
             bench: Mutex::default(),
+            removal: Mutex::default(),
             bell: Condvar::new(),
             has_failed: AtomicBool::new(false),
             _lock: head.lock_keeper(),
@@ -89,13 +96,23 @@ impl SegmentMaker {
         self.bell.notify_all();
     }
 
+    /// Has the file of a segment removed that the head has let go of. Where that fails, the next open
+    /// removes it.
+    pub(super) fn remove(&self, segment: Arc<LogSegment>) {
+        self.bench.lock().gone.push(segment);
+        self.bell.notify_all();
+    }
+
     /// Takes the segment that was ordered, zeroed as far as it is; makes it now where it is not begun.
     /// Cost: waits for the step that is under way.
     pub(super) fn take(&self) -> Result<PreparedSegment, JournalError> {
         let mut bench = self.bench.lock();
         self.has_failed.store(false, Ordering::Release);
         match std::mem::take(&mut bench.job) {
-            Job::Ordered(order) => self.make(order),
+            Job::Ordered(order) => {
+                self.remove_all(std::mem::take(&mut bench.gone), self.removal.lock());
+                self.make(order)
+            }
             Job::Made(segment) => Ok(segment),
             Job::Failed(error) => Err(error),
             Job::None => unreachable!("a segment was ordered"),
@@ -119,6 +136,13 @@ impl SegmentMaker {
     pub(super) fn close(&self) {
         self.bench.lock().is_closed = true;
         self.bell.notify_all();
+    }
+
+    /// Removes files, and closes them: the last handle to one frees its blocks.
+    fn remove_all(&self, gone: Vec<Arc<LogSegment>>, _removal: MutexGuard<'_, ()>) {
+        for segment in gone {
+            drop(self.disk.remove(&segment_name(segment.ordinal)));
+        }
     }
 
     /// Makes the file, out of a spare one where there is one.
@@ -178,12 +202,18 @@ impl Job {
 }
 
 impl Steps for MakerSteps {
-    /// Cost: about one sync.
+    /// Cost: about one sync, or the removal of files.
     fn step(&mut self) -> StepOutcome {
         let maker = &*self.0;
         let mut bench = maker.bench.lock();
         if bench.is_closed {
             return StepOutcome::Ended;
+        }
+        if !bench.gone.is_empty() {
+            let (gone, removal) = (std::mem::take(&mut bench.gone), maker.removal.lock());
+            drop(bench);
+            maker.remove_all(gone, removal);
+            return StepOutcome::Worked;
         }
         if bench.job.is_at_rest() {
             return StepOutcome::Idle;
@@ -200,7 +230,7 @@ impl Steps for MakerSteps {
 
     fn wait(&mut self) {
         let mut bench = self.0.bench.lock();
-        while bench.job.is_at_rest() && !bench.is_closed {
+        while bench.job.is_at_rest() && bench.gone.is_empty() && !bench.is_closed {
             self.0.bell.wait(&mut bench);
         }
     }

@@ -9,9 +9,9 @@
 //!
 //! One group of batches is one write that returns when it is durable. It goes to blocks that were
 //! allocated and zeroed before, so the file system has nothing of its own to make durable with it.
-//! A thread of its own makes and zeroes the next segment (`maker`). The committer's upkeep does the
-//! rest in small steps between groups: it zeroes the rest of a half-full segment that an open
-//! found, and drops old ones.
+//! A thread of its own makes and zeroes the next segment, and removes old ones (`maker`). The committer's
+//! upkeep does the rest in small steps between groups: it zeroes the rest of a half-full segment
+//! that an open found, and lets go of old ones.
 //!
 //! `opening` opens it.
 //!
@@ -270,14 +270,19 @@ impl LogJournal {
         if self.maker.has_failed() {
             return Some(Duty::NoteFailure);
         }
-        if self.zeroed_until < newest.len && self.zeroed_until < end + ZERO_AHEAD_BYTES {
-            return Some(Duty::ZeroAhead);
+        let is_due = end >= newest.len / 4 || end + ZERO_AHEAD_BYTES >= newest.len;
+        let is_wanted = is_due && self.next == NextSegment::NotOrdered;
+        let is_releasable = self.is_releasable(trim_before);
+        // What lets the maker work comes first, with a file of the past where there is one. Large commits
+        // overtake the zeroes.
+        if is_wanted && (self.spare.is_some() || !is_releasable) {
+            return Some(Duty::OrderNext);
         }
-        if self.is_releasable(trim_before) {
+        if is_releasable {
             return Some(Duty::LetGo);
         }
-        let is_due = end >= newest.len / 4 || end + ZERO_AHEAD_BYTES >= newest.len;
-        (is_due && self.next == NextSegment::NotOrdered).then_some(Duty::OrderNext)
+        let is_zeroed = self.zeroed_until >= newest.len.min(end + ZERO_AHEAD_BYTES);
+        (!is_zeroed).then_some(Duty::ZeroAhead)
     }
 
     /// Whether the oldest segment may go: all of it stands before `trim_before`, and the segments
@@ -318,7 +323,8 @@ impl LogJournal {
             self.spare = Some(oldest.ordinal);
             return Ok(());
         }
-        self.disk.remove(&segment_name(oldest.ordinal)).map_err(JournalError::io(WRITING))
+        self.maker.remove(oldest);
+        Ok(())
     }
 
     /// Runs `write` unless something failed before; remembers if it fails.

@@ -282,6 +282,66 @@ fn the_blocks_behind_the_tip_are_written_ahead_and_the_next_segment_is_made() {
 }
 
 #[test]
+fn commits_that_overtake_the_zeroes_still_order_the_next_segment_and_let_old_ones_go() {
+    const SEGMENT: u64 = 2 << 20;
+    let disk = FaultyDisk::default();
+    let retention = LogRetention { keep_bytes: 0, segment_bytes: SEGMENT };
+    let mut journal = open_with(&disk, &EXPECTED, retention).unwrap();
+    for _ in 0..60 {
+        let mut builder = BatchBuilder::start(Vec::new());
+        builder.push(1, &vec![7; ZERO_STEP_BYTES + 1]);
+        journal.append(&[builder.seal(IDENTITY.partition, &journal.tip())]).unwrap();
+        // As between two groups: one duty, and the maker works beside it.
+        let newest = journal.tip().number;
+        if journal.needs_upkeep(newest) {
+            journal.keep_up(newest).unwrap();
+        }
+        MakerSteps(Arc::clone(&journal.maker)).step();
+        let next = journal.newest().ordinal + 1;
+        let is_late = journal.newest().end() > SEGMENT / 2 && journal.next != NextSegment::Ordered;
+        assert!(!is_late, "segment {next}");
+        assert!(disk.bytes() <= 4 * SEGMENT, "{} bytes", disk.bytes());
+    }
+}
+
+#[test]
+fn a_file_of_the_past_is_removed_by_the_maker_and_by_whoever_needs_its_room() {
+    let disk = FaultyDisk::default();
+    let retention = LogRetention { keep_bytes: u64::MAX, ..SMALL };
+    let mut journal = open_with(&disk, &EXPECTED, retention).unwrap();
+    let fill = |journal: &mut LogJournal| {
+        for _ in 0..15 * 4 {
+            append_one(journal, 3).unwrap();
+        }
+    };
+    let let_go = |journal: &mut LogJournal| {
+        while journal.is_releasable(journal.tip().number) {
+            journal.keep_up(journal.tip().number).unwrap();
+        }
+    };
+    let files = |disk: &FaultyDisk| {
+        disk.names().unwrap().iter().filter(|name| name.ends_with(".segment")).count()
+    };
+    fill(&mut journal);
+    journal.retention.keep_bytes = 0;
+    let before = files(&disk);
+    let_go(&mut journal);
+    assert_eq!(files(&disk), before, "no commit waits for it");
+    MakerSteps(Arc::clone(&journal.maker)).step();
+    // The newest, and two to be written again: one is ordered.
+    assert_eq!(files(&disk), 3);
+    journal.retention.keep_bytes = u64::MAX;
+    fill(&mut journal);
+    journal.retention.keep_bytes = 0;
+    let_go(&mut journal);
+    let (many, newest) = (files(&disk), journal.newest().ordinal);
+    while journal.newest().ordinal == newest {
+        append_one(&mut journal, 3).unwrap();
+    }
+    assert!(files(&disk) < many, "the next segment finds room");
+}
+
+#[test]
 fn a_batch_larger_than_a_segment_has_one_of_its_own() {
     let disk = FaultyDisk::default();
     let mut journal = open(&disk).unwrap();

@@ -65,7 +65,7 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
         health: Arc::new(JournalHealth::default()),
         trim: Arc::new(TrimControl::default()),
         feed: Arc::clone(&feed),
-        spent_payloads: None,
+        spent_buffers: None,
         limits: CommitLimits::default(),
     };
     let committer = spawn_committer(journal, 0, wiring).unwrap().thread;
@@ -75,13 +75,12 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
 impl Line {
     /// Commits records as one shard batch and waits for the reply.
     fn commit(&self, records: &[Record]) -> CommitOutcome {
-        let payload = encode(records);
+        let mut batch = BatchBuilder::start(Vec::new());
+        batch.push(u32::try_from(records.len()).unwrap(), &encode(records));
         let (note, outcome) = channel();
         let request = CommitRequest {
-            first_seq: records[0].seq.0,
             last_seq: records[records.len() - 1].seq.0,
-            record_count: u32::try_from(records.len()).unwrap(),
-            payload,
+            records: batch,
             releases: vec![Note(note)],
             is_awaited: false,
         };
