@@ -13,7 +13,6 @@ mod start_error;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cardswitch_edge::tls::TlsProtocol;
@@ -188,7 +187,7 @@ impl Server {
     /// Resolves when the engine has failed, with the reason. Tables that stand still and a clock behind the
     /// journal are no reason to stop authorizing: each is logged, once.
     pub async fn failed(&self) -> String {
-        let (mut is_told, mut is_clock_told, mut late_told) = (false, false, 0);
+        let (mut is_told, mut is_clock_told, mut is_late_told) = (false, false, false);
         loop {
             if let Some(reason) = self.engine.failure() {
                 return reason;
@@ -205,11 +204,14 @@ impl Server {
                 );
                 is_clock_told = true;
             }
-            let late_holds = self.engine.meters().late_holds.load(Ordering::Relaxed);
-            if late_holds > late_told {
-                tracing::error!(late_holds, "holds end late: their rows cannot be read");
-                late_told = late_holds;
+            let late_since = self.engine.late_holds_since();
+            if let Some(since) = late_since.filter(|_| !is_late_told) {
+                tracing::error!(
+                    since = since.0,
+                    "holds end late: rows of purchases cannot be read"
+                );
             }
+            is_late_told = late_since.is_some();
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }
     }

@@ -404,6 +404,13 @@ impl Engine {
         Some(format!("query tables: {why}"))
     }
 
+    /// The instant since which holds end late, if some do: rows of their purchases cannot be read.
+    #[must_use]
+    pub fn late_holds_since(&self) -> Option<Timestamp> {
+        let late = self.store.late_holds();
+        late.since().filter(|_| late.are_any())
+    }
+
     /// How far the system's clock is behind the newest record, if it is far. Until it has caught up, each command
     /// gets the instant after the one before it: time stands still.
     #[must_use]

@@ -17,6 +17,7 @@ use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::inbox::Doorbell;
 use crate::shard::{AnswerPlace, LoadedRows, LoadedTransaction, PurchaseKey, RecallRequest};
 use crate::steps::{StepOutcome, Steps};
+use crate::store::query::DueHolds;
 
 /// The cause of a failed read of the tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,11 +41,8 @@ pub trait Recall {
 
     /// The holds that end after `after` and by `until`, or by an earlier instant if they are many,
     /// with that instant.
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError>;
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError>;
 }
-
-/// Holds with their ends, and the instant up to which they are complete.
-pub type HoldEnds = (Vec<(TransactionSeq, Timestamp)>, Timestamp);
 
 /// Takes snapshots of the tables.
 pub trait RecallSource: Send + Sync {
@@ -69,7 +67,7 @@ pub enum LoaderAnswer {
     /// The answer to `Command` and `Transactions`.
     Loaded(LoadedRows),
     /// The answer to `Holds`.
-    Holds(HoldEnds),
+    Holds(DueHolds),
 }
 
 impl LoaderAnswer {
@@ -82,7 +80,7 @@ impl LoaderAnswer {
     }
 
     /// The answer to `Holds`.
-    pub(crate) fn into_holds(self) -> HoldEnds {
+    pub(crate) fn into_holds(self) -> DueHolds {
         match self {
             Self::Holds(holds) => holds,
             Self::Loaded(_) => unreachable!("answers come in the order of the questions"),

@@ -100,8 +100,6 @@ pub struct Meters {
     pub overloaded: AtomicU64,
     /// The newest instant given to a command or a timer. Units: microseconds since 1970.
     pub newest_instant: AtomicI64,
-    /// Holds that end late, since their rows cannot be read; none is known before the next start.
-    pub late_holds: AtomicU64,
 }
 
 /// Replies other than decisions about a purchase: kind and outcome, in the order of their counts.

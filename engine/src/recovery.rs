@@ -148,7 +148,7 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
         }
     })?;
     state.index_cards();
-    resume(&mut state, &checkpoint);
+    resume(&mut state, store, &checkpoint);
     Ok(state)
 }
 
@@ -182,17 +182,19 @@ pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), S
         RestoredPart::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
     })?;
     state.index_cards();
-    resume(&mut state, &checkpoint);
+    resume(&mut state, store, &checkpoint);
     Ok((state, checkpoint))
 }
 
-fn resume(state: &mut ShardState, checkpoint: &Checkpoint) {
+fn resume(state: &mut ShardState, store: &Store, checkpoint: &Checkpoint) {
     state.resume_from(
         checkpoint.applied_seq,
         checkpoint.applied_at,
         checkpoint.last_transaction,
         checkpoint.last_line,
     );
+    let late_since = store.late_holds().since().unwrap_or(Timestamp::MAX);
+    state.expect_late_holds_from(late_since.min(checkpoint.applied_at));
 }
 
 /// Folds the remaining records of the journal into the state; returns their number.

@@ -254,6 +254,7 @@ impl RecoveredEngine {
             recall: Some(RecallWiring {
                 loader,
                 watermark: Arc::clone(&engine.watermark),
+                late_holds: Arc::clone(engine.store.late_holds()),
                 ends_holds_late: !engine.is_replicated,
             }),
             meters: Arc::clone(&engine.meters),

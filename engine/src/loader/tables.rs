@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{HoldEnds, Recall, RecallError, RecallSource};
+use super::{Recall, RecallError, RecallSource};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::limits;
 use crate::shard::{AnswerPlace, LoadedTransaction, PurchaseKey};
+use crate::store::query::DueHolds;
 use crate::store::{Snapshot, Store, StoreError};
 
 impl RecallSource for Store {
@@ -36,9 +37,8 @@ impl Recall for View {
         self.0.answers_under(key).map_err(unreadable)
     }
 
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
-        let due = self.0.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)?;
-        Ok((due.holds, due.until))
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError> {
+        self.0.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)
     }
 }
 

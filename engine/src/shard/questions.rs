@@ -15,9 +15,10 @@ use super::timers::Timer;
 use crate::command::TimedCommand;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::limits;
-use crate::loader::{HoldEnds, Loader, LoaderAnswer, LoaderEnds, LoaderQuestion, RecallError};
+use crate::loader::{Loader, LoaderAnswer, LoaderEnds, LoaderQuestion, RecallError};
 use crate::steps::{StepOutcome, Steps};
-use crate::store::Watermark;
+use crate::store::query::DueHolds;
+use crate::store::{LateHolds, Watermark};
 use crate::submission::Envelope;
 
 /// The shard's connections to the tables.
@@ -27,6 +28,8 @@ pub struct RecallWiring {
     pub loader: (Loader, LoaderEnds),
     /// The newest record that the tables show.
     pub watermark: Arc<Watermark>,
+    /// Since when holds may be late.
+    pub late_holds: Arc<LateHolds>,
     /// Whether holds end late where the tables cannot be read. The leader of a cluster stops instead:
     /// the tables of another node can be.
     pub ends_holds_late: bool,
@@ -50,6 +53,9 @@ pub(super) struct Questions {
     answers: Receiver<Result<LoaderAnswer, RecallError>>,
     watermark: Option<Arc<Watermark>>,
     ends_holds_late: bool,
+    late_holds: Arc<LateHolds>,
+    /// Whether some may be late.
+    is_any_late: bool,
     /// The purpose of each open question, the oldest first.
     open: VecDeque<(Purpose, RecordSeq)>,
     /// Commands whose questions are open or answered, in order.
@@ -57,7 +63,7 @@ pub(super) struct Questions {
     /// The answers for the first of them.
     answered: VecDeque<TableAnswer<LoadedRows>>,
     /// Ends of holds that were asked for in passing.
-    holds: Option<TableAnswer<HoldEnds>>,
+    holds: Option<TableAnswer<DueHolds>>,
     /// Before this instant they are not asked for again in passing.
     ask_from: Timestamp,
     /// The answer that the shard waited for.
@@ -79,19 +85,21 @@ enum Purpose {
 impl Questions {
     pub(super) fn new(wiring: Option<RecallWiring>) -> Self {
         let ends_holds_late = wiring.as_ref().is_none_or(|wiring| wiring.ends_holds_late);
-        let (questions, answers, watermark, loader) = match wiring {
-            Some(RecallWiring { loader, watermark, .. }) => {
+        let (questions, answers, watermark, loader, late_holds) = match wiring {
+            Some(RecallWiring { loader, watermark, late_holds, .. }) => {
                 let (loader, LoaderEnds { questions, answers }) = loader;
-                (Some(questions), answers, Some(watermark), Some(loader))
+                (Some(questions), answers, Some(watermark), Some(loader), late_holds)
             }
             // A state that holds everything asks nothing: the receiver stays empty.
-            None => (None, unbounded().1, None, None),
+            None => (None, unbounded().1, None, None, Arc::default()),
         };
         Self {
             questions,
             answers,
             watermark,
             ends_holds_late,
+            is_any_late: late_holds.are_any(),
+            late_holds,
             open: VecDeque::new(),
             aside: VecDeque::new(),
             answered: VecDeque::new(),
@@ -240,8 +248,8 @@ impl Questions {
     fn take_in_holds(&mut self, state: &mut ShardState) -> bool {
         match self.holds.take() {
             None => true,
-            Some((as_of, Ok((holds, until)))) => {
-                state.learn_timers(until, &holds, as_of);
+            Some((as_of, Ok(due))) => {
+                self.learn(state, &due, as_of);
                 true
             }
             Some((_, Err(_))) => false,
@@ -263,14 +271,40 @@ impl Questions {
         }
         let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
         let question = LoaderQuestion::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
-        let Ok((holds, until)) = self.ask_and_wait(question).map(LoaderAnswer::into_holds) else {
-            assert!(self.ends_holds_late, "the tables tell a leader which holds end");
+        let Ok(due) = self.ask_and_wait(question).map(LoaderAnswer::into_holds) else {
+            self.note_late(state.timers_known_until());
             self.ask_from = at.plus(ASKED_AGAIN_AFTER);
             return false;
         };
-        assert!(until > state.timers_known_until(), "the tables tell of some time at least");
-        state.learn_timers(until, &holds, as_of);
+        assert!(due.until > state.timers_known_until(), "the tables tell of some time at least");
+        self.learn(state, &due, as_of);
         true
+    }
+
+    /// Takes in the timers behind those that are known. Those whose rows cannot be read are put off.
+    fn learn(&mut self, state: &mut ShardState, due: &DueHolds, as_of: RecordSeq) {
+        let known_until = state.timers_known_until();
+        state.learn_timers(due, as_of);
+        if state.put_off_timers(&due.unreadable) {
+            self.note_late(known_until);
+        }
+    }
+
+    fn note_late(&mut self, since: Timestamp) {
+        assert!(
+            self.ends_holds_late,
+            "a leader's tables tell which holds end, and have their rows"
+        );
+        self.late_holds.note(since);
+        self.is_any_late = true;
+    }
+
+    /// Notes that all timers that were due have run. Cost: one comparison where no hold was late.
+    pub(super) fn note_timers_run(&mut self, state: &ShardState) {
+        if self.is_any_late && !state.are_holds_put_off() {
+            self.late_holds.end_with(state.last_seq());
+            self.is_any_late = false;
+        }
     }
 
     /// Loads what a timer needs, and what the timers behind it need by `until`. Timers whose rows cannot be
@@ -291,8 +325,9 @@ impl Questions {
             state.admit(answer.into_loaded());
             state.dismiss();
         }
-        let is_put_off = state.put_off_timers(&wanted);
-        assert!(self.ends_holds_late || !is_put_off, "the tables have a leader's transactions");
+        if state.put_off_timers(&wanted) {
+            self.note_late(timer.due.plus(-1));
+        }
         state.due_timer(timer.due).is_some_and(|next| next.0 == timer)
     }
 

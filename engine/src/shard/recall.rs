@@ -26,6 +26,7 @@ use crate::domain::transaction::{
     TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
 use crate::packed::RowAnswer;
+use crate::store::query::DueHolds;
 
 /// The rows of the tables that a command needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -158,11 +159,11 @@ impl ShardState {
         state
     }
 
-    /// Notes the instant of the checkpoint: holds that ended before it have ended in time, for the tables
-    /// could be read. Cost of an earlier one: the tables' rows of that time are read.
-    pub(super) fn expect_late_holds_from(&mut self, checkpoint: Timestamp) {
+    /// Notes the instant from which on holds may be late: that of the checkpoint, or an earlier one that
+    /// stands beside it. Cost of an earlier one: the tables' rows of that time are read.
+    pub(crate) fn expect_late_holds_from(&mut self, since: Timestamp) {
         if self.caching.is_some() {
-            self.timers.limit_to(checkpoint.plus(-1));
+            self.timers.limit_to(since.plus(-1));
         }
     }
 
@@ -392,21 +393,18 @@ impl ShardState {
         self.timers.known_until()
     }
 
-    /// Takes in the holds that end after `timers_known_until` and by `until`, as the tables had them
-    /// at record `as_of` or later.
-    pub fn learn_timers(
-        &mut self,
-        until: Timestamp,
-        holds: &[(TransactionSeq, Timestamp)],
-        as_of: RecordSeq,
-    ) {
+    /// Takes in the holds that end next after `timers_known_until`, as the tables had them at record
+    /// `as_of` or later.
+    pub fn learn_timers(&mut self, due: &DueHolds, as_of: RecordSeq) {
         let patches = self.caching.as_ref().map(|caching| &caching.patches);
-        self.timers.limit_to(until);
-        for (seq, due) in holds {
-            let open = self.transactions.get_open(*seq).map(|open| &open.progress);
-            let newer = open.or_else(|| Some(&patches?.get(seq)?.progress));
-            let due = newer.map_or(*due, expiry_timer_of);
-            self.timers.reschedule(TimerKind::HoldExpiry(*seq), Timestamp::MAX, due);
+        self.timers.limit_to(due.until);
+        // What the tables cannot read may be in memory.
+        let unreadable = due.unreadable.iter().map(|seq| (*seq, Timestamp::MAX));
+        for (seq, due) in due.holds.iter().copied().chain(unreadable) {
+            let open = self.transactions.get_open(seq).map(|open| &open.progress);
+            let newer = open.or_else(|| Some(&patches?.get(&seq)?.progress));
+            let due = newer.map_or(due, expiry_timer_of);
+            self.timers.reschedule(TimerKind::HoldExpiry(seq), Timestamp::MAX, due);
         }
         // Changes that the tables have not seen are in memory, whatever their age: an increment
         // moves the end of an old hold, from a time asked for before to one asked for now.
@@ -438,10 +436,13 @@ impl ShardState {
     }
 
     /// Puts off the timers of those of these transactions that the tables could not give. Their holds end
-    /// late: with the next start, which asks for all that are due since its checkpoint.
+    /// late: with the next start that reads them.
     /// Returns whether there are some.
-    pub(super) fn put_off_timers(&mut self, wanted: &[TransactionSeq]) -> bool {
-        let away = wanted.iter().filter(|seq| self.transactions.get(**seq).is_none());
+    pub(super) fn put_off_timers<'s>(
+        &mut self,
+        wanted: impl IntoIterator<Item = &'s TransactionSeq>,
+    ) -> bool {
+        let away = wanted.into_iter().filter(|seq| self.transactions.get(**seq).is_none());
         let away: BTreeSet<_> = away.map(|seq| TimerKind::HoldExpiry(*seq)).collect();
         let is_any = !away.is_empty();
         if is_any {
@@ -455,12 +456,16 @@ impl ShardState {
         self.expect_late_holds_from(self.last_at);
     }
 
-    /// The transactions whose holds end late, with the next start.
+    /// The transactions whose holds end late, with the next start that reads them.
     pub fn holds_put_off(&self) -> impl Iterator<Item = TransactionSeq> {
         self.timers.iter_put_off().filter_map(|kind| match kind {
             TimerKind::HoldExpiry(seq) => Some(*seq),
             TimerKind::AllowanceEnd(_) => None,
         })
+    }
+
+    pub(super) fn are_holds_put_off(&self) -> bool {
+        self.holds_put_off().next().is_some()
     }
 
     /// The number of transactions in memory.

@@ -398,7 +398,7 @@ impl Shard {
             let reach = at.min(self.state.timers_known_until());
             self.run_known_timers(reach, at);
             if reach == at {
-                return;
+                return self.questions.note_timers_run(&self.state);
             }
             if !self.questions.learn_timers(&mut self.state, at) {
                 return self.run_known_timers(at, at);
@@ -413,9 +413,6 @@ impl Shard {
                 let moment = Moment { at: due, ids: &self.wiring.ids };
                 self.state.execute_timer(&moment, timer, &mut self.effects);
                 self.record(due);
-            } else {
-                let late = self.state.holds_put_off().map(|_| 1).sum();
-                self.wiring.meters.late_holds.store(late, Ordering::Relaxed);
             }
             let next = self.state.due_timer(reach);
             assert!(next.is_none_or(|next| next.0 != timer), "what has run is not due again");

@@ -30,9 +30,10 @@ use crate::domain::merchant::Merchant;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace};
 use crate::inbox::{InboxSender, inbox};
-use crate::loader::{HoldEnds, Recall, RecallSource};
+use crate::loader::{Recall, RecallSource};
 use crate::shard::{AnswerPlace, CacheLimits, LoadedTransaction, PurchaseKey};
-use crate::store::Watermark;
+use crate::store::query::DueHolds;
+use crate::store::{LateHolds, Watermark};
 
 const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
 
@@ -111,14 +112,15 @@ fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<Repl
 
 type Ends = (Shard, Inbox<CommitRequest<ReplyBatch>>, InboxSender<Submission>);
 
-/// Tables, and the newest record that they show.
-type Tables = (Arc<dyn RecallSource>, Arc<Watermark>);
+/// Tables, the newest record that they show, and since when holds may be late.
+type Tables = (Arc<dyn RecallSource>, Arc<Watermark>, Arc<LateHolds>);
 
 fn shard_over(state: ShardState, clock: Clock, tables: Option<Tables>) -> Ends {
     let (edges, from_edges) = inbox(1);
-    let wired = |(tables, watermark)| RecallWiring {
+    let wired = |(tables, watermark, late_holds)| RecallWiring {
         loader: Loader::new(tables, from_edges.bell()),
         watermark,
+        late_holds,
         ends_holds_late: true,
     };
     let recall = tables.map(wired);
@@ -204,9 +206,10 @@ impl RecallSource for BrokenTables {
 fn broken_tables_are_asked_for_timers_once_a_second() {
     let time = Arc::new(std::sync::atomic::AtomicI64::new(NOON.0));
     let mut state = ShardState::default();
-    state.learn_timers(NOON.plus(Timestamp::MINUTE), &[], RecordSeq(1));
+    state.learn_timers(&due_until(NOON.plus(Timestamp::MINUTE), &[]), RecordSeq(1));
     let clock = Clock::Simulated(Arc::clone(&time));
-    let tables: Tables = (Arc::new(BrokenTables), Arc::new(Watermark::new(RecordSeq(1))));
+    let watermark = Arc::new(Watermark::new(RecordSeq(1)));
+    let tables: Tables = (Arc::new(BrokenTables), watermark, Arc::default());
     let (mut shard, _committed, _edges) = shard_over(state, clock, Some(tables));
     let mut asked = 0;
     for half_second in 0..5 {
@@ -254,13 +257,15 @@ enum TableFault {
     Unreadable,
     /// The row of a transaction is on a page in disorder.
     PageOf(TransactionSeq),
+    /// The row of a transaction is damaged.
+    RowOf(TransactionSeq),
 }
 
 impl RecallSource for RowTables {
     fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
         match *self.fault.lock() {
             TableFault::Unreadable => Err(RecallError("the disk is gone".to_owned())),
-            TableFault::None | TableFault::PageOf(_) => Ok(Box::new(self.clone())),
+            _ => Ok(Box::new(self.clone())),
         }
     }
 }
@@ -283,11 +288,19 @@ impl Recall for RowTables {
         Ok(Vec::new())
     }
 
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError> {
         let rows = self.rows.lock();
         let ends = rows.iter().map(|row| (row.record.seq, row.progress.hold_expires_at));
-        Ok((ends.filter(|(_, end)| after < *end && *end <= until).collect(), until))
+        let due = ends.filter(|(_, end)| after < *end && *end <= until);
+        let fault = *self.fault.lock();
+        let (lost, holds): (Vec<_>, _) = due.partition(|(seq, _)| fault == TableFault::RowOf(*seq));
+        let unreadable = lost.into_iter().map(|(seq, _)| seq).collect();
+        Ok(DueHolds { holds, until, unreadable })
     }
+}
+
+fn due_until(until: Timestamp, holds: &[(TransactionSeq, Timestamp)]) -> DueHolds {
+    DueHolds { holds: holds.to_vec(), until, ..DueHolds::default() }
 }
 
 /// A shard with little memory over such tables, and those who send it commands.
@@ -298,6 +311,7 @@ struct SmallShard {
     time: Arc<AtomicI64>,
     tables: RowTables,
     watermark: Arc<Watermark>,
+    late_holds: Arc<LateHolds>,
     /// Transactions of the journal that the tables do not have.
     unprojected: Vec<LoadedTransaction>,
 }
@@ -325,10 +339,13 @@ impl SmallShard {
         let state = small_state();
         let (time, tables) = (Arc::new(AtomicI64::new(NOON.0)), RowTables::default());
         let watermark = Arc::new(Watermark::new(RecordSeq(1)));
-        let wired: Tables = (Arc::new(tables.clone()), Arc::clone(&watermark));
+        let late_holds = Arc::<LateHolds>::default();
+        let wired: Tables =
+            (Arc::new(tables.clone()), Arc::clone(&watermark), Arc::clone(&late_holds));
         let clock = Clock::Simulated(Arc::clone(&time));
         let (shard, committed, edges) = shard_over(state, clock, Some(wired));
-        Self { shard, committed, edges, time, tables, watermark, unprojected: Vec::new() }
+        let unprojected = Vec::new();
+        Self { shard, committed, edges, time, tables, watermark, late_holds, unprojected }
     }
 
     fn send(&self, at: Timestamp, key: u64, command: NetworkCommand) {
@@ -457,6 +474,39 @@ fn holds_that_the_tables_cannot_give_end_late_and_stop_nobody() {
     assert_eq!(small.shard.state.last_at(), late, "late, and after what was before");
 }
 
+/// One damaged row kept all holds from ending, and the next start knew nothing of it.
+#[test]
+fn a_damaged_row_keeps_its_own_hold_alone_and_is_noted_until_it_can_be_read() {
+    let mut small = SmallShard::at_noon();
+    for key in 1..=3 {
+        small.purchase(NOON, key);
+    }
+    let damaged = small.unprojected[1].record.seq;
+    small.project();
+    small.purchase(NOON, 4);
+    *small.tables.fault.lock() = TableFault::RowOf(damaged);
+    let week_later = NOON.plus(7 * Timestamp::DAY + Timestamp::MINUTE);
+    small.time.store(week_later.0, Ordering::Release);
+    assert!(matches!(take(&mut small.shard, week_later, &set_network_key()), Reply::Done(_)));
+    assert_eq!(small.shard.state.balances(AccountSlot(0)).held, Minor(100));
+    assert_eq!(small.shard.state.holds_put_off().collect::<Vec<_>>(), [damaged]);
+    let late_holds = Arc::clone(&small.late_holds);
+    let since = late_holds.since().unwrap();
+    assert!(late_holds.are_any() && since < NOON.plus(7 * Timestamp::DAY));
+    // The start after the tables were restored.
+    *small.tables.fault.lock() = TableFault::None;
+    let mut state = small.shard.state.clone();
+    state.expect_late_holds_from(since);
+    let (mut shard, _committed, _edges) = shard_over(
+        state,
+        Clock::Simulated(Arc::clone(&small.time)),
+        Some((Arc::new(small.tables.clone()), Arc::clone(&small.watermark), late_holds)),
+    );
+    shard.run_due_timers(week_later.plus(1));
+    assert_eq!(shard.state.balances(AccountSlot(0)).held, Minor(0));
+    assert!(!small.late_holds.are_any());
+}
+
 /// A start read all transactions of history for holds that are late, and the shard waited.
 #[test]
 fn holds_are_late_since_the_checkpoint_at_most_and_never_with_a_leader() {
@@ -512,9 +562,9 @@ fn a_hold_ends_when_the_journal_says_after_its_older_row_was_loaded() {
     let moved = Effect::TransactionProgress(seq, Box::new(moved));
     state.apply_record(RecordSeq(3), NOON.plus(Timestamp::SECOND), &[moved]);
     state.go_live();
-    state.learn_timers(old_end, &[(seq, old_end)], RecordSeq(2));
+    state.learn_timers(&due_until(old_end, &[(seq, old_end)]), RecordSeq(2));
     assert_eq!(state.next_due(), None, "it does not end then");
     state.admit(LoadedRows { transactions: vec![stored], ..LoadedRows::default() });
-    state.learn_timers(new_end, &[], RecordSeq(2));
+    state.learn_timers(&due_until(new_end, &[]), RecordSeq(2));
     assert_eq!(state.next_due(), Some(new_end));
 }

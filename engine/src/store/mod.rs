@@ -17,6 +17,7 @@ mod directory;
 mod error;
 mod events;
 mod figures;
+mod late_holds;
 mod layers;
 mod numbers;
 pub mod overlay;
@@ -48,6 +49,7 @@ use redb::{
 pub use audit::AuditFigure;
 pub use checkpoint::Checkpoint;
 pub use error::StoreError;
+pub use late_holds::LateHolds;
 pub use project::Projection;
 pub use projector::{
     Pacing, ProjectionError, ProjectionHealth, Projector, ProjectorOptions, ProjectorSteps,
@@ -94,6 +96,7 @@ pub struct Store {
     backend: SharedBackend,
     numbers: Mutex<KnownNumbers>,
     counts: Arc<RunCounts>,
+    late_holds: Arc<LateHolds>,
 }
 
 /// The numbers of the newest commit, and of the one on its way.
@@ -169,7 +172,14 @@ impl Store {
         // Pages in disorder can make redb panic while it looks at them.
         let opened = AssertUnwindSafe(|| builder.create_with_backend(backend.clone()));
         let database = catch_unwind(opened).map_err(|_| in_disorder())??;
-        Ok(Self { database, backend, numbers: Mutex::default(), counts: Arc::default() })
+        let late_holds = Arc::default();
+        Ok(Self {
+            database,
+            backend,
+            numbers: Mutex::default(),
+            counts: Arc::default(),
+            late_holds,
+        })
     }
 
     /// Opens the same tables again for a caller that reads all of them once, and never writes.
@@ -180,6 +190,12 @@ impl Store {
         let store = Self::over(overlay.map_err(io_failure)?, limits::START_CACHE_BYTES)?;
         store.take_up()?;
         Ok(store)
+    }
+
+    /// Since when holds may be late.
+    #[must_use]
+    pub const fn late_holds(&self) -> &Arc<LateHolds> {
+        &self.late_holds
     }
 
     /// The checkpoint of the newest visible commit.
@@ -252,6 +268,7 @@ impl Store {
         if kind == CommitKind::Checkpoint {
             numbers.write(&write_txn)?;
             write_number(&write_txn, META_NUMBERS, checkpoint.applied_seq.0)?;
+            self.late_holds.write(&write_txn, checkpoint.applied_seq)?;
             numbers = Numbers::none_at(numbers.commit);
         }
         numbers.commit += 1;
@@ -347,6 +364,7 @@ impl Store {
                 what: format!("its rows are of record {rows}, its balances of record {numbers}"),
             });
         }
+        self.late_holds.take_up(&meta)?;
         let commit = commit_of(&read_txn)?;
         self.numbers.lock().newest = Arc::new(Numbers::none_at(commit));
         Ok(())

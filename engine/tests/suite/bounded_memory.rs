@@ -12,11 +12,12 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::network_key::Fingerprint;
 use cardswitch_engine::loader::{
-    HoldEnds, LoaderAnswer, LoaderQuestion, Recall, RecallError, RecallSource, answer,
+    LoaderAnswer, LoaderQuestion, Recall, RecallError, RecallSource, answer,
 };
 use cardswitch_engine::shard::{
     AnswerPlace, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState, execute,
 };
+use cardswitch_engine::store::query::DueHolds;
 
 use crate::desk::TINY_CACHES;
 use crate::driver::{Driver, id_mint};
@@ -143,7 +144,7 @@ impl Recall for &Tables {
         Ok(under.map(|answer| self.place(*answer.0)).collect())
     }
 
-    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError> {
         let mut holds: Vec<_> = self
             .rows
             .iter()
@@ -154,7 +155,7 @@ impl Recall for &Tables {
         holds.sort_by_key(|hold| hold.1);
         let reached = holds.get(HOLDS_MAX).map_or(until, |next| next.1.plus(-1).max(after.plus(1)));
         holds.retain(|hold| hold.1 <= reached);
-        Ok((holds, reached))
+        Ok(DueHolds { holds, until: reached, ..DueHolds::default() })
     }
 }
 
@@ -210,8 +211,8 @@ impl ForgetfulDriver {
             let until = at.plus(Timestamp::HOUR);
             let question = LoaderQuestion::Holds(self.state.timers_known_until(), until);
             match self.ask(&question) {
-                LoaderAnswer::Holds((holds, until)) => {
-                    self.state.learn_timers(until, &holds, self.tables.applied);
+                LoaderAnswer::Holds(due) => {
+                    self.state.learn_timers(&due, self.tables.applied);
                 }
                 LoaderAnswer::Loaded(_) => unreachable!(),
             }

@@ -33,7 +33,7 @@ use redb::TableHandle as _;
 
 use super::error::StoreError;
 
-pub(in crate::store) use read::{BlockReader, block_from};
+pub(in crate::store) use read::{BlockReader, LostRows, block_from};
 pub(in crate::store) use write::{BlockWriter, rewrite};
 
 /// A table of blocks.

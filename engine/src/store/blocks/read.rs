@@ -27,6 +27,12 @@ pub(in crate::store) struct BlockReader {
     at_hand: Option<CachedBlock>,
 }
 
+/// Rows that a scan cannot read.
+pub(in crate::store) struct LostRows {
+    pub(in crate::store) numbers: Range<u64>,
+    pub(in crate::store) damage: StoreError,
+}
+
 struct CachedBlock {
     first: u64,
     end: u64,
@@ -62,9 +68,8 @@ impl BlockReader {
     }
 
     /// The number behind the newest row; 0 without rows.
-    pub(in crate::store) fn end(&mut self) -> Result<u64, StoreError> {
-        self.take(self.blocks.range(0..)?.next_back().transpose()?)?;
-        Ok(self.at_hand.as_ref().map_or(0, |block| block.end))
+    pub(in crate::store) fn end(&self) -> Result<u64, StoreError> {
+        Ok(self.blocks.last()?.map_or(0, |(key, _)| key.value() + 1))
     }
 
     /// Hands every row with one of these numbers to `visit`, in order.
@@ -73,17 +78,46 @@ impl BlockReader {
         numbers: Range<u64>,
         mut visit: impl FnMut(BlockRow<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        self.each_readable(numbers, |row| visit(row.map_err(|lost| lost.damage)?))
+    }
+
+    /// The same, but goes on behind what is damaged, if `visit` does.
+    pub(in crate::store) fn each_readable(
+        &self,
+        numbers: Range<u64>,
+        mut visit: impl FnMut(Result<BlockRow<'_>, LostRows>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut next = numbers.start;
         for entry in self.blocks.range(numbers.start..)? {
             let (key, value) = entry?;
-            let block = Block::parse(self.table, key.value(), value.value())?;
-            for row in block.rows_within(numbers.clone()) {
-                visit(row?)?;
+            let end = numbers.end.min(key.value() + 1);
+            match Block::parse(self.table, key.value(), value.value()) {
+                Ok(block) => {
+                    for number in next.max(block.first())..end {
+                        let lost = |damage| LostRows { numbers: number..number + 1, damage };
+                        if let Some(row) = block.row(number).map_err(lost).transpose() {
+                            visit(row)?;
+                        }
+                    }
+                }
+                Err(damage) => visit(Err(LostRows { numbers: next..end, damage }))?,
             }
-            if block.end() >= numbers.end {
+            next = end;
+            if next >= numbers.end {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// This number, or where its row is damaged, the one behind the block.
+    pub(in crate::store) fn behind_damage(&mut self, number: u64) -> Result<u64, StoreError> {
+        let mut number = number;
+        while let Err(StoreError::Damaged { .. }) = self.row_from(number) {
+            let damaged = block_from(&*self.blocks, number)?;
+            number = damaged.map_or(u64::MAX, |(key, _)| key.value() + 1);
+        }
+        Ok(number)
     }
 
     /// Brings to hand the block that holds this number, or else the first one behind it.

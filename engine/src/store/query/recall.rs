@@ -5,6 +5,7 @@
 //!
 //! Out of scope: the right answer, and the choice among several candidates.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use redb::{ReadableTable, WriteTransaction};
@@ -54,6 +55,8 @@ pub struct DueHolds {
     pub holds: Vec<(TransactionSeq, Timestamp)>,
     /// All that end by this instant are there.
     pub until: Timestamp,
+    /// Transactions of that time whose rows cannot be read: they may have such holds.
+    pub unreadable: BTreeSet<TransactionSeq>,
 }
 
 impl Snapshot {
@@ -110,7 +113,8 @@ impl Snapshot {
         holds_max: usize,
     ) -> Result<DueHolds, StoreError> {
         let mut rows = self.transaction_rows()?;
-        let mut due = DueHolds { holds: Vec::new(), until: until.max(after) };
+        let until = until.max(after);
+        let mut due = DueHolds { until, ..DueHolds::default() };
         for lifetime in HOLD_LIFETIMES {
             due.add_of_lifetime(&mut rows, (after, lifetime), holds_max)?;
         }
@@ -128,6 +132,12 @@ impl Snapshot {
     }
 }
 
+impl Default for DueHolds {
+    fn default() -> Self {
+        Self { holds: Vec::new(), until: Timestamp::MIN, unreadable: BTreeSet::new() }
+    }
+}
+
 impl DueHolds {
     /// Adds the holds of one lifetime that end after `after`; where there are too many, brings
     /// `until` forward.
@@ -137,8 +147,9 @@ impl DueHolds {
         (after, lifetime): (Timestamp, i64),
         holds_max: usize,
     ) -> Result<(), StoreError> {
-        let mut first_behind = |at: Timestamp| rows.first_authorized(at.plus(1 - lifetime));
-        let (mut low, high) = (first_behind(after)?, first_behind(self.until)?);
+        let behind = |at: Timestamp| at.plus(1 - lifetime);
+        let Range { start: mut low, end: high } =
+            rows.authorized_within(behind(after), behind(self.until))?;
         let mut found = 0;
         while low < high {
             let end = high.min(low + HOLD_SCAN_ROWS);
@@ -146,7 +157,7 @@ impl DueHolds {
             low = end;
             if found > holds_max && low < high {
                 // Time rises with the numbers: later transactions end no earlier.
-                let next = rows.authorized_at(low)?.unwrap_or(Timestamp::MAX);
+                let next = rows.readable_at(low)?.unwrap_or(Timestamp::MAX);
                 self.until = self.until.min(next.plus(lifetime - 1));
                 break;
             }
@@ -162,7 +173,14 @@ impl DueHolds {
         after: Timestamp,
     ) -> Result<usize, StoreError> {
         let before = self.holds.len();
-        rows.each(numbers, |block_row, row, newer| {
+        rows.each_readable(numbers, |found| {
+            let (block_row, row, newer) = match found {
+                Ok(found) => found,
+                Err(lost) => {
+                    self.unreadable.extend(lost.numbers.map(TransactionSeq));
+                    return Ok(());
+                }
+            };
             // Most rows tell by a glance; only the others are unpacked.
             if newer.is_none() && !self.is_within(after, row.hold_expires_at()) {
                 return Ok(());
@@ -187,8 +205,13 @@ impl DueHolds {
         let ends = (after.0.saturating_add(1), 0)..=(self.until.0, u64::MAX);
         for entry in snapshot.table(MOVED_HOLDS)?.range(ends)? {
             let (_, seq) = entry?.0.value();
-            if let Some((row, _)) = rows.find(seq)? {
-                self.add(seq, &row.progress, after);
+            match rows.find(seq) {
+                Ok(Some((row, _))) => self.add(seq, &row.progress, after),
+                Ok(None) => {}
+                Err(StoreError::Damaged { .. }) => {
+                    self.unreadable.insert(TransactionSeq(seq));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::{Receipt, TagChanges};
 use crate::packed::{RowAnswer, TransactionView, parse_increment, parse_progress};
-use crate::store::blocks::{BlockReader, BlockRow};
+use crate::store::blocks::{BlockReader, BlockRow, LostRows};
 use crate::store::error::StoreError;
 use crate::store::error::unreadable_transaction;
 use crate::store::project::no_such_transaction;
@@ -112,6 +112,9 @@ pub(in crate::store) struct TransactionRows {
     tags: SharedTable<u64, &'static [u8]>,
 }
 
+/// A transaction as its row is packed, with how it stands where that is newer.
+type ScannedRow<'r, 'v> = (BlockRow<'r>, &'v TransactionView<'r>, Option<TransactionProgress>);
+
 impl TransactionRows {
     /// Finds a transaction, with the answer its row says, if it says one.
     pub(in crate::store) fn find(
@@ -140,18 +143,34 @@ impl TransactionRows {
             Option<TransactionProgress>,
         ) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        self.each_readable(numbers, |found| {
+            let (row, view, progress) = found.map_err(|lost| lost.damage)?;
+            visit(row, view, progress)
+        })
+    }
+
+    /// The same, but goes on behind what is damaged, if `visit` does.
+    pub(in crate::store) fn each_readable(
+        &self,
+        numbers: Range<u64>,
+        mut visit: impl FnMut(Result<ScannedRow<'_, '_>, LostRows>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let mut changes = self.changes.range(numbers.clone())?;
         let mut next = changes.next().transpose()?;
-        self.blocks.each(numbers, |row| {
+        self.blocks.each_readable(numbers, |found| {
+            let last = found.as_ref().map_or_else(|lost| lost.numbers.end - 1, |row| row.number);
             let mut progress = None;
-            if let Some((seq, change)) = next.take_if(|(seq, _)| seq.value() <= row.number) {
-                if seq.value() < row.number {
+            while let Some((seq, change)) = next.take_if(|(seq, _)| seq.value() <= last) {
+                if found.is_ok() && seq.value() < last {
                     return Err(no_such_transaction(seq.value()));
                 }
                 progress = Some(parse_change(change.value())?);
                 next = changes.next().transpose()?;
             }
-            visit(row, &view_of(&row)?, progress)
+            match found {
+                Ok(row) => visit(Ok((row, &view_of(&row)?, progress))),
+                Err(lost) => visit(Err(lost)),
+            }
         })
     }
 
@@ -172,6 +191,32 @@ impl TransactionRows {
     ) -> Result<Option<Timestamp>, StoreError> {
         let row = self.blocks.row_from(seq)?;
         row.map(|row| Ok(view_of(&row)?.authorized_at())).transpose()
+    }
+
+    /// The numbers of the transactions authorized at `from` or later, and before `to`, with damaged
+    /// ones that may be among them. Cost: O(log n) blocks.
+    pub(in crate::store) fn authorized_within(
+        &mut self,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Range<u64>, StoreError> {
+        let end = self.blocks.end()?;
+        let mut first_at = |at| {
+            list::partition_point(0, end, |seq| {
+                Ok(self.readable_at(seq)?.is_some_and(|authorized_at| authorized_at < at))
+            })
+        };
+        let (low, high) = (first_at(from)?, first_at(to)?);
+        Ok(low..self.blocks.behind_damage(high)?)
+    }
+
+    /// The instant when a transaction, or one after it that can be read, was authorized.
+    pub(in crate::store) fn readable_at(
+        &mut self,
+        seq: u64,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let readable = self.blocks.behind_damage(seq)?;
+        self.authorized_at(readable)
     }
 
     /// The number behind the newest transaction's.

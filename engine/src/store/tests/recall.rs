@@ -1,6 +1,6 @@
 //! Queries of the shard, against a model that looks at every record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -325,6 +325,74 @@ fn busy_journal(authorizations: u64) -> Vec<Record> {
         records.push(last.clone());
     }
     records
+}
+
+/// One row that could not be read kept every hold from ending, without a sign.
+#[test]
+fn damaged_rows_keep_no_other_hold_from_being_found() {
+    let records = busy_journal(3_000);
+    let store = store_of(&records);
+    let applied_at = store.checkpoint().unwrap().applied_at;
+    let ends = holds_of(&Model::of(&records), applied_at, applied_at.plus(40 * Timestamp::DAY));
+    // In one block a row, of another the places, and of the last one, too, where the search ends.
+    let write_txn = store.database.begin_write().unwrap();
+    let mut lost = BTreeSet::new();
+    {
+        let mut blocks = write_txn.open_table(TRANSACTION_BLOCKS).unwrap();
+        let keys: Vec<u64> = blocks.iter().unwrap().map(|row| row.unwrap().0.value()).collect();
+        let last = keys.len() - 1;
+        assert!(last > 4, "{last} blocks");
+        for (at, place) in [(1, usize::MAX), (3, 20), (last, 20)] {
+            let mut bytes = blocks.get(keys[at]).unwrap().unwrap().value().to_vec();
+            let place = place.min(bytes.len() - 1);
+            bytes[place] ^= 1;
+            blocks.insert(keys[at], bytes.as_slice()).unwrap();
+            let first = if place == 20 { keys[at - 1] + 1 } else { keys[at] };
+            lost.extend((first..=keys[at]).map(TransactionSeq));
+        }
+    }
+    write_txn.commit().unwrap();
+    store.forget_view();
+    let snapshot = store.read().unwrap();
+    let (mut after, mut found, mut unreadable) = (applied_at, Vec::new(), BTreeSet::new());
+    while after < applied_at.plus(40 * Timestamp::DAY) {
+        let until = after.plus(Timestamp::HOUR);
+        let due = snapshot.holds_due(after, until, 1_000_000).unwrap();
+        found.extend(due.holds);
+        unreadable.extend(due.unreadable);
+        after = due.until;
+    }
+    assert_eq!(unreadable, lost);
+    let expected: Vec<_> = ends.into_iter().filter(|(seq, _)| !lost.contains(seq)).collect();
+    assert_eq!(found, expected);
+}
+
+/// A start asked for late holds since its checkpoint only, whatever the tables could not tell before.
+#[test]
+fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
+    let records = journal(5, 30);
+    let disk = FaultyBackend::new();
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    let late = Timestamp(1_700_000_000_000_000);
+    store.late_holds().note(late.plus(7));
+    store.late_holds().note(late);
+    store.late_holds().note(late.plus(9));
+    commit(&store, &records[..10], CommitKind::Checkpoint).unwrap();
+    drop(store);
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    assert_eq!((store.late_holds().since(), store.late_holds().are_any()), (Some(late), true));
+    store.late_holds().end_with(records[19].seq);
+    assert!(!store.late_holds().are_any());
+    let up_to = |store: &Store, from: usize, end: usize| {
+        let run = gather(&records[from..end]);
+        store.commit(&run, position_after(&records[..end]), CommitKind::Checkpoint).unwrap();
+    };
+    up_to(&store, 10, 19);
+    assert_eq!(store.late_holds().since(), Some(late), "the record that ended them is not there");
+    up_to(&store, 19, 20);
+    drop(store);
+    let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
+    assert_eq!(store.late_holds().since(), None);
 }
 
 /// A checkpoint without answers forgets all before it, and not what comes next.
