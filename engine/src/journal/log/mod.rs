@@ -15,7 +15,8 @@
 //!
 //! `opening` opens it.
 //!
-//! INVARIANT: acknowledged bytes are never written again; after an error nothing is written at all.
+//! INVARIANT: acknowledged bytes never change before their segment is dropped; a start may write the
+//! same bytes once more. After an error nothing is written at all.
 
 mod copy;
 mod head;
