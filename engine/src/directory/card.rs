@@ -374,7 +374,7 @@ fn assignee_of(
     wanted.map(|id| find_assignee(state, profile.company, id)).transpose()
 }
 
-/// A card's usage after it is opened or closed. Source: spec "States and transitions".
+/// A card's usage after it is opened or closed. Source: spec "Member", "States and transitions".
 fn usage_in_state(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -393,7 +393,8 @@ fn usage_in_state(
             }
         }
         SettableCardState::Active => {
-            let is_opened = usage.state == CardState::Unactivated;
+            // CHOICE: reopening asks for a holder too. A suspended card may never have been activated.
+            let is_opened = usage.state != CardState::Active;
             if is_opened && !profile.is_virtual && profile.assigned_to.is_none() {
                 return Err(Rejection::AssigneeMissing);
             }

@@ -255,7 +255,7 @@ impl Model {
                 return Err(Rejection::CardTerminated);
             }
             Some(SettableCardState::Active)
-                if card.state == CardState::Unactivated && !card.is_virtual && holder.is_none() =>
+                if card.state != CardState::Active && !card.is_virtual && holder.is_none() =>
             {
                 return Err(Rejection::AssigneeMissing);
             }
