@@ -10,7 +10,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard, SettableCardState};
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
@@ -503,11 +503,19 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
     let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..Default::default() };
     let command = AdminCommand::Card(CardCommand::Update(company_id(0), last, to_bob.clone()));
     assert_eq!(office.asks(command), Err(Rejection::TooManyCards));
-    // A card that is closed makes room.
+    let two = [cards + 2, cards + 3].map(|number| {
+        let mut card = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
+        card.order.assigned_to = Some(member_id(BOB));
+        card
+    });
+    let together = |cards: &[NewCard]| AdminCommand::Card(CardCommand::IssueTogether(cards.into()));
+    assert_eq!(office.asks(together(&two)), Err(Rejection::TooManyCards));
+    // A card that is closed makes room, for one.
     office.does(AdminCommand::Card(CardCommand::Terminate(
         company_id(0),
         CardId(Uuid::from_u64_pair(4, 1)),
     )));
+    assert_eq!(office.asks(together(&two)), Err(Rejection::TooManyCards));
     office.does(AdminCommand::Card(CardCommand::Update(company_id(0), last, to_bob)));
 
     let pending = limits::MEMBER_REQUISITIONS_PENDING_MAX as u64;
