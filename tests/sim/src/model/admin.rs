@@ -179,7 +179,7 @@ impl Model {
             allows_partial: new.partial_approval,
             currency: new.currency.0,
             credit_limit: new.account.credit_limit.0,
-            is_closed: false,
+            is_closed: new.state != CompanyState::Active,
             velocity: new.velocity,
             zip: new.billing_address.zip_code.to_string(),
             lines,
