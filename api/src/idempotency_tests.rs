@@ -32,7 +32,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_identity::auth::{Call, check_access};
 use cardswitch_identity::idempotency::claim::ClaimFate;
 use cardswitch_identity::idempotency::sealed_answer::IDEMPOTENT_REPLAYED;
-use cardswitch_identity::idempotency::{Claim, once_per_key};
+use cardswitch_identity::idempotency::{Claim, RouteManners, once_per_key};
 use cardswitch_identity::state::AppState;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -150,7 +150,7 @@ impl Bench {
 
     /// Other routes under the same keys.
     fn with_routes(&self, routes: Router<AppState>) -> Router {
-        let routes = once_per_key(routes, self.state.clone());
+        let routes = once_per_key(routes, self.state.clone(), RouteManners::V1);
         router::finish(routes.with_state(self.state.clone()), async || ApiError::not_found())
     }
 }

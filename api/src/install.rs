@@ -25,7 +25,7 @@ use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::cell::Cell;
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CompanyId, MemberId, Timestamp, UserId,
 };
@@ -97,6 +97,31 @@ pub struct CompanyOrder {
     pub velocity: VelocityLimits,
     /// Whether a purchase may be approved in part.
     pub partial_approval: bool,
+    /// Whether it is approved.
+    pub state: CompanyState,
+    /// Its billing address; that of examples where absent.
+    pub billing_address: Option<Address>,
+    /// The bank account that funds it, blank for none; a verified one of its own name where absent.
+    pub funding_source: Option<LineText>,
+    /// Whether that is verified.
+    pub funding_verified: Option<bool>,
+}
+
+impl CompanyOrder {
+    fn billing_address(&self) -> Address {
+        self.billing_address.clone().unwrap_or_else(company_address)
+    }
+
+    fn funding_source(&self) -> Option<FundingSource> {
+        let Some(name) = &self.funding_source else {
+            let name = LineText::spaced(&format!("{} operating account", self.name));
+            let is_verified = self.funding_verified.unwrap_or(true);
+            return Some(FundingSource { name, is_verified });
+        };
+        // Nobody has verified an account that is only named.
+        let is_verified = self.funding_verified.unwrap_or(false);
+        (!name.trim().is_empty()).then(|| FundingSource { name: name.clone(), is_verified })
+    }
 }
 
 /// The ids and secrets of a new installation; printed once.
@@ -379,7 +404,7 @@ impl Installer<'_> {
         let order = IssuingOrder {
             order: CardOrder { is_virtual, ..CardOrder::plain(company, terms, texts) },
             zone,
-            billing_zip_code: company_address().zip_code,
+            billing_zip_code: self.order.company.billing_address().zip_code,
             pin: Some(pin.clone()),
         };
         let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
@@ -516,23 +541,21 @@ pub fn new_company(
     let number = u64::from_le_bytes(digits) % 1_000_000_000_000;
     Ok(NewCompany {
         id: CompanyId(random.id(at)?),
-        website: order.website,
+        website: order.website.clone(),
         zone: order.zone,
         currency: order.currency,
         network: LineText::spaced(network),
         velocity: order.velocity,
         partial_approval: order.partial_approval,
-        billing_address: company_address(),
+        billing_address: order.billing_address(),
         shipping_address: company_address(),
+        state: order.state,
         account: NewAccount {
             id: AccountId(random.id(at)?),
             name: LineText::spaced(&format!("{} spending account", order.name)),
             number: LineText::spaced(&format!("{number:012}")),
             credit_limit: order.credit_limit,
-            funding_source: Some(FundingSource {
-                name: LineText::spaced(&format!("{} operating account", order.name)),
-                is_verified: true,
-            }),
+            funding_source: order.funding_source(),
             opening_balance: order.opening_balance,
         },
         name: order.name,

@@ -13,7 +13,7 @@ use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_identity::auth::find_caller;
-use cardswitch_identity::idempotency::once_per_key;
+use cardswitch_identity::idempotency::{RouteManners, once_per_key};
 use cardswitch_identity::receipts::UploadPermit;
 use futures_util::{FutureExt, stream};
 use tokio::sync::Notify;
@@ -126,7 +126,8 @@ async fn hanging_up_does_not_free_the_turn_while_the_file_is_there() {
         drop(request);
     };
     let path = "/v1/transactions/{transaction_id}/receipt";
-    let routes = once_per_key(Router::new().route(path, post(handler)), bench.state.clone());
+    let routes = Router::new().route(path, post(handler));
+    let routes = once_per_key(routes, bench.state.clone(), RouteManners::V1);
     let routes = routes.with_state(bench.state.clone());
     let routes = router::finish(routes, async || ApiError::not_found());
     let asked = upload("admin", NO_TRANSACTION, Body::from(PDF));

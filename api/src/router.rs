@@ -16,7 +16,7 @@ use cardswitch_edge::min_seq::read_as_asked;
 use cardswitch_edge::operation::routes_of;
 use cardswitch_edge::request_id::with_request_id;
 use cardswitch_identity::auth::check_access;
-use cardswitch_identity::idempotency::once_per_key;
+use cardswitch_identity::idempotency::{RouteManners, once_per_key};
 use cardswitch_identity::oauth::oauth_routes;
 use cardswitch_identity::state::AppState;
 use cardswitch_network::http::network_routes;
@@ -52,7 +52,7 @@ pub fn whole(served: RouterParts) -> Router {
         .route_layer(from_fn_with_state(state.switch.clone(), read_as_asked))
         .route_layer(from_fn_with_state(state.clone(), check_access));
     // Around the check, so that a repeat gets the same refusal; within the layer for older clients.
-    let v1 = once_per_key(v1, state.clone());
+    let v1 = once_per_key(v1, state.clone(), RouteManners::V1);
     let v1 = as_clients_expect(v1, compat, &state);
     let published = Arc::new(PublishedDocuments::new(state.urls()));
     let documents = document_routes(&published).layer(map_response(secured));

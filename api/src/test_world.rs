@@ -14,7 +14,7 @@ use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand
 use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberRole, NewMember};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
@@ -149,6 +149,7 @@ pub(crate) fn company(
         partial_approval: false,
         billing_address: address(),
         shipping_address: address(),
+        state: CompanyState::Active,
         account: NewAccount {
             id: account,
             name: "Spending".parse().unwrap(),

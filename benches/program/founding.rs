@@ -5,7 +5,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::card::{CardCommand, CardOrder, NewCard};
 use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::card::{CardState, PanHash, SealedPan};
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
@@ -81,6 +81,7 @@ fn new_company(company: u64) -> NewCompany {
         partial_approval: false,
         billing_address: Address::default(),
         shipping_address: Address::default(),
+        state: CompanyState::Active,
         account: NewAccount {
             id: AccountId(Uuid::from_u128(4 << 64 | u128::from(company))),
             name: LineText::spaced("Operating"),

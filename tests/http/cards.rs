@@ -110,12 +110,16 @@ fn physical_card_is_activated_for_whom_it_is_assigned_to() {
     let path = format!("/v1/cards/{}", card["id"].as_str().expect("an id"));
     let refused = api.put(&path, &json!({"state": "active"})).expect_error(400);
     assert_eq!((&refused["param"], &refused["code"]), (&json!("assigned_to"), &json!("required")));
+    api.put(&path, &json!({"state": "suspended"})).expect(200);
+    let refused = api.put(&path, &json!({"state": "active"})).expect_error(400);
+    assert_eq!(refused["param"], "assigned_to", "a suspension is no way around it");
+    assert_eq!(buy(&network, &card, None), 1202);
     let member = json!({"first_name": "Ada", "last_name": "B", "email": "ada.b@example.com"});
     let member = api.post("/v1/members", &member).expect(201)["id"].clone();
     let assigned = api.put(&path, &json!({"assigned_to": {"id": member}})).expect(200);
     assert_eq!(
         (&assigned["state"], &assigned["assigned_to"]["id"]),
-        (&json!("unactivated"), &member)
+        (&json!("suspended"), &member)
     );
     let active = api.put(&path, &json!({"state": "active"})).expect(200);
     assert_eq!(active["state"], "active");

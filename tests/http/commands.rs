@@ -278,6 +278,37 @@ fn the_companys_billing_address_is_that_of_cards_without_their_own() {
     assert_eq!(account["funding_source"]["is_verified"], true, "{account:#}");
 }
 
+/// Once, only `company set` had these options.
+#[test]
+fn a_new_company_has_what_it_is_made_with() {
+    let address = json!({"address_1": "5 Wall Street", "city": "New York", "state": "NY", "zip_code": "10005"});
+    let address = address.to_string();
+    let options = ["--billing-address", &address, "--funding-source", "First Bank"];
+    let installation = Installation::init_with(60, 1_320, &options);
+    let pending = [&["company", "add", "--name", "Other", "--approved", "false"], &options[..]];
+    let other =
+        run(&installation, &[&pending.concat()[..], &["--funding-verified", "true"]].concat());
+    refused(&installation, &["company", "add", "--name", "Third", "--billing-address", "{"]);
+    let switch = installation.serve();
+    let token = other["access_token"].as_str().expect("a token");
+    let apis = [(switch.api(), false, 0), (switch.api_with(token), true, 1000)];
+    for (api, is_verified, code) in apis {
+        let account = api.get("/v1/accounts").expect(200)["results"][0].clone();
+        let expected = json!({"name": "First Bank", "is_verified": is_verified});
+        assert_eq!(account["funding_source"], expected, "{account:#}");
+        let new =
+            json!({"description": "Travel", "is_virtual": true, "allowance": {"amount": 500}});
+        let card = api.post("/v1/cards", &new).expect(201);
+        assert_eq!(card["billing_address"]["zip_code"], "10005", "{card:#}");
+        let purchase =
+            json!({"card_id": card["id"], "amount": 1, "zip": "10005", "merchant": {"mcc": 5411}});
+        let told = switch.network_api().post("/network/v1/authorizations", &purchase).expect(200);
+        assert_eq!(told["response_code"], code, "{told:#}");
+    }
+    let test_card = installation.cards.ordinary();
+    assert_eq!(test_card.zip, "10005");
+}
+
 #[test]
 fn a_company_that_is_not_approved_spends_nothing() {
     let installation = Installation::init(60, 1_307);

@@ -54,7 +54,7 @@ fn each_field_at_fault_is_named() {
     let detail = api.post("/v1/requisitions", &json!({})).expect_error(400);
     let errors = detail["errors"].as_array().expect("errors");
     let named: Vec<_> = errors.iter().filter_map(|error| error["param"].as_str()).collect();
-    assert_eq!(named, ["member", "amount", "description"]);
+    assert_eq!(named, ["amount", "description"]);
     let rows = [
         ("member", json!({"id": NOBODY})),
         ("member", json!("x")),
@@ -80,6 +80,29 @@ fn each_field_at_fault_is_named() {
     api.put(&path_of_member(&member), &json!({"is_active": false})).expect(200);
     let detail = api.post("/v1/requisitions", &asking(&member, 5.0)).expect_error(400);
     assert_eq!(detail["param"], "member");
+}
+
+/// The member was once required, though a token acts for one.
+#[test]
+fn a_token_asks_for_its_own_member_where_no_other_is_named() {
+    let (installation, switch, member) = stage(859);
+    let api = switch.api();
+    let own = api.get("/v1/members?ordering=created_at").expect(200)["results"][0].clone();
+    assert_ne!(own["id"], member["id"]);
+    let body = json!({"amount": 5, "description": "A lamp"});
+    let asked = api.post("/v1/requisitions", &body).expect(201);
+    assert_eq!(asked["member"]["id"], own["id"]);
+    let named = api.post("/v1/requisitions", &asking(&member, 5.0)).expect(201);
+    assert_eq!(named["member"]["id"], member["id"]);
+    switch.stop();
+
+    let nobodys = installation.add_token("admin");
+    let switch = installation.serve();
+    let api = switch.api_with(&nobodys);
+    let refused = api.post("/v1/requisitions", &body).expect_error(400);
+    assert_eq!((&refused["param"], &refused["code"]), (&json!("member"), &json!("required")));
+    let named = api.post("/v1/requisitions", &asking(&member, 5.0)).expect(201);
+    assert_eq!(named["member"]["id"], member["id"]);
 }
 
 #[test]

@@ -55,6 +55,41 @@ fn assert_refused(answer: &HttpResponse, status: u16, scim_type: Option<&str>) {
     assert!(answer.header("request-id").is_some());
 }
 
+/// Keys once had no effect here: a repeated POST was refused for the address it had made itself.
+#[test]
+fn requests_with_a_key_are_carried_out_once() {
+    let installation = Installation::init(60, 1_112);
+    let (_switch, scim) = provider(&installation);
+    let send = |method: &str, path: &str, key: &str, body: &Value| {
+        let headers = &[("content-type", "application/scim+json"), ("idempotency-key", key)];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        scim.send(&HttpRequest { method, path, headers, body: body.as_bytes() })
+    };
+    let repeat = |method: &str, path: &str, key: &str, body: &Value| {
+        let [first, again] = [(); 2].map(|()| send(method, path, key, body));
+        assert_eq!((again.status, again.text()), (first.status, first.text()), "{method}");
+        assert_eq!(again.header("content-type"), first.header("content-type"), "{method}");
+        let marks = [&first, &again].map(|answer| answer.header("idempotent-replayed"));
+        assert_eq!(marks, [None, Some("true")], "{method}");
+        first
+    };
+    let users = "/scim/v2/Users";
+    let made = repeat("POST", users, "make", &user("grace@example.com")).expect(201);
+    let reused = send("POST", users, "make", &user("ada@example.com"));
+    assert_refused(&reused, 400, Some("invalidValue"));
+    assert_refused(&send("POST", users, "", &user("ada@example.com")), 400, Some("invalidValue"));
+    let path = path_of(&made);
+    let off = patch(&json!([{"op": "replace", "path": "active", "value": false}]));
+    assert_eq!(repeat("PATCH", &path, "off", &off).expect(200)["active"], false);
+    let mut whole = user("grace@example.com");
+    whole["active"] = json!(true);
+    assert_eq!(repeat("PUT", &path, "on", &whole).expect(200)["active"], true);
+    let taken = repeat("POST", users, "taken", &user("grace@example.com"));
+    assert_refused(&taken, 409, Some("uniqueness"));
+    assert_eq!(repeat("DELETE", &path, "gone", &Value::Null).status, 204);
+    scim.get(&path).expect(404);
+}
+
 #[test]
 fn a_user_is_a_member() {
     let installation = Installation::init(60, 1_101);

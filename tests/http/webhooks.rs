@@ -94,6 +94,30 @@ fn what_happens_is_told_in_order_and_polled_alike() {
     assert_eq!(attempts["results"][0]["status"], 204, "{attempts:#}");
 }
 
+/// An instant to come once hid nothing: every event after the request was shown.
+#[test]
+fn since_an_instant_to_come_shows_nothing_from_before_it() {
+    let installation = Installation::init(60, 1_318);
+    let switch = installation.serve_with(&["--clock", "manual"]);
+    let api = switch.api();
+    buy(&installation, &switch, 12);
+    let now = api.get("/v1/events").expect(200)["results"][0]["created_at"].clone();
+    let since = now.as_str().expect("an instant").replacen("20", "21", 1);
+    let page = |query: &str| api.get(&format!("/v1/events?since={since}{query}")).expect(200);
+    assert_eq!(page("")["results"], json!([]));
+    buy(&installation, &switch, 13);
+    for query in ["", "&wait_s=1"] {
+        let page = page(query);
+        assert_eq!((&page["results"], &page["has_more"]), (&json!([]), &json!(false)), "{query}");
+    }
+    switch.network_api().post("/network/v1/clock", &json!({"now": since})).expect(200);
+    let late = buy(&installation, &switch, 14);
+    for query in ["", "&limit=1", "&wait_s=1"] {
+        let page = page(query);
+        assert_eq!(transactions(page["results"].as_array().expect("results")), [&*late], "{query}");
+    }
+}
+
 fn split(hook: &Hook, header: &str) -> Vec<String> {
     hook.header(header).split(',').map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys on `/v1`: a request that changes something is carried out once for each key of
+//! Idempotency keys on `/v1` and `/scim/v2`: a request that changes something is carried out once for each key of
 //! its caller, and every repeat gets the first answer. Source: spec "Authentication", 9.
 //!
 //! | file | what |
@@ -62,10 +62,29 @@ const BODY_BYTES_MAX: usize = 640 << 10;
 /// Units: bytes.
 const UPLOAD_BYTES_MAX: usize = (10 << 20) + (64 << 10);
 
+/// Who is let in at a group of routes, and how a refusal looks there.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteManners {
+    /// The caller of a request.
+    /// Errors: the answer to a caller without access.
+    pub permit: fn(&Parts, &AppState) -> Result<Caller, Box<Response>>,
+    /// The answer to a request that failed.
+    pub refuse: fn(ApiError) -> Response,
+}
+
+impl RouteManners {
+    /// Those of `/v1`.
+    pub const V1: Self = Self { permit, refuse: ApiError::into_response };
+}
+
 /// Has the routes carry out each request that comes with a key once.
-pub fn once_per_key(routes: Router<AppState>, state: AppState) -> Router<AppState> {
+pub fn once_per_key(
+    routes: Router<AppState>,
+    state: AppState,
+    manners: RouteManners,
+) -> Router<AppState> {
     let shown = routes.clone().with_state(state.clone());
-    let desk = IdempotencyDesk { state, routes: shown, in_flight: Arc::default() };
+    let desk = IdempotencyDesk { state, routes: shown, manners, in_flight: Arc::default() };
     routes.route_layer(middleware::from_fn_with_state(desk, take))
 }
 
@@ -75,6 +94,7 @@ struct IdempotencyDesk {
     state: AppState,
     /// The routes without keys: their GET is the answer to a repeat.
     routes: Router,
+    manners: RouteManners,
     in_flight: Arc<InFlightKeys>,
 }
 
@@ -96,13 +116,14 @@ async fn take(State(desk): State<IdempotencyDesk>, request: Request, next: Next)
     };
     // Who may not upload, or asks too often, is refused before the file comes.
     if is_upload(&parts) {
-        if let Err(refusal) = permit(&parts, &desk.state) {
+        if let Err(refusal) = (desk.manners.permit)(&parts, &desk.state) {
             return *refusal;
         }
         parts.extensions.insert(CountedRequest);
     }
+    let refuse = desk.manners.refuse;
     let answered = desk.take(&caller, parts, body, next).await;
-    answered.unwrap_or_else(IntoResponse::into_response)
+    answered.unwrap_or_else(refuse)
 }
 
 /// The methods that change something. The others show the same however often they are asked.
@@ -179,7 +200,7 @@ impl IdempotencyDesk {
         if let Some(known) = self.find(&asked.key)? {
             let (parts, _) = request.into_parts();
             // Access may have ended while the body came, and a repeat counts as a request, too.
-            if let Err(refusal) = permit(&parts, &self.state) {
+            if let Err(refusal) = (self.manners.permit)(&parts, &self.state) {
                 return Ok(*refusal);
             }
             return self.replay(&asked, known, parts.headers.get(AUTHORIZATION).cloned()).await;

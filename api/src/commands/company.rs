@@ -3,25 +3,21 @@
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
-use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::{self, CompanyChanges, VelocityChanges};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::company::{Address, Company, CompanyState};
+use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
-use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
 use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::token_digest;
-use cardswitch_wire::address::read_address;
-use cardswitch_wire::amount::parse_amount;
-use cardswitch_wire::fault::Fault;
-use cardswitch_wire::fields::Fields;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Failure;
 use super::administration::{CompanyDataArgs, DataArgs, Office, OfficeTask};
+use super::company_options::CompanyOptions;
 use super::init::CompanyArgs;
 use crate::install::{by_operator, new_company};
 
@@ -51,41 +47,12 @@ pub struct AddCompanyArgs {
 pub struct SetArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
-    /// Name of the company
-    #[arg(long, value_name = "NAME")]
-    name: Option<LineText>,
-    /// Website of the company
-    #[arg(long, value_name = "URL")]
-    website: Option<LineText>,
-    /// Line of credit of its account
-    #[arg(long, value_name = "AMOUNT")]
-    credit_limit: Option<String>,
-    /// Attempts one card may make in a minute; 0 switches the limit off
-    #[arg(long, value_name = "N")]
-    velocity_per_minute: Option<u16>,
-    /// Attempts one card may make in an hour; 0 switches the limit off
-    #[arg(long, value_name = "N")]
-    velocity_per_hour: Option<u16>,
-    /// Whether a purchase may be approved in part, where the terminal can take less
-    #[arg(long, value_name = "BOOL")]
-    partial_approval: Option<bool>,
+    #[command(flatten)]
+    company: CompanyOptions,
     /// Whether the company is open; the cards of a closed company are declined and show no number,
     /// while people and tokens keep their access to its books
     #[arg(long, value_name = "BOOL", conflicts_with = "approved")]
     active: Option<bool>,
-    /// Whether the company is approved: before that, its cards are declined and no app is let in
-    #[arg(long, value_name = "BOOL")]
-    approved: Option<bool>,
-    /// Billing address of cards without one of their own: all of it, as a JSON object with address_1,
-    /// city, state, zip_code and, if need be, attn, address_2 and country
-    #[arg(long, value_name = "JSON")]
-    billing_address: Option<String>,
-    /// Name of the bank account that the money comes from; blank for none
-    #[arg(long, value_name = "NAME")]
-    funding_source: Option<LineText>,
-    /// Whether that bank account is verified
-    #[arg(long, value_name = "BOOL")]
-    funding_verified: Option<bool>,
 }
 
 impl CompanySubcommand {
@@ -135,28 +102,23 @@ async fn add(args: AddCompanyArgs, task: &mut OfficeTask<'_>) -> Result<(), Fail
 async fn set(args: SetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     let company = task.find_company(args.of.company).await?;
     let id = company.id;
-    let credit_limit = args.credit_limit.as_deref().map(|text| {
-        parse_amount(text, company.currency)
-            .map_err(|_| Failure::usage(format!("`{text}` is no amount for --credit-limit")))
-    });
-    let credit_limit = credit_limit.transpose()?;
-    let velocity =
-        VelocityChanges { per_minute: args.velocity_per_minute, per_hour: args.velocity_per_hour };
-    let open = |is_open, otherwise| if is_open { CompanyState::Active } else { otherwise };
-    let is_active = args.active.map(|active| open(active, CompanyState::Closed));
-    let is_approved = args.approved.map(|approved| open(approved, CompanyState::Pending));
-    let billing_address = args.billing_address.as_deref().map(address).transpose()?;
+    let options = args.company;
+    let velocity = VelocityChanges {
+        per_minute: options.velocity_per_minute,
+        per_hour: options.velocity_per_hour,
+    };
+    let open = |is_open| if is_open { CompanyState::Active } else { CompanyState::Closed };
+    let billing_address = options.billing_address()?;
     let is_billed_elsewhere = billing_address.is_some();
-    let funding_source = funding_source(&task.office.switch, &company, &args).await?;
     let changes = CompanyChanges {
-        name: args.name,
-        website: args.website,
-        credit_limit,
+        credit_limit: options.credit_limit(company.currency)?,
         velocity,
-        partial_approval: args.partial_approval,
-        state: is_active.or(is_approved),
+        partial_approval: options.partial_approval,
+        state: args.active.map(open).or(options.state()),
         billing_address,
-        funding_source,
+        funding_source: funding_source(&task.office.switch, &company, &options).await?,
+        name: options.name,
+        website: options.website,
         ..CompanyChanges::default()
     };
     task.carry_out(AdminCommand::Company(company::CompanyCommand::Update(id, changes))).await?;
@@ -167,23 +129,11 @@ async fn set(args: SetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A billing address as its option gives it, by the rules of the API.
-fn address(text: &str) -> Result<Address, Failure> {
-    let mut fields = Fields::parse(text.as_bytes())
-        .ok_or_else(|| Failure::usage(format!("`{text}` is no JSON object: an address is one")))?;
-    let address = read_address(&mut fields);
-    fields.finish().map_err(|faults| {
-        let told: Vec<_> = faults.iter().map(Fault::message).collect();
-        Failure::usage(format!("--billing-address: {}", told.join(", ")))
-    })?;
-    Ok(address)
-}
-
 /// The funding source as the options change that of the company's account.
 async fn funding_source(
     switch: &Switch,
     company: &Company,
-    args: &SetArgs,
+    args: &CompanyOptions,
 ) -> Result<Option<Option<FundingSource>>, Failure> {
     if args.funding_source.is_none() && args.funding_verified.is_none() {
         return Ok(None);
@@ -204,8 +154,8 @@ async fn funding_source(
 }
 
 /// Brings the ZIP of the company's billing address to every card without a billing address of its
-/// own. There may be more cards than fit into one change; an operator who interrupts this repeats
-/// it.
+/// own, which the shard asks anew: a card may have got one since it was listed. There may be more
+/// cards than fit into one change; an operator who interrupts this repeats it.
 async fn follow_billing_address(task: &OfficeTask<'_>, company: &Company) -> Result<(), Failure> {
     let switch = &task.office.switch;
     let mut page = Page { order: Order::OldestFirst, ..Page::first(CARDS_AT_A_TIME) };
@@ -218,8 +168,7 @@ async fn follow_billing_address(task: &OfficeTask<'_>, company: &Company) -> Res
             is_open && card.profile.billing_address.is_none()
         };
         let commands = cards.iter().filter(follows).map(|card| {
-            let changes = CardChanges { billing_address: Some(None), ..CardChanges::default() };
-            AdminCommand::Card(CardCommand::Update(company.id, card.profile.id, changes))
+            AdminCommand::Card(CardCommand::FollowBillingAddress(company.id, card.profile.id))
         });
         for reply in switch.ask_many(commands.map(by_operator).collect()).await? {
             task.done(reply).await?;

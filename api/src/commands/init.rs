@@ -4,15 +4,14 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use cardswitch_engine::domain::cell::Cell;
-use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::company::{CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_secrets::issuing::{CardNumbers, CellRandom, RandomSource, SystemRandom};
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_secrets::private_file;
-use cardswitch_wire::amount::parse_amount;
-use cardswitch_wire::currency::{exponent, parse_currency, render_currency};
+use cardswitch_wire::currency::parse_currency;
 use cardswitch_wire::time::parse_time;
 use chrono_tz::Tz;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -21,6 +20,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
+use super::company_options::{CompanyOptions, read_amount};
 use super::config_args::ConfigArgs;
 use super::user::check_email;
 use crate::config::{CONFIG_FILE, RetentionSetting};
@@ -67,15 +67,11 @@ pub struct InitArgs {
     json: bool,
 }
 
-/// How a company is described on the command line.
+/// How a new company is described on the command line.
 #[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 pub struct CompanyArgs {
-    /// Name of the company
-    #[arg(long, default_value = "Example Company", value_name = "NAME")]
-    name: LineText,
-    /// Website of the company
-    #[arg(long, default_value = "https://example.com", value_name = "URL")]
-    website: LineText,
+    #[command(flatten)]
+    options: CompanyOptions,
     /// Time zone of its days, periods and posting dates; cannot change later
     #[arg(long, default_value = "America/Los_Angeles", value_name = "ZONE", value_parser = parse_zone)]
     zone: Tz,
@@ -85,18 +81,6 @@ pub struct CompanyArgs {
     /// Opening balance of its account
     #[arg(long, default_value = "50000000", value_name = "AMOUNT", allow_negative_numbers = true)]
     opening_balance: String,
-    /// Line of credit of its account
-    #[arg(long, default_value = "0", value_name = "AMOUNT", allow_negative_numbers = true)]
-    credit_limit: String,
-    /// Attempts one card may make in a minute; 0 switches the limit off
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    velocity_per_minute: u16,
-    /// Attempts one card may make in an hour; 0 switches the limit off
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    velocity_per_hour: u16,
-    /// Let a purchase be approved in part, where the terminal can take less
-    #[arg(long)]
-    partial_approval: bool,
 }
 
 impl CompanyArgs {
@@ -104,24 +88,26 @@ impl CompanyArgs {
     pub fn order(&self) -> Result<CompanyOrder, Failure> {
         let currency = parse_currency(&self.currency)
             .ok_or_else(|| Failure::usage(no_currency(&self.currency)))?;
-        let amount = |name: &str, text: &str| -> Result<Minor, Failure> {
-            parse_amount(text, currency)
-                .ok()
-                .filter(|amount| *amount >= Minor::ZERO)
-                .ok_or_else(|| Failure::usage(no_amount(text, name, currency)))
+        let options = &self.options;
+        let text = |given: &Option<LineText>, default| {
+            given.clone().unwrap_or_else(|| LineText::spaced(default))
         };
         Ok(CompanyOrder {
-            name: self.name.clone(),
-            website: self.website.clone(),
+            name: text(&options.name, "Example Company"),
+            website: text(&options.website, "https://example.com"),
             zone: self.zone,
             currency,
-            opening_balance: amount("--opening-balance", &self.opening_balance)?,
-            credit_limit: amount("--credit-limit", &self.credit_limit)?,
+            opening_balance: read_amount("--opening-balance", &self.opening_balance, currency)?,
+            credit_limit: options.credit_limit(currency)?.unwrap_or(Minor::ZERO),
             velocity: VelocityLimits {
-                per_minute: self.velocity_per_minute,
-                per_hour: self.velocity_per_hour,
+                per_minute: options.velocity_per_minute.unwrap_or(0),
+                per_hour: options.velocity_per_hour.unwrap_or(0),
             },
-            partial_approval: self.partial_approval,
+            partial_approval: options.partial_approval.unwrap_or(false),
+            state: options.state().unwrap_or(CompanyState::Active),
+            billing_address: options.billing_address()?,
+            funding_source: options.funding_source.clone(),
+            funding_verified: options.funding_verified,
         })
     }
 }
@@ -196,11 +182,6 @@ fn parse_zone(text: &str) -> Result<Tz, String> {
 
 fn no_currency(text: &str) -> String {
     format!("`{text}` is no currency: write three letters of ISO 4217, such as USD")
-}
-
-fn no_amount(text: &str, flag: &str, currency: CurrencyCode) -> String {
-    let (code, decimals) = (render_currency(currency), exponent(currency));
-    format!("`{text}` is no amount for {flag}: 0 or more, in {code} with up to {decimals} decimals")
 }
 
 fn parse_start(text: &str) -> Result<Timestamp, Failure> {

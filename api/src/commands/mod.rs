@@ -10,6 +10,7 @@ pub mod bench;
 pub mod buy;
 pub mod cluster;
 pub mod company;
+pub mod company_options;
 mod config_args;
 pub mod decode;
 pub mod demo;

@@ -190,7 +190,7 @@ pub enum Rejection {
     DimensionNotFound,
     /// A terminated card cannot change its state.
     CardTerminated,
-    /// A physical card cannot be activated without an assignee.
+    /// A physical card cannot become active without an assignee.
     AssigneeMissing,
     /// The allowance's end_time is past.
     AllowanceEnded,

@@ -16,7 +16,7 @@ use super::allowance::check_terms;
 use super::change::{PartitionView, StateChange};
 use super::company::{account_of, find_company};
 use super::dimension::{change_dimensions, check_dimensions};
-use super::member::find_assignee;
+use super::member::{check_room_for_cards, find_active_member, find_assignee};
 use super::pan_key::check_sealed;
 use crate::command::Moment;
 use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
@@ -60,6 +60,10 @@ commands! {
         Update(company: CompanyId, id: CardId, changes: CardChanges) =>
             AuditLine::of_company(*company, "card.updated", id.0).with(changes.names()),
             update_card(change, find_card(change.state, *company, *id)?, changes);
+        /// Brings a card without a billing address of its own the ZIP of its company's.
+        FollowBillingAddress(company: CompanyId, id: CardId) =>
+            AuditLine::of_company(*company, "card.updated", id.0).with(vec!["billing_address"]),
+            follow_billing_address(change, find_card(change.state, *company, *id)?);
         /// Closes a card for good.
         Terminate(company: CompanyId, id: CardId) =>
             AuditLine::of_company(*company, "card.terminated", id.0),
@@ -190,11 +194,14 @@ pub(crate) fn find_card(
 
 pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {
     let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
-    change.push(Effect::CardIssued(Box::new(issued_card(change.state, change.moment, new, slot)?)));
+    let card = issued_card(change.state, change.moment, new, slot)?;
+    check_holders(change.state, [&card])?;
+    change.push(Effect::CardIssued(Box::new(card)));
     Ok(())
 }
 
-/// The card to be issued at `slot`. Errors: the order breaks a rule.
+/// The card to be issued at `slot`. Whether its holder has room for it is left to `check_holders`.
+/// Errors: the order breaks a rule.
 pub(super) fn issued_card(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -213,7 +220,7 @@ pub(super) fn issued_card(
     check_sealed(state, &new.sealed_pan)?;
     check_terms(&order.terms)?;
     check_dimensions(state, company, &order.dimensions)?;
-    let assigned_to = order.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;
+    let holder = order.assigned_to.map(|id| find_active_member(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
     let today = state.day_at(company, moment.at).date;
     Ok(IssuedCard {
@@ -225,7 +232,7 @@ pub(super) fn issued_card(
             texts: order.texts.map(ToString::to_string),
             is_virtual: order.is_virtual,
             last_four: new.last_four,
-            assigned_to,
+            assigned_to: holder.map(|member| member.slot),
             dimensions: order.dimensions,
             billing_address: order.billing_address.clone(),
             shipping_address: order.shipping_address.clone(),
@@ -280,23 +287,26 @@ pub(super) fn issue_cards(
     if bytes > limits::CARDS_AT_ONCE_BYTES_MAX {
         return Err(Rejection::CardsTooLong);
     }
-    check_holders(change.state, change.effects)
+    check_holders(
+        change.state,
+        change.effects.iter().filter_map(|effect| match effect {
+            Effect::CardIssued(card) => Some(&**card),
+            _ => None,
+        }),
+    )
 }
 
 /// Checks the number of cards of each holder, with those of this command. Errors: `TooManyCards`.
-fn check_holders(state: &dyn PartitionView, effects: &[Effect]) -> Result<(), Rejection> {
+/// Cost: O(cards of the holders), once each.
+fn check_holders<'a>(
+    state: &dyn PartitionView,
+    issued: impl IntoIterator<Item = &'a IssuedCard>,
+) -> Result<(), Rejection> {
     let mut added: HashMap<MemberSlot, usize> = HashMap::new();
-    for effect in effects {
-        if let Effect::CardIssued(card) = effect
-            && let Some(member) = card.profile.assigned_to
-        {
-            *added.entry(member).or_default() += 1;
-        }
+    for member in issued.into_iter().filter_map(|card| card.profile.assigned_to) {
+        *added.entry(member).or_default() += 1;
     }
-    let is_full = |(member, added): (MemberSlot, usize)| {
-        state.cards_held_by(member).count() + added > limits::MEMBER_CARDS_MAX
-    };
-    if added.into_iter().any(is_full) { Err(Rejection::TooManyCards) } else { Ok(()) }
+    added.into_iter().try_for_each(|(member, added)| check_room_for_cards(state, member, added))
 }
 
 /// Checks that the cards of one command differ from each other, since the state does not have them
@@ -340,12 +350,7 @@ fn update_card(
     change_dimensions(change.state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
     if let Some(address) = &changes.billing_address {
         profile.billing_address.clone_from(address);
-        let company = change.state.company(profile.company);
-        let address = address.as_ref().unwrap_or(&company.billing_address);
-        let zip = PackedZip::pack(&address.zip_code);
-        if zip != change.state.card(slot).zip {
-            change.push(Effect::CardZip(slot, zip));
-        }
+        push_zip_if_changed(change, &profile);
     }
     if let Some(wanted) = changes.state {
         let usage = usage_in_state(change.state, change.moment, &profile, wanted)?;
@@ -355,6 +360,26 @@ fn update_card(
         change.push(Effect::CardProfile(Box::new(profile)));
     }
     Ok(())
+}
+
+/// Brings a card the ZIP of its company's billing address, unless it has an address of its own.
+/// A terminated card stays as it is.
+fn follow_billing_address(change: &mut StateChange<'_>, slot: CardSlot) -> Result<(), Rejection> {
+    let profile = change.state.profile(slot);
+    let is_open = change.state.card(slot).usage.state != CardState::Terminated;
+    if is_open && profile.billing_address.is_none() {
+        push_zip_if_changed(change, &profile);
+    }
+    Ok(())
+}
+
+fn push_zip_if_changed(change: &mut StateChange<'_>, profile: &CardProfile) {
+    let company = change.state.company(profile.company);
+    let address = profile.billing_address.as_ref().unwrap_or(&company.billing_address);
+    let zip = PackedZip::pack(&address.zip_code);
+    if zip != change.state.card(profile.slot).zip {
+        change.push(Effect::CardZip(profile.slot, zip));
+    }
 }
 
 /// The holder of a card after it is reassigned. A terminated card stays with its last holder, who
@@ -374,7 +399,7 @@ fn assignee_of(
     wanted.map(|id| find_assignee(state, profile.company, id)).transpose()
 }
 
-/// A card's usage after it is opened or closed. Source: spec "States and transitions".
+/// A card's usage after it is opened or closed. Source: spec "Member", "States and transitions".
 fn usage_in_state(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
@@ -393,7 +418,8 @@ fn usage_in_state(
             }
         }
         SettableCardState::Active => {
-            let is_opened = usage.state == CardState::Unactivated;
+            // CHOICE: reopening asks for a holder too. A suspended card may never have been activated.
+            let is_opened = usage.state != CardState::Active;
             if is_opened && !profile.is_virtual && profile.assigned_to.is_none() {
                 return Err(Rejection::AssigneeMissing);
             }

@@ -66,6 +66,8 @@ pub struct NewCompany {
     pub billing_address: Address,
     /// Default shipping address of physical cards.
     pub shipping_address: Address,
+    /// Whether it does business from the start.
+    pub state: CompanyState,
     /// Its account.
     pub account: NewAccount,
 }
@@ -166,7 +168,7 @@ fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejectio
         partial_approval: new.partial_approval,
         billing_address: new.billing_address.clone(),
         shipping_address: new.shipping_address.clone(),
-        state: CompanyState::Active,
+        state: new.state,
         created_at: change.moment.at,
     })));
     change.push(Effect::Account(Box::new(Account {

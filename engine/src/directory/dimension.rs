@@ -145,7 +145,7 @@ fn create(change: &mut StateChange<'_>, new: &NewDimension) -> Result<(), Reject
         created_at: change.moment.at,
     };
     check_code(change.state, &dimension)?;
-    check_place(change.state, &dimension)?;
+    check_place(change.state, &dimension, None)?;
     change.put(dimension);
     Ok(())
 }
@@ -167,7 +167,7 @@ fn update(
         check_code(change.state, &dimension)?;
     }
     if dimension.parent != known.parent {
-        check_place(change.state, &dimension)?;
+        check_place(change.state, &dimension, Some(known))?;
     }
     if dimension != *known {
         change.put(dimension);
@@ -272,9 +272,14 @@ fn check_code(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Re
     }
 }
 
-/// Checks the place of a dimension below its parent.
+/// Checks the place of a dimension below its parent, where it is new or was elsewhere before.
 /// Errors: `ParentCycle`, `TreeTooDeep`, `TooManyChildren`.
-fn check_place(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), Rejection> {
+/// Cost: O(levels), and O(dimensions of its tree) where that goes further down.
+fn check_place(
+    state: &dyn PartitionView,
+    dimension: &Dimension,
+    before: Option<&Dimension>,
+) -> Result<(), Rejection> {
     let Some(parent) = dimension.parent else { return Ok(()) };
     let mut levels_above = 0;
     for ancestor in line_of(state, parent) {
@@ -283,7 +288,10 @@ fn check_place(state: &dyn PartitionView, dimension: &Dimension) -> Result<(), R
         }
         levels_above += 1;
     }
-    if levels_above + levels_from(state, dimension.slot) > DIMENSION_LEVELS_MAX {
+    // A tree that was as far down before fits without a look at it.
+    let goes_down = before.is_none_or(|before| levels_above >= line_of(state, before.slot).count());
+    let room = DIMENSION_LEVELS_MAX.saturating_sub(levels_above);
+    if goes_down && !fits_within(state, dimension.slot, room) {
         return Err(Rejection::TreeTooDeep);
     }
     if children_of(state, parent).count() >= DIMENSION_CHILDREN_MAX {
@@ -298,16 +306,19 @@ fn line_of(state: &dyn PartitionView, slot: DimensionSlot) -> impl Iterator<Item
     std::iter::successors(Some(get(state, slot)), above)
 }
 
-/// The height of the tree below a dimension, with its own level; 1 for one to be made.
-fn levels_from(state: &dyn PartitionView, slot: DimensionSlot) -> usize {
-    let mut levels = 0;
+/// Whether the tree from a dimension on has at most so many levels, its own among them.
+/// Cost: O(dimensions of the tree), but for those on its last level where it is that high.
+fn fits_within(state: &dyn PartitionView, slot: DimensionSlot, levels_max: usize) -> bool {
+    let has_children = |slot: &DimensionSlot| children_of(state, *slot).next().is_some();
     let mut level = vec![slot];
-    while !level.is_empty() {
-        levels += 1;
+    for _ in 1..levels_max {
         let below = level.iter().flat_map(|slot| children_of(state, *slot));
         level = below.map(|child| child.slot).collect();
+        if level.is_empty() {
+            return true;
+        }
     }
-    levels
+    levels_max > 0 && !level.iter().any(has_children)
 }
 
 fn children_of(

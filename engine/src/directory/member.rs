@@ -250,7 +250,8 @@ fn update(
     if let Some(is_active) = changes.is_active {
         member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
     }
-    // A change of role is refused, not silently dropped; a deactivation is never refused.
+    // A change of role is refused, not silently dropped. A deactivation is refused for the last
+    // administrator alone: see `put_member`.
     if member.role != known.role && !member.takes_part() && !known.takes_part() {
         return Err(Rejection::MemberInactive);
     }
@@ -449,9 +450,20 @@ pub(crate) fn find_assignee(
     company: CompanySlot,
     id: MemberId,
 ) -> Result<MemberSlot, Rejection> {
-    let member = find_active_member(state, company, id)?;
-    let is_full = state.cards_held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
-    if is_full { Err(Rejection::TooManyCards) } else { Ok(member.slot) }
+    let member = find_active_member(state, company, id)?.slot;
+    check_room_for_cards(state, member, 1)?;
+    Ok(member)
+}
+
+/// Errors: `TooManyCards` if a member cannot be given so many cards more.
+/// Cost: O(cards of the member), which are bounded.
+pub(crate) fn check_room_for_cards(
+    state: &dyn PartitionView,
+    member: MemberSlot,
+    added: usize,
+) -> Result<(), Rejection> {
+    let is_full = state.cards_held_by(member).count() + added > limits::MEMBER_CARDS_MAX;
+    if is_full { Err(Rejection::TooManyCards) } else { Ok(()) }
 }
 
 fn check_code(

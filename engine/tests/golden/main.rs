@@ -27,7 +27,7 @@ use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompa
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::{
     ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
@@ -277,6 +277,7 @@ fn company(velocity: VelocityLimits) -> NewCompany {
         partial_approval: false,
         billing_address: Address::default(),
         shipping_address: Address::default(),
+        state: CompanyState::Active,
         account: NewAccount {
             id: AccountId(Uuid::from_u128(2)),
             name: "Spending".parse().expect("a plain text"),

@@ -275,6 +275,14 @@ fn trees_have_ten_levels_whichever_end_grows() {
     books.set_parent(20, Some(levels - 2)).unwrap();
     books.create(new(30, None, None)).unwrap();
     assert_eq!(books.set_parent(1, Some(30)), too_deep);
+    // A tree that fills its levels still moves to the side, and up.
+    books.create(new(40, None, Some(1))).unwrap();
+    books.create(new(41, None, Some(40))).unwrap();
+    for parent in [40, 2, 1] {
+        books.set_parent(3, Some(parent)).unwrap();
+    }
+    assert_eq!(books.set_parent(3, Some(41)), too_deep);
+    books.set_parent(3, Some(2)).unwrap();
     // The tree fits with one level less.
     books.delete(5).unwrap();
     books.set_parent(1, Some(30)).unwrap();

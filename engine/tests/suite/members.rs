@@ -10,7 +10,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard, SettableCardState};
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
@@ -454,6 +454,41 @@ fn cards_go_to_members_who_take_part() {
     assert_eq!(assign(&mut office, 2, None), Err(Rejection::CardTerminated));
 }
 
+/// A physical card was once activated without a holder: it was suspended first, then opened.
+#[test]
+fn a_physical_card_becomes_active_only_with_a_holder() {
+    let mut office = Office::open();
+    let mut card = new_card(1, 0, AllowanceTerms::budget(Minor(10_000)));
+    (card.order.is_virtual, card.state) = (false, CardState::Unactivated);
+    office.does(AdminCommand::Card(CardCommand::Issue(card)));
+    let put = |office: &mut Office, state, assigned_to: Option<Option<u64>>| {
+        let assigned_to = assigned_to.map(|holder| holder.map(member_id));
+        let changes = CardChanges { state, assigned_to, ..CardChanges::default() };
+        let card = CardId(Uuid::from_u64_pair(4, 1));
+        let command = CardCommand::Update(company_id(0), card, changes);
+        office.asks(AdminCommand::Card(command)).map(|()| office.state_of(1))
+    };
+    let (active, suspended) = (SettableCardState::Active, SettableCardState::Suspended);
+    let refused = Err(Rejection::AssigneeMissing);
+    let rows = [
+        (Some(active), None, refused),
+        (Some(suspended), None, Ok(CardState::Suspended)),
+        (Some(active), None, refused),
+        (Some(active), Some(Some(ADA)), Ok(CardState::Active)),
+        // An active card stays active without its holder.
+        (Some(active), Some(None), Ok(CardState::Active)),
+        (Some(suspended), None, Ok(CardState::Suspended)),
+        (Some(active), None, refused),
+        (Some(active), Some(Some(BOB)), Ok(CardState::Active)),
+        (Some(suspended), None, Ok(CardState::Suspended)),
+        (Some(active), Some(None), refused),
+        (Some(active), None, Ok(CardState::Active)),
+    ];
+    for (row, (state, holder, expected)) in rows.into_iter().enumerate() {
+        assert_eq!(put(&mut office, state, holder), expected, "row {row}");
+    }
+}
+
 /// All that a member may have goes with the member, in one record; one card more is refused.
 #[test]
 fn a_member_with_all_that_one_may_have_still_leaves() {
@@ -468,11 +503,19 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
     let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..Default::default() };
     let command = AdminCommand::Card(CardCommand::Update(company_id(0), last, to_bob.clone()));
     assert_eq!(office.asks(command), Err(Rejection::TooManyCards));
-    // A card that is closed makes room.
+    let two = [cards + 2, cards + 3].map(|number| {
+        let mut card = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
+        card.order.assigned_to = Some(member_id(BOB));
+        card
+    });
+    let together = |cards: &[NewCard]| AdminCommand::Card(CardCommand::IssueTogether(cards.into()));
+    assert_eq!(office.asks(together(&two)), Err(Rejection::TooManyCards));
+    // A card that is closed makes room, for one.
     office.does(AdminCommand::Card(CardCommand::Terminate(
         company_id(0),
         CardId(Uuid::from_u64_pair(4, 1)),
     )));
+    assert_eq!(office.asks(together(&two)), Err(Rejection::TooManyCards));
     office.does(AdminCommand::Card(CardCommand::Update(company_id(0), last, to_bob)));
 
     let pending = limits::MEMBER_REQUISITIONS_PENDING_MAX as u64;

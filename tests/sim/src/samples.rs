@@ -12,7 +12,7 @@ use cardswitch_engine::directory::pan_key::ResealedCard;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, MemberId, TicketId, UserId,
@@ -82,6 +82,7 @@ pub fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> NewCompa
         partial_approval: false,
         billing_address: Address { zip_code: "94105".parse().unwrap(), ..Address::default() },
         shipping_address: Address::default(),
+        state: CompanyState::Active,
         account: NewAccount {
             id: account_id(number),
             name: "Checking".parse().unwrap(),

@@ -105,15 +105,22 @@ pub async fn answer_to(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedRequest;
 
+/// Counts a request towards the rate of its token, unless it counted already.
+/// Errors: the token has asked too often; when to come back.
+pub fn count_request(parts: &Parts, caller: &Caller, state: &AppState) -> Result<(), ApiError> {
+    match parts.extensions.get::<CountedRequest>() {
+        Some(_) => Ok(()),
+        None => check_rate(caller, state),
+    }
+}
+
 /// The caller of a request, if its token has the scope.
 /// Errors: the answer to a caller without access, or to an operation that is not served.
-pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
+pub fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
-    if parts.extensions.get::<CountedRequest>().is_none() {
-        check_rate(&caller, state).map_err(refused)?;
-    }
+    count_request(parts, &caller, state).map_err(refused)?;
     match needed.scopes() {
         [first, ..] if !needed.is_met_by(caller.scope) => {
             Err(refused(ApiError::scope_too_small(first)))

@@ -102,12 +102,12 @@ pub(super) async fn ask(
 ) -> Result<Response, ApiError> {
     let mut body = body_of(&form, (acting.company.zone, acting.company.currency), None);
     find_meant(&acting, &mut body).await?;
-    let own = acting.member.id.0.to_string();
     let other = form.of("member");
-    let is_for_other = acting.session.is_administrator() && !other.is_empty();
-    let member = if is_for_other { other } else { &own };
-    body.insert("member".to_owned(), json!({ "id": member }));
-    match ask_for((&acting).into(), FormBody::of(body).fields()?).await {
+    if acting.session.is_administrator() && !other.is_empty() {
+        body.insert("member".to_owned(), json!({ "id": other }));
+    }
+    let own = Some(acting.member.id);
+    match ask_for((&acting).into(), own, FormBody::of(body).fields()?).await {
         Ok(id) => Ok(acting.go_on(&format!("/requisitions/{}", id.0), Notice::REQUISITION_MADE)),
         Err(error) => new_page(&acting, &form, &faults_of(error)?).await,
     }

@@ -155,9 +155,9 @@ pub async fn list_events(
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
     let page = async {
-        let after = start.resolve(state, reading).await?.unwrap_or_default();
-        let page = next_page(state, caller, (after, limit), Instant::now() + wait).await?;
-        Ok::<_, ApiError>(steady(page, after))
+        let mut place = start.resolve(state, reading).await?.unwrap_or_default();
+        let page = next_page(state, caller, (&mut place, limit), Instant::now() + wait).await?;
+        Ok::<_, ApiError>(steady(page, place.after))
     };
     let mut access = caller.lasting_access(&state.switch);
     let page = access.during(page).await.ok_or_else(ApiError::unauthorized)??;
@@ -205,6 +205,35 @@ enum Start {
     Unsaid,
 }
 
+/// The place where a reading of events goes on.
+#[derive(Clone, Copy)]
+struct ReadingPlace {
+    /// The event before it.
+    after: EventNumber,
+    /// The instant before which nothing is shown: one yet to come keeps back what happens until then.
+    since: Timestamp,
+}
+
+impl ReadingPlace {
+    const fn behind(after: EventNumber) -> Self {
+        Self { after, since: Timestamp::MIN }
+    }
+
+    /// Takes events away that happened too early, and goes on behind them.
+    fn skip_early(&mut self, page: &mut EventPage) {
+        let early = page.events.partition_point(|event| event.at < self.since);
+        if let Some(last) = page.events.drain(..early).next_back() {
+            self.after = last.number;
+        }
+    }
+}
+
+impl Default for ReadingPlace {
+    fn default() -> Self {
+        Self::behind(EventNumber::default())
+    }
+}
+
 /// The choice of tables to read.
 #[derive(Clone, Copy)]
 enum TableChoice {
@@ -219,11 +248,15 @@ impl Start {
         self,
         state: &AppState,
         reading: TableChoice,
-    ) -> Result<Option<EventNumber>, StoreError> {
-        let read = |snapshot: &Snapshot| match self {
-            Self::At(place) => snapshot.resume_after(place).map(Some),
-            Self::Since(at) => snapshot.first_event_at(at).map(Some),
-            Self::Unsaid => Ok(None),
+    ) -> Result<Option<ReadingPlace>, StoreError> {
+        let read = |snapshot: &Snapshot| {
+            Ok(Some(match self {
+                Self::At(place) => ReadingPlace::behind(snapshot.resume_after(place)?),
+                Self::Since(since) => {
+                    ReadingPlace { after: snapshot.first_event_at(since)?, since }
+                }
+                Self::Unsaid => return Ok(None),
+            }))
         };
         match reading {
             TableChoice::Durable => state.switch.read(read).await,
@@ -249,23 +282,25 @@ fn parse_start(
     }
 }
 
-/// The events after a place, as soon as there are some, or at `until`.
+/// The events after a place, as soon as there are some, or at `until`. The place moves behind events
+/// that are not shown.
 async fn next_page(
     state: &AppState,
     caller: &Caller,
-    (mut after, limit): (EventNumber, usize),
+    (place, limit): (&mut ReadingPlace, usize),
     until: Instant,
 ) -> Result<EventPage, ApiError> {
-    let company = caller.company.slot;
+    let (company, mut after) = (caller.company.slot, place.after);
     let mut stop = state.webhooks.streams_stop();
     loop {
-        let page =
+        let mut page =
             match state.webhooks.newest_events_after(&state.switch, (company, after), limit)? {
                 Some(page) => page,
                 None => state.switch.read_at_once(|snapshot| {
                     snapshot.company_events_after(company, after, limit, SCANNED_MAX)
                 })?,
             };
+        place.skip_early(&mut page);
         let is_late = Instant::now() >= until || *stop.borrow();
         if !page.events.is_empty() || is_late || limit == 0 {
             return Ok(page);
@@ -336,15 +371,15 @@ pub async fn stream_events(
     let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));
     // The place where a stream broke comes before the one where it began.
     let start = last.map_or(start, Start::At);
-    let after = match start.resolve(&state, TableChoice::AsItIs).await? {
-        Some(after) => after,
-        None => state.switch.read(Snapshot::last_event).await?,
+    let from = match start.resolve(&state, TableChoice::AsItIs).await? {
+        Some(place) => place,
+        None => ReadingPlace::behind(state.switch.read(Snapshot::last_event).await?),
     };
     let place = state.webhooks.take_stream_place(caller.company.slot)?;
     let access = caller.lasting_access(&state.switch);
     let ready = VecDeque::new();
     let state = AppState::clone(&state);
-    let follower = Follower { state, caller, access, after, ready, _place: place };
+    let follower = Follower { state, caller, access, from, ready, _place: place };
     let lines = stream::unfold(follower, |mut follower| async move {
         let line = follower.next_line().await?;
         Some((Ok::<_, Infallible>(line), follower))
@@ -361,7 +396,7 @@ struct Follower {
     state: AppState,
     caller: Caller,
     access: LastingAccess,
-    after: EventNumber,
+    from: ReadingPlace,
     ready: VecDeque<ListedEvent>,
     _place: StreamPlace,
 }
@@ -376,10 +411,10 @@ impl Follower {
                 return None;
             }
             let until = Instant::now() + HEARTBEAT;
-            let from = (self.after, STREAM_EVENTS_MAX);
+            let from = (&mut self.from, STREAM_EVENTS_MAX);
             let page = next_page(&self.state, &self.caller, from, until);
             let page = self.access.during(page).await?.ok()?;
-            self.after = page.next;
+            self.from.after = page.next;
             for event in &page.events {
                 self.ready.push_back(render_event(&self.state, &self.caller, event).ok()?);
             }

@@ -143,7 +143,8 @@ bodies! {
     /// A purchase that a member asks for.
     NewRequisitionBody "NewRequisition" |fields| {
         let ids = (RequisitionId(Uuid::nil()), CompanyId(Uuid::nil()));
-        _ = parse_new_requisition(fields, ids, CurrencyCode(0), Timestamp(0));
+        let money = (CurrencyCode(0), Timestamp(0));
+        _ = parse_new_requisition(fields, ids, None, money);
     };
     /// Changes of a requisition; absent fields stay, null clears.
     RequisitionUpdate "RequisitionUpdate" |fields| {
@@ -160,21 +161,30 @@ queries! {
 fn parse_new_requisition(
     fields: &mut Fields<'_>,
     (id, company): (RequisitionId, CompanyId),
-    currency: CurrencyCode,
-    now: Timestamp,
+    own: Option<MemberId>,
+    (currency, now): (CurrencyCode, Timestamp),
 ) -> NewRequisition {
     let end_time = fields.patch("end_time", "Last instant for the purchase.", later(now)).flatten();
     NewRequisition {
         id,
         company,
-        // A purchase may be asked for in another's name, so it is always said in whose.
-        member: MemberId(fields.must("member", "Requesting member.", reference(|id| id))),
+        member: parse_requester(fields, own),
         amount: fields.must("amount", "How much.", limit(currency, "must be above 0")),
         description: fields.must("description", "Purpose.", line(DESCRIPTION_CHARS_MAX)),
         end_time,
         note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)).flatten(),
         dimensions: parse_dimensions(fields, "Its category.").map(Option::flatten),
     }
+}
+
+/// The member in whose name a purchase is asked for: another's, or the token's own.
+fn parse_requester(fields: &mut Fields<'_>, own: Option<MemberId>) -> MemberId {
+    let about = "Requesting member; the token's own where absent, required if it has none.";
+    let member = fields.may("member", about, reference(MemberId)).or(own);
+    if member.is_none() && !fields.is_faulty("member") {
+        fields.fault("member", Flaw::required());
+    }
+    member.unwrap_or(MemberId(Uuid::nil()))
 }
 
 /// The body of PUT /v1/requisitions/:requisition_id.
@@ -363,20 +373,21 @@ pub async fn create_requisition(
     call: Call,
     body: JsonBody,
 ) -> Answer<(StatusCode, Json<RequisitionBody>)> {
-    let id = ask_for((&call).into(), body.fields()?).await?;
+    let id = ask_for((&call).into(), call.1.member, body.fields()?).await?;
     Ok((StatusCode::CREATED, Json(read_requisition(&call, id).await?)))
 }
 
-/// Makes the requisition that `fields` describe.
+/// Makes the requisition that `fields` describe, in the name of `own` where they name nobody.
 /// Errors: faults of the fields, or the reason against the request.
 pub async fn ask_for(
     reader: Reader<'_>,
+    own: Option<MemberId>,
     mut fields: Fields<'_>,
 ) -> Result<RequisitionId, ApiError> {
     let company = reader.company;
     let id = RequisitionId(reader.state.switch.new_id());
     let (ids, now) = ((id, company.id), reader.state.now());
-    let new = parse_new_requisition(&mut fields, ids, company.currency, now);
+    let new = parse_new_requisition(&mut fields, ids, own, (company.currency, now));
     let (is_member, unknown) = read_view(reader, |view| {
         Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
     })

@@ -27,11 +27,13 @@ mod users;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::{answer_to, check_rate, find_caller};
+use cardswitch_identity::auth::{Caller, answer_to, count_request, find_caller};
+use cardswitch_identity::idempotency::{RouteManners, once_per_key};
 use cardswitch_identity::state::AppState;
 use serde_json::{Value, json};
 
@@ -62,17 +64,30 @@ pub fn scim_routes(state: &AppState) -> Router<AppState> {
         .fallback(async || ScimError::from(ApiError::not_found()))
         .method_not_allowed_fallback(async || ScimError::from(ApiError::method_not_allowed()))
         .layer(from_fn_with_state(state.clone(), check_scope));
-    Router::new().nest("/scim/v2", routes)
+    let manners = RouteManners { permit, refuse };
+    once_per_key(Router::new().nest("/scim/v2", routes), state.clone(), manners)
 }
 
 /// Lets a request through where its token has the scope; handlers find the caller with it.
 async fn check_scope(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let caller = find_caller(request.headers(), &state);
-    match caller.and_then(|caller| check_rate(&caller, &state).map(|()| caller)) {
-        Ok(caller) if caller.scope.scim => answer_to(&state, caller, request, next).await,
-        Ok(_) => ScimError::from(ApiError::scope_too_small("scim")).into_response(),
-        Err(error) => ScimError::from(error).into_response(),
+    let (parts, body) = request.into_parts();
+    match permit(&parts, &state) {
+        Ok(caller) => answer_to(&state, caller, Request::from_parts(parts, body), next).await,
+        Err(refusal) => *refusal,
     }
+}
+
+/// The caller of a request, if its token has the scope.
+/// Errors: the answer to a caller without access.
+fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
+    let refused = |error: ApiError| Box::new(refuse(error));
+    let caller = find_caller(&parts.headers, state).map_err(refused)?;
+    count_request(parts, &caller, state).map_err(refused)?;
+    if caller.scope.scim { Ok(caller) } else { Err(refused(ApiError::scope_too_small("scim"))) }
+}
+
+fn refuse(error: ApiError) -> Response {
+    ScimError::from(error).into_response()
 }
 
 /// A body of an answer.

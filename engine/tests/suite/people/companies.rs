@@ -4,16 +4,19 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
 use cardswitch_engine::directory::ticket::{NewTicketContent, Ticket, TicketContent, TicketState};
 use cardswitch_engine::directory::user::NewInvite;
-use cardswitch_engine::domain::company::CompanyState;
-use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, UserSlot};
+use cardswitch_engine::domain::company::{Address, CompanyState};
+use cardswitch_engine::domain::credential::PackedZip;
+use cardswitch_engine::domain::ids::{CardId, CardSlot, CompanySlot, Timestamp, UserSlot};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::limits;
+use uuid::Uuid;
 
 use super::use_link;
 use crate::desk::purchase;
@@ -36,6 +39,31 @@ fn a_company_that_is_not_approved_yet_buys_nothing() {
         office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), changes)));
         assert_eq!(code(&mut office, mark), expected, "{state:?}");
     }
+}
+
+/// A command once cleared the address of each card that it found without one, whatever had come
+/// between.
+#[test]
+fn cards_without_an_address_of_their_own_follow_the_companys() {
+    let mut office = Office::open();
+    (1..=3).for_each(|number| office.give_card(number, None).unwrap());
+    let card = |number| CardId(Uuid::from_u64_pair(4, number));
+    let address = |zip: &str| Address { zip_code: zip.parse().unwrap(), ..Address::default() };
+    let billing_address = Some(Some(address("60601")));
+    let changes = CardChanges { billing_address, ..CardChanges::default() };
+    office.does(AdminCommand::Card(CardCommand::Update(company_id(0), card(2), changes)));
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card(3))));
+    let changes =
+        CompanyChanges { billing_address: Some(address("10005")), ..CompanyChanges::default() };
+    office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), changes)));
+    for number in 1..=3 {
+        let follow = CardCommand::FollowBillingAddress(company_id(0), card(number));
+        office.does(AdminCommand::Card(follow));
+    }
+    let zips = [0, 1, 2].map(|slot| office.driver.state.card(CardSlot(slot)).zip);
+    assert_eq!(zips, ["10005", "60601", "94105"].map(PackedZip::pack));
+    let of_others = CardCommand::FollowBillingAddress(company_id(1), card(1));
+    assert_eq!(office.asks(AdminCommand::Card(of_others)), Err(Rejection::CardNotFound));
 }
 
 #[test]

@@ -179,7 +179,7 @@ impl Model {
             allows_partial: new.partial_approval,
             currency: new.currency.0,
             credit_limit: new.account.credit_limit.0,
-            is_closed: false,
+            is_closed: new.state != CompanyState::Active,
             velocity: new.velocity,
             zip: new.billing_address.zip_code.to_string(),
             lines,
@@ -255,7 +255,7 @@ impl Model {
                 return Err(Rejection::CardTerminated);
             }
             Some(SettableCardState::Active)
-                if card.state == CardState::Unactivated && !card.is_virtual && holder.is_none() =>
+                if card.state != CardState::Active && !card.is_virtual && holder.is_none() =>
             {
                 return Err(Rejection::AssigneeMissing);
             }
