@@ -204,14 +204,11 @@ impl Server {
                 );
                 is_clock_told = true;
             }
-            let late_since = self.engine.late_holds_since();
-            if let Some(since) = late_since.filter(|_| !is_late_told) {
-                tracing::error!(
-                    since = since.0,
-                    "holds end late: rows of purchases cannot be read"
-                );
+            let are_late = self.engine.are_holds_late();
+            if are_late && !is_late_told {
+                tracing::error!("holds end late: rows of purchases cannot be read");
             }
-            is_late_told = late_since.is_some();
+            is_late_told = are_late;
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }
     }

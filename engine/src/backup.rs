@@ -12,7 +12,6 @@ mod error;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::command::record::record_views;
 use crate::data_directory::{DataDirectory, DirectoryError};
@@ -24,7 +23,7 @@ use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, ProvenBatch,
 };
 use crate::limits;
-use crate::store::{Checkpoint, Snapshot, StoreError};
+use crate::store::{Checkpoint, Store};
 use crate::verify::open_store_overlaid;
 
 pub use error::CopyError;
@@ -62,19 +61,16 @@ pub enum CopyStage {
 /// Cost: reads and writes everything once.
 pub(crate) fn copy_running(
     directory: &DataDirectory,
-    tables: impl Fn() -> Result<Arc<Snapshot>, StoreError>,
+    tables: &Store,
     journal: &dyn JournalReader,
     to: &Path,
     beside: CopyBeside<'_>,
 ) -> Result<CopySummary, CopyError> {
-    let known = tables()?.checkpoint()?.position().number;
+    let known = tables.checkpoint()?.position().number;
     let needed = tables_bytes(directory)? + journal_bytes(directory, journal, known)?;
     let copy = NewDirectory::make(to, directory, needed)?;
     copy.add(beside, CopyStage::Underway)?;
-    let tables = tables()?;
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
-    // The view is let go of first: while it lives, the file of the tables grows.
-    drop(tables);
     let mut tail = Tail::begin(&copy, &checkpoint)?;
     // Later batches are left out: they would have no end.
     let last = journal.last()?;
@@ -123,7 +119,7 @@ pub fn restore(
     let own = open_read_only(&source.journal_path(), Some(&identity), Some(position))?;
     let needed = tables_bytes(&source)? + journal_bytes(&source, &own.reader, position.number)?;
     let copy = NewDirectory::make(to, &source, needed)?;
-    tables.read()?.copy_to(&copy.directory.store_path())?;
+    tables.copy_to(&copy.directory.store_path())?;
     let until = CopyEnd { batch: None, time: wanted.until };
     let mut tail = Tail::begin(&copy, &checkpoint)?;
     tail.copy(&own.reader, &until)?;

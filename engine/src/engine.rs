@@ -404,11 +404,10 @@ impl Engine {
         Some(format!("query tables: {why}"))
     }
 
-    /// The instant since which holds end late, if some do: rows of their purchases cannot be read.
+    /// Whether holds end late, for rows of their purchases cannot be read.
     #[must_use]
-    pub fn late_holds_since(&self) -> Option<Timestamp> {
-        let late = self.store.late_holds();
-        late.since().filter(|_| late.are_any())
+    pub fn are_holds_late(&self) -> bool {
+        self.store.late_holds().are_any()
     }
 
     /// How far the system's clock is behind the newest record, if it is far. Until it has caught up, each command
@@ -428,7 +427,7 @@ impl Engine {
         let journal = self.journal.lock().clone().ok_or(CopyError::ShutDown)?;
         // Before the view is taken: the batches that it needs must not go.
         let _hold = self.trim.hold();
-        copy_running(&self.directory, || self.store.read(), &journal, to, beside)
+        copy_running(&self.directory, &self.store, &journal, to, beside)
     }
 
     /// Finishes the commands taken, writes a last checkpoint, stops every thread. Idempotent.

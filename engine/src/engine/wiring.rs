@@ -259,6 +259,10 @@ impl RecoveredEngine {
             }),
             meters: Arc::clone(&engine.meters),
         };
+        if !engine.is_replicated {
+            // Before the projector forgets anything.
+            state.expect_holds_in(engine.store.late_holds());
+        }
         let shard = Shard::new(state, wiring);
         *engine.desk.get_mut() = Some(ShardDesk::passing_on(to_shard));
         (engine, DecidingParts { shard, committer, trail })

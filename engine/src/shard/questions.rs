@@ -13,7 +13,7 @@ use super::recall::{LoadedRows, RecallRequest};
 use super::state::ShardState;
 use super::timers::Timer;
 use crate::command::TimedCommand;
-use crate::domain::ids::{RecordSeq, Timestamp};
+use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use crate::limits;
 use crate::loader::{Loader, LoaderAnswer, LoaderEnds, LoaderQuestion, RecallError};
 use crate::steps::{StepOutcome, Steps};
@@ -28,7 +28,7 @@ pub struct RecallWiring {
     pub loader: (Loader, LoaderEnds),
     /// The newest record that the tables show.
     pub watermark: Arc<Watermark>,
-    /// Since when holds may be late.
+    /// The note about late holds.
     pub late_holds: Arc<LateHolds>,
     /// Whether holds end late where the tables cannot be read. The leader of a cluster stops instead:
     /// the tables of another node can be.
@@ -54,8 +54,10 @@ pub(super) struct Questions {
     watermark: Option<Arc<Watermark>>,
     ends_holds_late: bool,
     late_holds: Arc<LateHolds>,
-    /// Whether some may be late.
-    is_any_late: bool,
+    /// Whether what it says is to be looked at again.
+    is_noted: bool,
+    /// Whether what was put off before this start was not tried again yet.
+    is_untried: bool,
     /// The purpose of each open question, the oldest first.
     open: VecDeque<(Purpose, RecordSeq)>,
     /// Commands whose questions are open or answered, in order.
@@ -98,7 +100,8 @@ impl Questions {
             answers,
             watermark,
             ends_holds_late,
-            is_any_late: late_holds.are_any(),
+            is_noted: true,
+            is_untried: true,
             late_holds,
             open: VecDeque::new(),
             aside: VecDeque::new(),
@@ -260,6 +263,7 @@ impl Questions {
     /// tables cannot be read: holds that end meanwhile end late, once they can.
     pub(super) fn learn_timers(&mut self, state: &mut ShardState, at: Timestamp) -> bool {
         if at < self.ask_from {
+            self.note_failure(state);
             return false;
         }
         while self.are_timers_asked() {
@@ -272,7 +276,7 @@ impl Questions {
         let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
         let question = LoaderQuestion::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
         let Ok(due) = self.ask_and_wait(question).map(LoaderAnswer::into_holds) else {
-            self.note_late(state.timers_known_until());
+            self.note_failure(state);
             self.ask_from = at.plus(ASKED_AGAIN_AFTER);
             return false;
         };
@@ -281,29 +285,54 @@ impl Questions {
         true
     }
 
+    fn note_failure(&mut self, state: &ShardState) {
+        assert!(self.ends_holds_late, "the tables tell a leader which holds end");
+        self.late_holds.note(state.timers_known_until());
+        self.is_noted = true;
+    }
+
     /// Takes in the timers behind those that are known. Those whose rows cannot be read are put off.
     fn learn(&mut self, state: &mut ShardState, due: &DueHolds, as_of: RecordSeq) {
-        let known_until = state.timers_known_until();
         state.learn_timers(due, as_of);
-        if state.put_off_timers(&due.unreadable) {
-            self.note_late(known_until);
+        self.put_off(state, due.unreadable.iter().copied());
+        if std::mem::take(&mut self.is_untried) {
+            self.try_again(state, due.until);
         }
     }
 
-    fn note_late(&mut self, since: Timestamp) {
-        assert!(
-            self.ends_holds_late,
-            "a leader's tables tell which holds end, and have their rows"
-        );
-        self.late_holds.note(since);
-        self.is_any_late = true;
+    /// Learns the timers that were put off before this start, as far as their rows can be read now.
+    fn try_again(&mut self, state: &mut ShardState, until: Timestamp) {
+        let put_off = self.late_holds.transactions();
+        if put_off.is_empty() {
+            return;
+        }
+        state.put_off_timers(put_off.iter().copied());
+        let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
+        let question = LoaderQuestion::Transactions(put_off.into_iter().collect());
+        if let Ok(answer) = self.ask_and_wait(question) {
+            state.take_back_timers(&answer.into_loaded(), until, as_of);
+        }
     }
 
-    /// Notes that all timers that were due have run. Cost: one comparison where no hold was late.
+    fn put_off(
+        &mut self,
+        state: &mut ShardState,
+        wanted: impl IntoIterator<Item = TransactionSeq>,
+    ) {
+        let put_off = state.put_off_timers(wanted);
+        if put_off.is_empty() {
+            return;
+        }
+        assert!(self.ends_holds_late, "the tables have a leader's transactions");
+        self.late_holds.put_off(put_off);
+        self.is_noted = true;
+    }
+
+    /// Notes that all timers that were due have run, but those put off. Cost: one comparison where nothing
+    /// is noted.
     pub(super) fn note_timers_run(&mut self, state: &ShardState) {
-        if self.is_any_late && !state.are_holds_put_off() {
-            self.late_holds.end_with(state.last_seq());
-            self.is_any_late = false;
+        if std::mem::take(&mut self.is_noted) {
+            self.late_holds.end_with(state.last_seq(), state.holds_put_off().collect());
         }
     }
 
@@ -325,9 +354,7 @@ impl Questions {
             state.admit(answer.into_loaded());
             state.dismiss();
         }
-        if state.put_off_timers(&wanted) {
-            self.note_late(timer.due.plus(-1));
-        }
+        self.put_off(state, wanted);
         state.due_timer(timer.due).is_some_and(|next| next.0 == timer)
     }
 

@@ -8,7 +8,7 @@
 //! snapshot is taken until its answer is admitted: `evict` is never allowed past the oldest open
 //! question.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
 use super::duplicates::{AnswerPlace, MessageKeys, NewestNumbers, message_key};
@@ -26,6 +26,7 @@ use crate::domain::transaction::{
     TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
 use crate::packed::RowAnswer;
+use crate::store::LateHolds;
 use crate::store::query::DueHolds;
 
 /// The rows of the tables that a command needs.
@@ -436,24 +437,44 @@ impl ShardState {
     }
 
     /// Puts off the timers of those of these transactions that the tables could not give. Their holds end
-    /// late: with the next start that reads them.
-    /// Returns whether there are some.
-    pub(super) fn put_off_timers<'s>(
+    /// late: with a start that reads them. Returns these transactions.
+    pub(super) fn put_off_timers(
         &mut self,
-        wanted: impl IntoIterator<Item = &'s TransactionSeq>,
-    ) -> bool {
-        let away = wanted.into_iter().filter(|seq| self.transactions.get(**seq).is_none());
-        let away: BTreeSet<_> = away.map(|seq| TimerKind::HoldExpiry(*seq)).collect();
-        let is_any = !away.is_empty();
-        if is_any {
-            self.timers.put_off(away);
+        wanted: impl IntoIterator<Item = TransactionSeq>,
+    ) -> Vec<TransactionSeq> {
+        let away = wanted.into_iter().filter(|seq| self.transactions.get(*seq).is_none());
+        let away: Vec<_> = away.collect();
+        if !away.is_empty() {
+            self.timers.put_off(away.iter().map(|seq| TimerKind::HoldExpiry(*seq)).collect());
         }
-        is_any
+        away
     }
 
-    /// In a cluster no hold is late: a leader that cannot read its tables stops, and the next one goes on.
-    pub(super) fn expect_no_late_hold(&mut self) {
-        self.expect_late_holds_from(self.last_at);
+    /// Takes timers back that were put off, for the tables could give their transactions now.
+    pub(super) fn take_back_timers(
+        &mut self,
+        loaded: &LoadedRows,
+        until: Timestamp,
+        as_of: RecordSeq,
+    ) {
+        let rows = loaded.transactions.iter();
+        let holds: Vec<_> =
+            rows.map(|row| (row.record.seq, expiry_timer_of(&row.progress))).collect();
+        self.timers.take_back(holds.iter().map(|(seq, _)| TimerKind::HoldExpiry(*seq)));
+        self.learn_timers(&DueHolds { holds, until, ..DueHolds::default() }, as_of);
+    }
+
+    /// Notes since when this state knows no ends of holds.
+    pub(crate) fn expect_holds_in(&self, late_holds: &LateHolds) {
+        if self.caching.is_some() {
+            late_holds.expect(self.timers_known_until());
+        }
+    }
+
+    /// In a cluster no hold is late, but where a directory brought it in: a leader that cannot read its tables
+    /// stops, and the next one goes on.
+    pub(super) fn expect_few_late_holds(&mut self, since: Option<Timestamp>) {
+        self.expect_late_holds_from(since.map_or(self.last_at, |since| since.min(self.last_at)));
     }
 
     /// The transactions whose holds end late, with the next start that reads them.
@@ -462,10 +483,6 @@ impl ShardState {
             TimerKind::HoldExpiry(seq) => Some(*seq),
             TimerKind::AllowanceEnd(_) => None,
         })
-    }
-
-    pub(super) fn are_holds_put_off(&self) -> bool {
-        self.holds_put_off().next().is_some()
     }
 
     /// The number of transactions in memory.

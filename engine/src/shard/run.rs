@@ -167,8 +167,8 @@ impl Shard {
     #[must_use]
     pub fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
         state.go_live();
-        if wiring.recall.as_ref().is_some_and(|recall| !recall.ends_holds_late) {
-            state.expect_no_late_hold();
+        if let Some(recall) = wiring.recall.as_ref().filter(|recall| !recall.ends_holds_late) {
+            state.expect_few_late_holds(recall.late_holds.since());
         }
         let last_accepted = state.last_at();
         wiring.meters.newest_instant.store(last_accepted.0, Ordering::Relaxed);

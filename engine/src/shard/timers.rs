@@ -66,6 +66,13 @@ impl Timers {
         self.put_off.extend(kinds);
     }
 
+    /// Lets timers that were put off be known again.
+    pub(super) fn take_back(&mut self, kinds: impl Iterator<Item = TimerKind>) {
+        kinds.for_each(|kind| {
+            self.put_off.remove(&kind);
+        });
+    }
+
     pub(super) fn iter_put_off(&self) -> impl Iterator<Item = &TimerKind> {
         self.put_off.iter()
     }

@@ -61,12 +61,12 @@ pub use watermark::{WaitPurpose, Watermark};
 
 use numbers::Numbers;
 use overlay::{OverlayBackend, OverlayLocks, SharedBackend};
-use project::WriteOutcome;
+use project::{WriteOutcome, forget_moved_holds};
 use runs::RunCounts;
 use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
 use write_back::WriteBackFile;
 
-use crate::domain::ids::RecordSeq;
+use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::journal::ChainPosition;
 use crate::limits;
 
@@ -192,7 +192,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Since when holds may be late.
+    /// The note about late holds.
     #[must_use]
     pub const fn late_holds(&self) -> &Arc<LateHolds> {
         &self.late_holds
@@ -263,6 +263,8 @@ impl Store {
         }
         let mut numbers = self.newest_numbers();
         if is_new {
+            let late_since = self.late_holds.since().unwrap_or(Timestamp::MAX);
+            forget_moved_holds(&write_txn, late_since.min(checkpoint.applied_at))?;
             numbers = numbers.with(projection, added.figures, &added.held);
         }
         if kind == CommitKind::Checkpoint {

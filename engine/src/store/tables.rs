@@ -102,7 +102,7 @@ pub(super) const META_CHECKPOINT: &str = "checkpoint";
 pub(super) const META_NUMBERS: &str = "numbers";
 /// The number of commits: each state in memory belongs to one of them.
 pub(super) const META_COMMIT: &str = "commit";
-/// The instant since which holds may be late, in microseconds; absent where none is.
+/// The note about late holds; absent where none is.
 pub(super) const META_LATE_HOLDS: &str = "late_holds";
 pub(super) const META_NETWORK_KEY: &str = "network_key";
 /// The generations of the key of card numbers that are of use; 0 alone where there is none.

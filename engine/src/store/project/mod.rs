@@ -19,7 +19,7 @@ mod write;
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use organization::stored_row;
-pub(in crate::store) use write::{WriteOutcome, write_table};
+pub(in crate::store) use write::{WriteOutcome, forget_moved_holds, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
 

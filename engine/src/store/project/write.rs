@@ -199,7 +199,7 @@ impl Projection {
         write_table(write_txn, &NETWORK_LOG, &self.network_log)?;
         write_table(write_txn, &ANSWERS, &self.answers)?;
         forget_answers(write_txn, at)?;
-        write_moved_holds(write_txn, &self.moved_holds, at)?;
+        write_moved_holds(write_txn, &self.moved_holds)?;
         let mut early = write_txn.open_table(EARLY_REVERSALS)?;
         for key in &self.early_reversals {
             early.insert(*key, ())?;
@@ -280,17 +280,24 @@ fn write_increments(
     Ok(())
 }
 
-/// Writes the ends of holds, and deletes those that are over by `at`: holds due then have ended.
+/// Deletes the ends of holds that are over by `until`: holds due then have ended, or are noted by name.
+pub(in crate::store) fn forget_moved_holds(
+    write_txn: &WriteTransaction,
+    until: Timestamp,
+) -> Result<(), StoreError> {
+    let mut moved = write_txn.open_table(MOVED_HOLDS)?;
+    moved.retain_in(..(until.0, 0), |_, ()| false).map_err(StoreError::from)
+}
+
 fn write_moved_holds(
     write_txn: &WriteTransaction,
     holds: &BTreeSet<(i64, u64)>,
-    at: Timestamp,
 ) -> Result<(), StoreError> {
     let mut moved = write_txn.open_table(MOVED_HOLDS)?;
     for key in holds {
         moved.insert(*key, ())?;
     }
-    moved.retain_in(..(at.0, 0), |_, ()| false).map_err(StoreError::from)
+    Ok(())
 }
 
 fn append_rows(

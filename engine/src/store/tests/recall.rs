@@ -367,6 +367,36 @@ fn damaged_rows_keep_no_other_hold_from_being_found() {
     assert_eq!(found, expected);
 }
 
+/// The end of a hold that an increment had moved was forgotten once it was past, also where the hold was late.
+#[test]
+fn moved_ends_of_late_holds_stay() {
+    let mut records = busy_journal(10);
+    let (seq, mut progress) = records.last().unwrap().effects.iter().find_map(made_by).unwrap();
+    let moved_at = records.last().unwrap().at.plus(Timestamp::SECOND);
+    progress.hold_expires_at = moved_at.plus(Timestamp::DAY);
+    let moved = vec![Effect::TransactionProgress(seq, Box::new(progress))];
+    for (at, effects) in [(moved_at, moved), (moved_at.plus(2 * Timestamp::DAY), vec![])] {
+        records.push(Record { seq: records.last().unwrap().seq.next(), at, effects });
+    }
+    let store = empty_store();
+    store.late_holds().note(moved_at);
+    for part in [0..records.len() - 1, records.len() - 1..records.len()] {
+        let run = gather(&records[part.clone()]);
+        store.commit(&run, position_after(&records[..part.end]), CommitKind::Checkpoint).unwrap();
+    }
+    let until = moved_at.plus(Timestamp::DAY);
+    let due = store.read().unwrap().holds_due(moved_at, until, usize::MAX).unwrap();
+    assert_eq!(due.holds, [(seq, until)]);
+}
+
+/// A transaction that an effect makes.
+fn made_by(effect: &Effect) -> Option<(TransactionSeq, TransactionProgress)> {
+    match effect {
+        Effect::Transaction(made) => Some((made.record.seq, made.progress.clone())),
+        _ => None,
+    }
+}
+
 /// A start asked for late holds since its checkpoint only, whatever the tables could not tell before.
 #[test]
 fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
@@ -380,19 +410,31 @@ fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
     commit(&store, &records[..10], CommitKind::Checkpoint).unwrap();
     drop(store);
     let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
-    assert_eq!((store.late_holds().since(), store.late_holds().are_any()), (Some(late), true));
-    store.late_holds().end_with(records[19].seq);
-    assert!(!store.late_holds().are_any());
+    assert_eq!(store.late_holds().since(), Some(late));
+    let (damaged, mended) = (TransactionSeq(3), TransactionSeq(4));
+    store.late_holds().put_off([damaged, mended]);
+    store.late_holds().end_with(records[19].seq, BTreeSet::from([damaged]));
     let up_to = |store: &Store, from: usize, end: usize| {
         let run = gather(&records[from..end]);
         store.commit(&run, position_after(&records[..end]), CommitKind::Checkpoint).unwrap();
     };
     up_to(&store, 10, 19);
     assert_eq!(store.late_holds().since(), Some(late), "the record that ended them is not there");
+    let directory = tempfile::tempdir().unwrap();
+    let copy = directory.path().join("copy");
+    store.copy_to(&copy).unwrap();
+    let copy = Store::open(&copy, DIRECTORY).unwrap();
+    let stored = copy.late_holds().transactions();
+    assert_eq!(
+        (copy.late_holds().since(), stored),
+        (Some(late), BTreeSet::from([damaged, mended]))
+    );
     up_to(&store, 19, 20);
     drop(store);
     let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
-    assert_eq!(store.late_holds().since(), None);
+    let stored = store.late_holds().transactions();
+    assert_eq!((store.late_holds().since(), stored), (None, BTreeSet::from([damaged])));
+    assert!(store.late_holds().are_any());
 }
 
 /// A checkpoint without answers forgets all before it, and not what comes next.
