@@ -118,7 +118,8 @@ fn is_repeatable(parts: &Parts) -> bool {
 /// first, and a clock that is moved on twice goes too far.
 fn counts_keys(path: &str) -> bool {
     let is_exempt = ["/v1/oauth/", "/network/v1/clock"].iter().any(|begin| path.starts_with(begin));
-    let is_keyed = ["/v1/", "/network/v1/"].iter().any(|begin| path.starts_with(begin));
+    let is_keyed =
+        ["/v1/", "/scim/v2/", "/network/v1/"].iter().any(|begin| path.starts_with(begin));
     is_keyed && !is_exempt
 }
 
@@ -212,7 +213,11 @@ mod tests {
             let expected = path != "/network/v1/clock";
             assert_eq!(is_repeated(Method::POST, &path, Some("one")), expected, "{path}");
         }
-        for path in ["/scim/v2/Users", "/login", "/cards/new", "/v1", "/v10/cards"] {
+        for path in ["/scim/v2/Users", "/scim/v2/Users/one"] {
+            assert!(is_repeated(Method::PATCH, path, Some("one")), "{path}");
+            assert!(!is_repeated(Method::PATCH, path, None), "{path}");
+        }
+        for path in ["/login", "/cards/new", "/v1", "/v10/cards"] {
             assert!(!is_repeated(Method::POST, path, Some("one")), "{path}");
             assert!(is_repeated(Method::GET, path, None), "{path}");
         }

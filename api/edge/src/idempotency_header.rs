@@ -1,5 +1,5 @@
-//! The header `Idempotency-Key`, by which a client marks a request and its repeats; the doors of
-//! `/v1` and of `/network/v1` read it alike.
+//! The header `Idempotency-Key`, by which a client marks a request and its repeats; `/v1`,
+//! `/scim/v2` and `/network/v1` read it alike.
 
 use axum::http::{HeaderMap, HeaderName};
 use cardswitch_wire::fault::Flaw;
