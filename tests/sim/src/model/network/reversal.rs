@@ -124,7 +124,9 @@ impl Model {
             false => self.give_back_held(found, amount.min(held)),
         };
         if given_back > 0 {
-            self.purchases[found].later[later].left -= amount;
+            // What refunds have shortened of a posting can be given back once they are reversed.
+            let used_up = if is_posting { given_back } else { amount };
+            self.purchases[found].later[later].left -= used_up;
         }
         Ok(given_back)
     }
