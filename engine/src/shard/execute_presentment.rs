@@ -226,7 +226,7 @@ fn refund_purchase(
         refund.flags.insert(TransactionFlags::OVER_REFUNDED);
     }
     let room = amount.min(refundable);
-    money.give_room_back(room, &mut purchase, |piece| refund.cleared.push_part(piece));
+    refund.cleared = money.give_room_back(room, &mut purchase);
     purchase.refunded += room;
     refund.refunded = room;
     change.push(Effect::TransactionProgress(seq, Box::new(purchase)));

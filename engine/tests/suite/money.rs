@@ -3,21 +3,23 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, MessageAmounts, NetworkCommand, OriginalRef, Present,
-    PresentmentNumber,
+    PresentmentNumber, ReversalAmount,
 };
 use cardswitch_engine::command::reply::{
     NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
 };
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::SuspensionReason;
-use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
+use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionId};
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_engine::domain::transaction::TransactionFlags;
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionProgress};
 
-use crate::samples::{admin, facts, network, new_card, pan};
+use crate::rng::Rng;
+use crate::samples::{admin, company_id, facts, network, new_card, pan};
 use crate::story::{Story, by_retrieval, purchase};
 
 /// A refund that carried its purchase's retrieval reference took that name over, so a second
@@ -175,4 +177,58 @@ fn a_declined_advice_leaves_a_hold_as_it_is() {
     assert_eq!(story.spent(), Minor(10_000));
     assert_eq!(story.advise(2_500, AdviceOutcome::Approved).approved, Minor(2_500));
     assert_eq!(story.spent(), Minor(2_500));
+}
+
+fn progress(story: &Story, id: Option<TransactionId>) -> &TransactionProgress {
+    let seq = story.driver.ids.open_transaction_id(id.unwrap()).unwrap();
+    &story.driver.state.transaction(seq).unwrap().progress
+}
+
+/// Each reset and each day left a part of the hold behind, until the purchase was more than a record
+/// of the journal may hold and the shard stopped.
+#[test]
+fn a_hold_that_grows_through_many_periods_has_few_parts() {
+    let mut story = Story::begin();
+    let id = story.authorize(facts(pan(1), 1, 5), AuthorizationKind::Purchase).transaction;
+    let changes = AllowanceChanges { reset: true, ..AllowanceChanges::default() };
+    let allowance = new_card(1, 0, AllowanceTerms::budget(Minor(1))).allowance_id;
+    let reset = AllowanceCommand::Update(company_id(0), allowance, changes);
+    let reset = admin(AdminCommand::Allowance(reset));
+    for cycle in 0..30_000 {
+        story.at += if cycle % 1_000 == 0 { Timestamp::DAY } else { 0 };
+        assert!(matches!(story.run(&reset), Reply::Done(_)), "{cycle}");
+        assert_eq!(story.increment(1, 6, None).approved, Minor(1));
+        assert!(progress(&story, id).held.parts().len() <= 3, "{cycle}");
+        assert_eq!(story.spent(), Minor(1));
+        story.driver.payload.clear();
+    }
+    assert_eq!(progress(&story, id).held.total(), Minor(30_001));
+}
+
+/// Each reversal of a refund left a part behind.
+#[test]
+fn a_purchase_that_is_refunded_again_and_again_has_few_parts() {
+    let mut story = Story::begin();
+    let mut rng = Rng::new(5);
+    let id = story.authorize(facts(pan(1), 40_000, 5), AuthorizationKind::Purchase).transaction;
+    story.at += Timestamp::DAY;
+    assert_eq!(story.increment(40_000, 6, None).approved, Minor(40_000));
+    story.present(80_000, by_retrieval(5));
+    for cycle in (0..20_000).step_by(2) {
+        let marks = [100 + cycle, 101 + cycle];
+        for mark in marks {
+            let part = rng.between(1, 40_000);
+            let refund = story.refund(part, mark, by_retrieval(5));
+            assert_eq!(refund.posted, Minor(part));
+        }
+        for mark in marks {
+            story.reverse(by_retrieval(mark), ReversalAmount::Full);
+        }
+        let cleared = &progress(&story, id).cleared;
+        assert!(cleared.parts().len() <= 2, "{cycle}: {cleared:?}");
+        assert_eq!((cleared.total(), story.spent()), (Minor(80_000), Minor(80_000)));
+        let today = story.driver.state.card(CardSlot(0)).usage.day_spent;
+        assert_eq!(today, Minor(40_000));
+        story.driver.payload.clear();
+    }
 }
