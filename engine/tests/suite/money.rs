@@ -107,6 +107,27 @@ fn a_presentment_that_names_a_refund_is_a_purchase_of_its_own() {
     assert_eq!((posted(&refund), posted(&purchase)), (Minor(-400), Minor(900)));
 }
 
+/// A presentment without an amount, of a purchase that nothing was held for any more, posted nothing
+/// and used its number up: the network's own was then answered as posted, and lost.
+#[test]
+fn a_presentment_of_nothing_is_refused_and_the_next_one_posts() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    let nameless = network(NetworkCommand::Present(Present {
+        facts: None,
+        amounts: None,
+        original: by_retrieval(5),
+        number: PresentmentNumber::ONLY,
+    }));
+    story.reverse(by_retrieval(5), ReversalAmount::Full);
+    let (lines, seq) = (story.line_count(), story.driver.state.last_seq());
+    let refused = Reply::Network(NetworkReply::FormatError(SubReason::NothingHeld));
+    assert_eq!(story.run(&nameless), refused);
+    assert_eq!((story.line_count(), story.driver.state.last_seq()), (lines, seq));
+    assert_eq!(story.present(10_000, by_retrieval(5)).posted, Minor(10_000));
+    assert_eq!(story.spent(), Minor(10_000));
+}
+
 /// A refund under the reference of another one was booked as a refund of that.
 #[test]
 fn a_refund_refunds_no_refund() {
