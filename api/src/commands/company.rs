@@ -22,7 +22,7 @@ use serde_json::json;
 
 use super::Failure;
 use super::administration::{CompanyDataArgs, DataArgs, Office, OfficeTask};
-use super::init::CompanyArgs;
+use super::init::{CompanyArgs, attempts};
 use crate::install::{by_operator, new_company};
 
 /// How many cards are looked at at a time.
@@ -60,11 +60,11 @@ pub struct SetArgs {
     /// Line of credit of its account
     #[arg(long, value_name = "AMOUNT")]
     credit_limit: Option<String>,
-    /// Attempts one card may make in a minute; 0 switches the limit off
-    #[arg(long, value_name = "N")]
+    /// Attempts one card may make in a minute, at most 1000; 0 switches the limit off
+    #[arg(long, value_name = "N", value_parser = attempts())]
     velocity_per_minute: Option<u16>,
-    /// Attempts one card may make in an hour; 0 switches the limit off
-    #[arg(long, value_name = "N")]
+    /// Attempts one card may make in an hour, at most 1000; 0 switches the limit off
+    #[arg(long, value_name = "N", value_parser = attempts())]
     velocity_per_hour: Option<u16>,
     /// Whether a purchase may be approved in part, where the terminal can take less
     #[arg(long, value_name = "BOOL")]

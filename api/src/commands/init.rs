@@ -15,6 +15,7 @@ use cardswitch_wire::amount::parse_amount;
 use cardswitch_wire::currency::{exponent, parse_currency, render_currency};
 use cardswitch_wire::time::parse_time;
 use chrono_tz::Tz;
+use clap::builder::RangedI64ValueParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -88,15 +89,20 @@ pub struct CompanyArgs {
     /// Line of credit of its account
     #[arg(long, default_value = "0", value_name = "AMOUNT", allow_negative_numbers = true)]
     credit_limit: String,
-    /// Attempts one card may make in a minute; 0 switches the limit off
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    /// Attempts one card may make in a minute, at most 1000; 0 switches the limit off
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = attempts())]
     velocity_per_minute: u16,
-    /// Attempts one card may make in an hour; 0 switches the limit off
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    /// Attempts one card may make in an hour, at most 1000; 0 switches the limit off
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = attempts())]
     velocity_per_hour: u16,
     /// Let a purchase be approved in part, where the terminal can take less
     #[arg(long)]
     partial_approval: bool,
+}
+
+/// Reads a velocity limit.
+pub(super) fn attempts() -> RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(0..=i64::from(VelocityLimits::ATTEMPTS_MAX))
 }
 
 impl CompanyArgs {

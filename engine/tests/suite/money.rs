@@ -10,8 +10,12 @@ use cardswitch_engine::command::reply::{
 };
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::{
+    CompanyChanges, CompanyCommand, NewCompany, VelocityChanges,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::SuspensionReason;
+use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionId};
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -19,7 +23,7 @@ use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionProgress};
 
 use crate::rng::Rng;
-use crate::samples::{admin, company_id, facts, network, new_card, pan};
+use crate::samples::{admin, company_id, facts, network, new_card, new_company, pan};
 use crate::story::{Story, by_retrieval, purchase};
 
 /// A refund that carried its purchase's retrieval reference took that name over, so a second
@@ -83,6 +87,29 @@ fn a_card_is_not_issued_with_limits_out_of_bounds() {
         let reply =
             story.run(&admin(AdminCommand::Card(CardCommand::Issue(new_card(number, 0, terms)))));
         assert_eq!(reply != Reply::Rejected(Rejection::OutOfBounds), is_taken, "{terms:?}");
+    }
+}
+
+/// A limit of 65,535 attempts was taken; each attempt then journaled half a megabyte of those before it.
+#[test]
+fn a_company_has_no_velocity_limit_out_of_bounds() {
+    let mut story = Story::begin();
+    let most = VelocityLimits::ATTEMPTS_MAX;
+    for (number, [per_minute, per_hour], is_taken) in [
+        (1, [0, 0], true),
+        (2, [most, most], true),
+        (3, [most + 1, 0], false),
+        (4, [0, u16::MAX], false),
+    ] {
+        let out_of_bounds = Reply::Rejected(Rejection::OutOfBounds);
+        let mut run = |command| story.run(&admin(AdminCommand::Company(command)));
+        let velocity = VelocityLimits { per_minute, per_hour };
+        let company = NewCompany { velocity, ..new_company(number, chrono_tz::UTC, 0, 0) };
+        assert_eq!(run(CompanyCommand::Create(company)) != out_of_bounds, is_taken, "{number}");
+        let velocity = VelocityChanges { per_minute: Some(per_minute), per_hour: Some(per_hour) };
+        let changes = CompanyChanges { velocity, ..CompanyChanges::default() };
+        let changed = run(CompanyCommand::Update(company_id(0), changes));
+        assert_eq!(changed != out_of_bounds, is_taken, "{number}");
     }
 }
 
