@@ -153,7 +153,8 @@ fn velocity_limits_are_set_by_admin_alone_and_bind_from_then_on() {
         (json!(5), "risk"),
         (json!({"per_minute": 0}), "risk.per_minute"),
         (json!({"per_minute": -1}), "risk.per_minute"),
-        (json!({"per_hour": 65_536}), "risk.per_hour"),
+        (json!({"per_hour": 1_001}), "risk.per_hour"),
+        (json!({"per_minute": 1_001}), "risk.per_minute"),
         (json!({"per_hour": 1.5}), "risk.per_hour"),
         (json!({"per_hour": "5"}), "risk.per_hour"),
     ] {

@@ -109,6 +109,15 @@ fn reversal_and_presentment_follow_the_authorization() {
     network.post("/network/v1/presentments", &body).expect(200);
     assert_eq!(state_of(&presented), "completed");
 
+    // Posting nothing would use the presentment up, and lose the network's own.
+    let named = json!({"transaction_id": reversed});
+    let detail = network.post("/network/v1/presentments", &named).expect_error(400);
+    assert_eq!(detail["param"], "amount");
+    assert_eq!(state_of(&reversed), "canceled");
+    let body = json!({"transaction_id": reversed, "amount": 20.0});
+    network.post("/network/v1/presentments", &body).expect(200);
+    assert_eq!(state_of(&reversed), "completed");
+
     let both = json!({"transaction_id": approve(), "amount": 1.0, "remaining": 1.0});
     network.post("/network/v1/reversals", &both).expect_error(400);
 }
@@ -226,6 +235,7 @@ fn bad_presentments_and_refunds_lose_nothing_and_post_nothing_twice() {
         ("amount", json!("1000000000000.01"), "amount"),
         ("amount", json!("20.001"), "amount"),
         ("amount", json!(-20), "amount"),
+        ("amount", json!(0), "amount"),
         ("currency", json!("EUR"), "billing_amount"),
         ("currency", json!("XXQ"), "currency"),
         ("time", json!("tomorrow"), "time"),

@@ -170,6 +170,11 @@ fn map_money(
     let is_purchase = code == PURCHASE;
     let is_cash = CASH.contains(&code);
     let mti = message.mti();
+    // Posting nothing would use the presentment's number up. HTTP refuses it, too.
+    let posts = mti.class() == 2 && (code == REFUND || mti.function() == 2);
+    if posts && message.get_number(4) == Some(0) {
+        return Err(Refusal::Invalid(4));
+    }
     let command = match (mti.class(), mti.function()) {
         (_, 0) if code == BALANCE_INQUIRY => NetworkCommand::InquireBalance(InquireBalance {
             card: presented.card,

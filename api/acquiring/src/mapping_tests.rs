@@ -294,6 +294,17 @@ fn a_track_stands_in_for_number_and_expiry() {
     assert_eq!(refusal(&swiped.set_text(35, "4111111111111111")), Refusal::Invalid(35));
 }
 
+/// A presentment of nothing used its number up, and the network's own was lost.
+#[test]
+fn nothing_is_not_posted() {
+    for (mti, code) in
+        [("0220", "000000"), ("0220", "010000"), ("0220", "200000"), ("0200", "200000")]
+    {
+        let nothing = message(mti).set_text(3, code).set_text(4, "000000000000");
+        assert_eq!(refusal(&nothing), Refusal::Invalid(4), "{mti} {code}");
+    }
+}
+
 #[test]
 fn an_authorization_that_names_another_asks_for_more_or_for_itself() {
     let NetworkCommand::Increment(increment) = command(&message("0100").set_text(38, "A1B2C3"))

@@ -1,7 +1,7 @@
 //! The options of a company: `init` and `company add` take them for a new one, which has defaults,
 //! and `company set` for a change, which leaves what is not named.
 
-use cardswitch_engine::domain::company::{Address, CompanyState};
+use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_wire::address::read_address;
@@ -9,6 +9,7 @@ use cardswitch_wire::amount::parse_amount;
 use cardswitch_wire::currency::{exponent, render_currency};
 use cardswitch_wire::fault::Fault;
 use cardswitch_wire::fields::Fields;
+use clap::builder::RangedI64ValueParser;
 use serde::{Deserialize, Serialize};
 
 use super::Failure;
@@ -25,11 +26,11 @@ pub struct CompanyOptions {
     /// Line of credit of its account; none if it is new
     #[arg(long, value_name = "AMOUNT", allow_negative_numbers = true)]
     credit_limit: Option<String>,
-    /// Attempts one card may make in a minute; 0 switches the limit off
-    #[arg(long, value_name = "N")]
+    /// Attempts one card may make in a minute, at most 1000; 0 switches the limit off
+    #[arg(long, value_name = "N", value_parser = attempts())]
     pub(super) velocity_per_minute: Option<u16>,
-    /// Attempts one card may make in an hour; 0 switches the limit off
-    #[arg(long, value_name = "N")]
+    /// Attempts one card may make in an hour, at most 1000; 0 switches the limit off
+    #[arg(long, value_name = "N", value_parser = attempts())]
     pub(super) velocity_per_hour: Option<u16>,
     /// Whether a purchase may be approved in part, where the terminal can take less; without a
     /// value, yes
@@ -48,6 +49,11 @@ pub struct CompanyOptions {
     /// Whether that bank account is verified
     #[arg(long, value_name = "BOOL")]
     pub(super) funding_verified: Option<bool>,
+}
+
+/// Reads a velocity limit.
+fn attempts() -> RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(0..=i64::from(VelocityLimits::ATTEMPTS_MAX))
 }
 
 impl CompanyOptions {

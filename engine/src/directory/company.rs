@@ -154,6 +154,9 @@ fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejectio
     if change.state.find_company(new.id).is_some() || change.state.has_account(new.account.id) {
         return Err(Rejection::IdTaken);
     }
+    if !new.velocity.is_within_bounds() {
+        return Err(Rejection::OutOfBounds);
+    }
     let company = CompanySlot::next_after(change.state.company_count()).ok_or(Rejection::Full)?;
     let account = AccountSlot::next_after(change.state.account_count()).ok_or(Rejection::Full)?;
     change.push(Effect::Company(Box::new(Company {
@@ -293,6 +296,9 @@ fn update(
     replace(&mut company.website, &changes.website);
     replace(&mut company.velocity.per_minute, &changes.velocity.per_minute);
     replace(&mut company.velocity.per_hour, &changes.velocity.per_hour);
+    if !company.velocity.is_within_bounds() {
+        return Err(Rejection::OutOfBounds);
+    }
     replace(&mut company.partial_approval, &changes.partial_approval);
     replace(&mut company.billing_address, &changes.billing_address);
     replace(&mut company.shipping_address, &changes.shipping_address);

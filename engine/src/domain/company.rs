@@ -28,7 +28,7 @@ named_texts! {
 }
 
 /// Velocity limits: the number of tries of one card in a period before they count as fraud; zero
-/// switches a limit off.
+/// switches a limit off. Units: attempts, at most `ATTEMPTS_MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VelocityLimits {
     /// Attempts in a sliding minute.
@@ -38,6 +38,15 @@ pub struct VelocityLimits {
 }
 
 impl VelocityLimits {
+    /// The largest limit. Each try is noted with those before it, up to that many.
+    pub const ATTEMPTS_MAX: u16 = 1_000;
+
+    /// Whether both limits are at most the largest.
+    #[must_use]
+    pub const fn is_within_bounds(&self) -> bool {
+        self.per_minute <= Self::ATTEMPTS_MAX && self.per_hour <= Self::ATTEMPTS_MAX
+    }
+
     /// Whether any limit is set.
     #[must_use]
     pub const fn is_set(&self) -> bool {

@@ -2,6 +2,9 @@
 //!
 //! A purchase holds, and later has cleared, one or more parts; each belongs to the period and the
 //! local day in which it was taken, so that giving back reaches only a current period or day.
+//!
+//! INVARIANT: parts are in the order of their taking. Those that give back alike for ever are one, so that a purchase
+//! has few, however often it is changed.
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -33,6 +36,21 @@ pub struct HoldPart {
     pub period: u32,
     /// The local date on which it was taken.
     pub day: BusinessDate,
+}
+
+impl HoldPart {
+    /// Its place in time: periods and days only rise.
+    const fn place(&self) -> (u32, BusinessDate) {
+        (self.period, self.day)
+    }
+
+    /// Whether giving back reaches as much by the one as by the other, now and later: what is past stays past.
+    fn gives_back_as(&self, other: &Self, usage: &CardUsage) -> bool {
+        let is_alike_in_period =
+            self.period == other.period || self.period.max(other.period) < usage.period;
+        let is_alike_in_day = self.day == other.day || self.day.max(other.day) < usage.day;
+        is_alike_in_period && is_alike_in_day
+    }
 }
 
 /// Parts in the order they were taken.
@@ -74,7 +92,7 @@ impl HoldParts {
     /// Adds an amount taken in the usage's current period and day.
     pub fn push(&mut self, amount: Minor, usage: &CardUsage) {
         if amount.is_positive() {
-            self.push_part(HoldPart { amount, period: usage.period, day: usage.day });
+            self.add(HoldPart { amount, period: usage.period, day: usage.day }, usage);
         }
     }
 
@@ -109,14 +127,17 @@ impl HoldParts {
         self.0.retain(|part| part.amount.is_positive());
     }
 
-    /// Adds a part unchanged; joins the last one when period and day are the same.
-    pub fn push_part(&mut self, part: HoldPart) {
-        match self.0.last_mut() {
-            Some(last) if last.period == part.period && last.day == part.day => {
-                last.amount += part.amount;
+    /// Adds a part at its place in time, and joins parts that the card's usage tells apart no more.
+    pub fn add(&mut self, part: HoldPart, usage: &CardUsage) {
+        let at = self.0.partition_point(|known| known.place() <= part.place());
+        self.0.insert(at, part);
+        self.0.dedup_by(|newer, older| {
+            let is_alike = newer.gives_back_as(older, usage);
+            if is_alike {
+                older.amount += newer.amount;
             }
-            _ => self.0.push(part),
-        }
+            is_alike
+        });
     }
 }
 
@@ -145,8 +166,29 @@ mod tests {
 
         let mut held = HoldParts(smallvec::smallvec![part(500, 1), part(300, 2)]);
         let mut cleared = HoldParts::new();
-        held.take_oldest(Minor(600), |piece| cleared.push_part(piece));
+        let usage = CardUsage { period: 2, day: BusinessDate(100), ..CardUsage::default() };
+        held.take_oldest(Minor(600), |piece| cleared.add(piece, &usage));
         assert_eq!(cleared.parts(), [part(500, 1), part(100, 2)]);
         assert_eq!(held.total(), Minor(200));
+    }
+
+    #[test]
+    fn parts_that_give_back_alike_are_one() {
+        let on = |period, day| HoldPart { amount: Minor(1), period, day: BusinessDate(day) };
+        let usage = CardUsage { period: 7, day: BusinessDate(100), ..CardUsage::default() };
+        // Parts as they come, and what they leave: amount, period and day.
+        let rows: [(&[HoldPart], &[(i64, u32, i32)]); 5] = [
+            (&[on(7, 100), on(7, 100)], &[(2, 7, 100)]),
+            (&[on(7, 100), on(7, 99), on(7, 98)], &[(2, 7, 98), (1, 7, 100)]),
+            (&[on(7, 100), on(5, 100), on(6, 100)], &[(2, 5, 100), (1, 7, 100)]),
+            (&[on(6, 99), on(7, 99), on(5, 98)], &[(2, 5, 98), (1, 7, 99)]),
+            (&[on(7, 99), on(6, 98), on(7, 100)], &[(1, 6, 98), (1, 7, 99), (1, 7, 100)]),
+        ];
+        for (parts, expected) in rows {
+            let mut held = HoldParts::new();
+            parts.iter().for_each(|part| held.add(*part, &usage));
+            let left = held.parts().iter().map(|part| (part.amount.0, part.period, part.day.0));
+            assert_eq!(left.collect::<Vec<_>>(), expected, "{parts:?}");
+        }
     }
 }

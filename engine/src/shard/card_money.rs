@@ -10,7 +10,7 @@ use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::card::SuspensionReason;
-use crate::domain::hold::HoldPart;
+use crate::domain::hold::HoldParts;
 use crate::domain::ids::{CardSlot, MemberSlot, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::posting::Book;
@@ -99,8 +99,8 @@ impl<'a> CardMoney<'a> {
         progress: &mut TransactionProgress,
     ) {
         let from_hold = amount.min(progress.held.total());
-        let TransactionProgress { held, cleared, .. } = progress;
-        held.take_oldest(from_hold, |piece| cleared.push_part(piece));
+        let (TransactionProgress { held, cleared, .. }, usage) = (&mut *progress, &self.usage);
+        held.take_oldest(from_hold, |piece| cleared.add(piece, usage));
         self.account.balances.held -= from_hold;
         self.account.post(change, Book::Holds, Book::NetworkSettlement, from_hold);
 
@@ -120,7 +120,7 @@ impl<'a> CardMoney<'a> {
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
-        self.give_room_back(amount, progress, |_| {});
+        self.give_room_back(amount, progress);
         progress.posted -= amount;
         self.credit(change, amount);
     }
@@ -137,7 +137,8 @@ impl<'a> CardMoney<'a> {
         self.account.post(change, Book::Funds, Book::NetworkSettlement, amount);
     }
 
-    /// Takes back the room that a refund gave its purchase, as far as there was any.
+    /// Takes back the room that a refund gave its purchase, as far as there was any: what it gave last, the oldest,
+    /// comes first.
     pub(super) fn take_room_again(
         &mut self,
         amount: Minor,
@@ -145,26 +146,25 @@ impl<'a> CardMoney<'a> {
         purchase: &mut TransactionProgress,
     ) {
         let (usage, given) = (&mut self.usage, &mut refund.cleared);
-        given.take_newest(amount.min(given.total()), |piece| {
+        given.take_oldest(amount.min(given.total()), |piece| {
             usage.take_again(piece.amount, piece.period, piece.day);
-            purchase.cleared.push_part(piece);
+            purchase.cleared.add(piece, usage);
         });
     }
 
-    /// Gives budget back for what was settled, newest first, as far as there is any, and hands each
-    /// piece to `given`.
+    /// Gives budget back for what was settled, newest first, as far as there is any. Returns the parts given.
     pub(super) fn give_room_back(
         &mut self,
         amount: Minor,
         progress: &mut TransactionProgress,
-        mut given: impl FnMut(HoldPart),
-    ) {
-        let usage = &mut self.usage;
+    ) -> HoldParts {
+        let (usage, mut given) = (&mut self.usage, HoldParts::new());
         let amount = amount.min(progress.cleared.total());
         progress.cleared.take_newest(amount, |piece| {
             usage.give_back(piece.amount, piece.period, piece.day);
-            given(piece);
+            given.add(piece, usage);
         });
+        given
     }
 
     /// The present holder of the card.

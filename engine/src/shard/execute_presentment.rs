@@ -87,6 +87,7 @@ fn present_original(
 }
 
 /// The amount of a presentment; the open hold where it names none.
+/// Errors: it names none and nothing is held. Posting nothing would use its number up.
 fn presented_amount(
     amounts: Option<&MessageAmounts>,
     open: &OpenTransaction,
@@ -94,7 +95,10 @@ fn presented_amount(
 ) -> Result<Minor, SubReason> {
     match amounts {
         Some(amounts) => amount_for_account(amounts, currency).map(|(amount, _)| amount),
-        None => Ok(open.progress.held.total()),
+        None => {
+            let held = Some(open.progress.held.total()).filter(|held| held.is_positive());
+            held.ok_or(SubReason::NothingHeld)
+        }
     }
 }
 
@@ -226,7 +230,7 @@ fn refund_purchase(
         refund.flags.insert(TransactionFlags::OVER_REFUNDED);
     }
     let room = amount.min(refundable);
-    money.give_room_back(room, &mut purchase, |piece| refund.cleared.push_part(piece));
+    refund.cleared = money.give_room_back(room, &mut purchase);
     purchase.refunded += room;
     refund.refunded = room;
     change.push(Effect::TransactionProgress(seq, Box::new(purchase)));

@@ -161,11 +161,12 @@ fn reverse_later(
     if message.left.is_positive() && !is_posting && held.is_zero() && !is_over {
         return Err(ReversalOutcome::NothingHeld);
     }
-    message.left -= asked;
+    let given_back = asked.min(if is_posting { posted.or_zero() } else { held });
+    // What refunds have shortened of a posting can be given back once they are reversed.
+    message.left -= if is_posting { given_back } else { asked };
     if is_posting {
-        return reverse_posted(change, open, asked.min(posted.or_zero()), (money, progress));
+        return reverse_posted(change, open, given_back, (money, progress));
     }
-    let given_back = asked.min(held);
     give_back_held(change, given_back, (money, progress));
     Ok(given_back)
 }

@@ -3,21 +3,27 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, MessageAmounts, NetworkCommand, OriginalRef, Present,
-    PresentmentNumber,
+    PresentmentNumber, ReversalAmount,
 };
 use cardswitch_engine::command::reply::{
     NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
 };
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::company::{
+    CompanyChanges, CompanyCommand, NewCompany, VelocityChanges,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::SuspensionReason;
-use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
+use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionId};
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_engine::domain::transaction::TransactionFlags;
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionProgress};
 
-use crate::samples::{admin, facts, network, new_card, pan};
+use crate::rng::Rng;
+use crate::samples::{admin, company_id, facts, network, new_card, new_company, pan};
 use crate::story::{Story, by_retrieval, purchase};
 
 /// A refund that carried its purchase's retrieval reference took that name over, so a second
@@ -84,6 +90,29 @@ fn a_card_is_not_issued_with_limits_out_of_bounds() {
     }
 }
 
+/// A limit of 65,535 attempts was taken; each attempt then journaled half a megabyte of those before it.
+#[test]
+fn a_company_has_no_velocity_limit_out_of_bounds() {
+    let mut story = Story::begin();
+    let most = VelocityLimits::ATTEMPTS_MAX;
+    for (number, [per_minute, per_hour], is_taken) in [
+        (1, [0, 0], true),
+        (2, [most, most], true),
+        (3, [most + 1, 0], false),
+        (4, [0, u16::MAX], false),
+    ] {
+        let out_of_bounds = Reply::Rejected(Rejection::OutOfBounds);
+        let mut run = |command| story.run(&admin(AdminCommand::Company(command)));
+        let velocity = VelocityLimits { per_minute, per_hour };
+        let company = NewCompany { velocity, ..new_company(number, chrono_tz::UTC, 0, 0) };
+        assert_eq!(run(CompanyCommand::Create(company)) != out_of_bounds, is_taken, "{number}");
+        let velocity = VelocityChanges { per_minute: Some(per_minute), per_hour: Some(per_hour) };
+        let changes = CompanyChanges { velocity, ..CompanyChanges::default() };
+        let changed = run(CompanyCommand::Update(company_id(0), changes));
+        assert_eq!(changed != out_of_bounds, is_taken, "{number}");
+    }
+}
+
 /// A refund was the first to carry a retrieval reference; the purchase that was presented under
 /// the same reference was posted on the refund, which then showed the difference of the two.
 #[test]
@@ -103,6 +132,27 @@ fn a_presentment_that_names_a_refund_is_a_purchase_of_its_own() {
         story.driver.state.transaction(seq).unwrap().progress.posted
     };
     assert_eq!((posted(&refund), posted(&purchase)), (Minor(-400), Minor(900)));
+}
+
+/// A presentment without an amount, of a purchase that nothing was held for any more, posted nothing
+/// and used its number up: the network's own was then answered as posted, and lost.
+#[test]
+fn a_presentment_of_nothing_is_refused_and_the_next_one_posts() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    let nameless = network(NetworkCommand::Present(Present {
+        facts: None,
+        amounts: None,
+        original: by_retrieval(5),
+        number: PresentmentNumber::ONLY,
+    }));
+    story.reverse(by_retrieval(5), ReversalAmount::Full);
+    let (lines, seq) = (story.line_count(), story.driver.state.last_seq());
+    let refused = Reply::Network(NetworkReply::FormatError(SubReason::NothingHeld));
+    assert_eq!(story.run(&nameless), refused);
+    assert_eq!((story.line_count(), story.driver.state.last_seq()), (lines, seq));
+    assert_eq!(story.present(10_000, by_retrieval(5)).posted, Minor(10_000));
+    assert_eq!(story.spent(), Minor(10_000));
 }
 
 /// A refund under the reference of another one was booked as a refund of that.
@@ -175,4 +225,58 @@ fn a_declined_advice_leaves_a_hold_as_it_is() {
     assert_eq!(story.spent(), Minor(10_000));
     assert_eq!(story.advise(2_500, AdviceOutcome::Approved).approved, Minor(2_500));
     assert_eq!(story.spent(), Minor(2_500));
+}
+
+fn progress(story: &Story, id: Option<TransactionId>) -> &TransactionProgress {
+    let seq = story.driver.ids.open_transaction_id(id.unwrap()).unwrap();
+    &story.driver.state.transaction(seq).unwrap().progress
+}
+
+/// Each reset and each day left a part of the hold behind, until the purchase was more than a record
+/// of the journal may hold and the shard stopped.
+#[test]
+fn a_hold_that_grows_through_many_periods_has_few_parts() {
+    let mut story = Story::begin();
+    let id = story.authorize(facts(pan(1), 1, 5), AuthorizationKind::Purchase).transaction;
+    let changes = AllowanceChanges { reset: true, ..AllowanceChanges::default() };
+    let allowance = new_card(1, 0, AllowanceTerms::budget(Minor(1))).allowance_id;
+    let reset = AllowanceCommand::Update(company_id(0), allowance, changes);
+    let reset = admin(AdminCommand::Allowance(reset));
+    for cycle in 0..30_000 {
+        story.at += if cycle % 1_000 == 0 { Timestamp::DAY } else { 0 };
+        assert!(matches!(story.run(&reset), Reply::Done(_)), "{cycle}");
+        assert_eq!(story.increment(1, 6, None).approved, Minor(1));
+        assert!(progress(&story, id).held.parts().len() <= 3, "{cycle}");
+        assert_eq!(story.spent(), Minor(1));
+        story.driver.payload.clear();
+    }
+    assert_eq!(progress(&story, id).held.total(), Minor(30_001));
+}
+
+/// Each reversal of a refund left a part behind.
+#[test]
+fn a_purchase_that_is_refunded_again_and_again_has_few_parts() {
+    let mut story = Story::begin();
+    let mut rng = Rng::new(5);
+    let id = story.authorize(facts(pan(1), 40_000, 5), AuthorizationKind::Purchase).transaction;
+    story.at += Timestamp::DAY;
+    assert_eq!(story.increment(40_000, 6, None).approved, Minor(40_000));
+    story.present(80_000, by_retrieval(5));
+    for cycle in (0..20_000).step_by(2) {
+        let marks = [100 + cycle, 101 + cycle];
+        for mark in marks {
+            let part = rng.between(1, 40_000);
+            let refund = story.refund(part, mark, by_retrieval(5));
+            assert_eq!(refund.posted, Minor(part));
+        }
+        for mark in marks {
+            story.reverse(by_retrieval(mark), ReversalAmount::Full);
+        }
+        let cleared = &progress(&story, id).cleared;
+        assert!(cleared.parts().len() <= 2, "{cycle}: {cleared:?}");
+        assert_eq!((cleared.total(), story.spent()), (Minor(80_000), Minor(80_000)));
+        let today = story.driver.state.card(CardSlot(0)).usage.day_spent;
+        assert_eq!(today, Minor(40_000));
+        story.driver.payload.clear();
+    }
 }

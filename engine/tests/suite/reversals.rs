@@ -274,6 +274,23 @@ fn a_reversal_of_a_presentment_posts_a_line_against_it() {
     );
 }
 
+/// The reversal of a presentment that a refund had shortened used up all of it: once the refund was
+/// reversed, too, the rest was posted for ever.
+#[test]
+fn a_reversal_of_a_refunded_presentment_leaves_the_rest_to_be_reversed() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+    story.present(10_000, by_retrieval(5));
+    assert_eq!(story.refund(6_000, 6, by_retrieval(5)).posted, Minor(6_000));
+    let reversals = [(90, 4_000, 0), (90, 0, 0), (6, 6_000, 6_000), (90, 6_000, 0), (90, 0, 0)];
+    for (mark, given_back, spent) in reversals {
+        let reply = story.reverse(named_by(mark), ReversalAmount::Full);
+        assert_eq!((reply.outcome, reply.given_back.0), (ReversalOutcome::Reversed, given_back));
+        assert_eq!(story.spent(), Minor(spent));
+    }
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).ledger, Minor(1_000_000));
+}
+
 /// A refund of more than the purchase was reversed in part, and the covered part went first: the
 /// purchase could then be reversed for more than was paid.
 #[test]

@@ -75,6 +75,10 @@ fn format_error(reason: SubReason) -> ApiError {
             let message = "is required where `currency` is not the account's";
             ApiError::invalid_field("billing_amount", Flaw::new("required", message))
         }
+        SubReason::NothingHeld => {
+            let message = "is required where nothing is held";
+            ApiError::invalid_field("amount", Flaw::new("required", message))
+        }
         _ => ApiError::invalid_field(
             "amount",
             Flaw::new("out_of_bounds", "is beyond what can be carried out"),

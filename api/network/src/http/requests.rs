@@ -298,7 +298,8 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         let names_money = ["amount", "currency", "billing_amount"];
         let has_money = names_money.into_iter().any(|name| self.fields.has(name));
         let is_told = has_money || original.transaction.is_none();
-        let about = "Posted amount; by default the held amount of the named transaction.";
+        let about = "Posted amount; by default the held amount of the named transaction, \
+            and required where nothing is held.";
         let amount = self.fields.may("amount", about, limit(self.currency(), ABOVE_ZERO));
         if amount.is_none() && is_told {
             self.require("amount");

@@ -161,7 +161,7 @@ pub async fn update_company(
 
 fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
     let mut limit = |name, about| {
-        let range = |_: &mut Parts| json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535});
+        let range = |_: &mut Parts| json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": VelocityLimits::ATTEMPTS_MAX});
         fields.patch(name, about, rule(range, attempts)).map(Option::unwrap_or_default)
     };
     VelocityChanges {
@@ -172,9 +172,10 @@ fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
 
 /// A number of attempts, above zero.
 fn attempts(value: &RawValue) -> Result<u16, Flaw> {
+    let range = 1..=VelocityLimits::ATTEMPTS_MAX;
     let flaw =
-        || Flaw::new("out_of_range", format!("must be a whole number from 1 to {}", u16::MAX));
-    value.get().parse::<u16>().ok().filter(|limit| *limit > 0).ok_or_else(flaw)
+        || Flaw::new("out_of_range", format!("must be a whole number from 1 to {}", range.end()));
+    value.get().parse().ok().filter(|limit| range.contains(limit)).ok_or_else(flaw)
 }
 
 fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {

@@ -340,8 +340,8 @@ impl World {
         let Some((place, card)) = self.open_purchase() else { return };
         let (record, progress) = &mut self.transactions[place];
         let amount = progress.held.total();
-        let cleared = &mut progress.cleared;
-        progress.held.take_oldest(amount, |piece| cleared.push_part(piece));
+        let (cleared, usage) = (&mut progress.cleared, &self.cards[card].1);
+        progress.held.take_oldest(amount, |piece| cleared.add(piece, usage));
         progress.later.add(
             LaterMessageKind::Presentment(1),
             Some(OriginalKey(amount.0.unsigned_abs())),

@@ -134,6 +134,11 @@ impl CardMessage<'_> {
             (b"0120", "00" | "01" | "09") => {
                 Ok(QuestionKind::Advice(self.outcome(), processing != "00"))
             }
+            (b"0220", "00" | "01" | "09" | "20") | (b"0200", "20")
+                if content.number(4) == Some(0) =>
+            {
+                Err(MALFORMED)
+            }
             (b"0200" | b"0220", "20") => Ok(QuestionKind::Refund),
             (b"0220", "00" | "01" | "09") => {
                 Ok(QuestionKind::Presentment(self.presentment().ok_or(MALFORMED)?))

@@ -6,6 +6,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
 use crate::model::{LaterMessage, Model, move_first, take_last, total};
@@ -39,6 +40,9 @@ impl Model {
                 match amounts.map(|amounts| self.amounts(owner, amounts)) {
                     Some(Ok((amount, _))) => (found, amount),
                     Some(Err(reply)) => return reply,
+                    None if purchase.held() == 0 => {
+                        return NetworkReply::FormatError(SubReason::NothingHeld);
+                    }
                     None => (found, purchase.held()),
                 }
             }

@@ -124,7 +124,9 @@ impl Model {
             false => self.give_back_held(found, amount.min(held)),
         };
         if given_back > 0 {
-            self.purchases[found].later[later].left -= amount;
+            // What refunds have shortened of a posting can be given back once they are reversed.
+            let used_up = if is_posting { given_back } else { amount };
+            self.purchases[found].later[later].left -= used_up;
         }
         Ok(given_back)
     }
@@ -152,7 +154,7 @@ impl Model {
     }
 
     /// A refund is taken back by a line against it, first what no purchase covers; of the rest its
-    /// purchase takes the parts again.
+    /// purchase takes the parts again, at their place in time.
     fn take_refund_back(
         &mut self,
         found: usize,
@@ -172,7 +174,9 @@ impl Model {
             let refund = &mut self.purchases[found];
             let parts = room.min(total(&refund.given_back));
             let again = take_last(&mut refund.given_back, parts);
-            self.purchases[purchase].cleared.extend(again);
+            let cleared = &mut self.purchases[purchase].cleared;
+            cleared.extend(again);
+            cleared.sort_by_key(|part| (part.period, part.day));
             self.purchases[purchase].refunded -= room;
             self.purchases[found].refunded -= room;
         }
