@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::network_key::Fingerprint;
 use crate::inbox::Doorbell;
 use crate::shard::{AnswerPlace, LoadedRows, LoadedTransaction, PurchaseKey, RecallRequest};
 use crate::steps::{StepOutcome, Steps};
@@ -35,13 +36,17 @@ pub trait Recall {
     /// carry it after all.
     fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError>;
 
-    /// The places of the replies that have this key of a message.
-    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError>;
+    /// The replies that may be the one to a message, of all that have one of its keys: see
+    /// `Snapshot::answers_to`.
+    fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError>;
 
     /// The holds that end after `after` and by `until`, or by an earlier instant if they are many,
     /// with that instant.
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError>;
 }
+
+/// Replies and where they are kept.
+pub type PlacedAnswers = Vec<(AnswerPlace, RememberedAnswer)>;
 
 /// Holds with their ends, and the instant up to which they are complete.
 pub type HoldEnds = (Vec<(TransactionSeq, Timestamp)>, Timestamp);
@@ -193,12 +198,11 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, Recal
     for seq in refunded {
         loaded.transactions.extend(tables.transaction(seq)?);
     }
-    let mut places = wanted.answers.clone();
-    if let Some(key) = wanted.message {
-        places.extend(tables.answers_under(key)?);
+    for place in &wanted.answers {
+        loaded.answers.extend(tables.answer_at(*place)?.map(|answer| (*place, answer)));
     }
-    for place in places {
-        loaded.answers.extend(tables.answer_at(place)?);
+    if let Some(message) = &wanted.message {
+        loaded.answers.extend(tables.answers_to(message)?);
     }
     Ok(loaded)
 }

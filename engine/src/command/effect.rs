@@ -111,6 +111,8 @@ pub struct IssuedCard {
 pub struct RememberedAnswer {
     /// The message.
     pub fingerprint: Fingerprint,
+    /// Whether another reply under its trace was kept when it was given.
+    pub shares_trace: bool,
     /// The time at which the reply is forgotten.
     pub expires_at: Timestamp,
     /// The reply.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{HoldEnds, Recall, RecallError, RecallSource};
+use super::{HoldEnds, PlacedAnswers, Recall, RecallError, RecallSource};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::network_key::Fingerprint;
 use crate::limits;
 use crate::shard::{AnswerPlace, LoadedTransaction, PurchaseKey};
 use crate::store::{Snapshot, Store, StoreError};
@@ -32,8 +33,8 @@ impl Recall for View {
         self.0.transactions_named(key).map_err(unreadable)
     }
 
-    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
-        self.0.answers_under(key).map_err(unreadable)
+    fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {
+        self.0.answers_to(message).map_err(unreadable)
     }
 
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldEnds, RecallError> {

@@ -30,7 +30,7 @@ use crate::domain::merchant::Merchant;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace};
 use crate::inbox::{InboxSender, inbox};
-use crate::loader::{HoldEnds, Recall, RecallSource};
+use crate::loader::{HoldEnds, PlacedAnswers, Recall, RecallSource};
 use crate::shard::{AnswerPlace, CacheLimits, LoadedTransaction, PurchaseKey};
 use crate::store::Watermark;
 
@@ -279,7 +279,7 @@ impl Recall for RowTables {
         Ok(Vec::new())
     }
 
-    fn answers_under(&self, _key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
+    fn answers_to(&self, _message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {
         Ok(Vec::new())
     }
 

@@ -218,7 +218,7 @@ impl ShardState {
                 comparison.add(fingerprint, at, answer);
             }
         });
-        for answer in self.caching.iter().flat_map(CacheState::answers) {
+        for (_, answer) in self.caching.iter().flat_map(CacheState::answers) {
             comparison.add(fingerprint, at, answer.clone());
         }
         comparison.known(fingerprint)

@@ -22,6 +22,7 @@ pub(in crate::store) use organization::stored_row;
 pub(in crate::store) use write::{WriteOutcome, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use smallvec::SmallVec;
 
@@ -266,7 +267,9 @@ impl Projection {
 
     fn project_answer(&mut self, (seq, at): (u64, Timestamp), answer: RememberedAnswer) {
         assert!(!self.answers.contains_key(&seq), "a record gives one answer");
-        self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq));
+        let (key, further) = answer.fingerprint.index_keys(answer.shares_trace);
+        let keys = iter::once(key).chain(further);
+        self.answer_keys.extend(keys.map(|key| Entry::new(key, seq)));
         put(&mut self.answers, seq, (at, answer));
     }
 

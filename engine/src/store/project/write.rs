@@ -2,6 +2,7 @@
 //! rows as they were, then the rows, then what has expired goes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
@@ -249,7 +250,8 @@ impl RunEntries {
         for list in ListKey::dimensions(&row.dimensions()) {
             self.push(list.kind, list.owner, seq);
         }
-        if let Some(key) = row.message_key() {
+        let keys = row.message_keys();
+        for key in keys.into_iter().flat_map(|(key, further)| iter::once(key).chain(further)) {
             self.push(RunKind::TransactionMessages, key, seq);
         }
         if row.is_indexed_by_name() {

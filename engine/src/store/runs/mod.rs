@@ -70,9 +70,9 @@ enumeration! {
         FourthDimension = 6,
         /// Account slot, statement line.
         AccountLines = 7,
-        /// Message key, transaction.
+        /// A key of a message (`Fingerprint::index_keys`), transaction.
         TransactionMessages = 8,
-        /// Message key, the record of an answer that no transaction's row says.
+        /// The same, the record of an answer that no transaction's row says.
         AnswerMessages = 9,
         /// Original key, undeclined transaction.
         OriginalKeys = 10,

@@ -101,8 +101,12 @@ fn what_ends_at_the_instant_of_a_record_is_forgotten_with_it() {
         content: 1,
         window: DuplicateWindow::Day,
     };
-    let answer =
-        RememberedAnswer { fingerprint, expires_at: ends_at, reply: NetworkReply::Conflict };
+    let answer = RememberedAnswer {
+        fingerprint,
+        shares_trace: false,
+        expires_at: ends_at,
+        reply: NetworkReply::Conflict,
+    };
     let effects = [Effect::Answer(Box::new(answer)), Effect::EarlyReversal(early)];
     let rows = [(999, vec![1, 1]), (1_000, vec![0, 0]), (1_001, vec![0, 0])];
     for (at, expected) in rows {

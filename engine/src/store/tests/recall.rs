@@ -1,6 +1,7 @@
 //! Queries of the shard, against a model that looks at every record.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use proptest::prelude::*;
 
@@ -25,13 +26,16 @@ use crate::store::query::PurchaseKey;
 /// answers follow from their transaction.
 struct NetworkJournal {
     random: u64,
+    /// When each trace was last answered.
+    traces: BTreeMap<u128, Timestamp>,
     open: BTreeMap<TransactionSeq, TransactionProgress>,
     records: Vec<Record>,
 }
 
 impl NetworkJournal {
     fn make(seed: u64, len: usize) -> Vec<Record> {
-        let mut made = Self { random: seed, open: BTreeMap::new(), records: Vec::new() };
+        let (traces, open) = Default::default();
+        let mut made = Self { random: seed, traces, open, records: Vec::new() };
         for record in journal(seed, len) {
             made.take(record);
         }
@@ -100,14 +104,18 @@ impl NetworkJournal {
             _ => None,
         });
         let Some(made) = made else { return };
-        let is_traced = self.below(2) == 0;
+        let (key, is_traced) = (self.below(40), self.below(2) == 0);
+        // A key has the elements of its trace.
+        let trace = is_traced.then(|| TraceKey(7 << 64 | u128::from(100 + key % 8)));
+        let ends = trace.and_then(|trace| self.traces.insert(trace.0, record.at));
         made.answer = Some(RowAnswer {
             fingerprint: Fingerprint {
-                key: DuplicateKey(u128::from(self.below(40))),
-                trace: is_traced.then(|| TraceKey(7 << 64 | u128::from(self.below(60)))),
+                key: DuplicateKey(u128::from(key) + if is_traced { 100_000 } else { 0 }),
+                trace,
                 content: self.below(1_000),
                 window: DuplicateWindow::Day,
             },
+            shares_trace: ends.is_some_and(|given| given.plus(Timestamp::DAY) > record.at),
             allowance_balance: Minor(5),
             currency: CurrencyCode(840),
         });
@@ -185,21 +193,24 @@ fn check_answers(store: &Store, records: &[Record], model: &Model) {
         let of_row = given.iter().find(|(place, ..)| *place == AnswerPlace::Transaction(*seq));
         assert_eq!(recalled.answer.as_ref(), of_row.map(|(.., answer)| answer));
     }
-    for key in 0..61 {
-        let under =
-            |(_, _, answer): &&(_, _, RememberedAnswer)| answer.fingerprint.message_key() == key;
-        let expected: Vec<_> = given.iter().filter(under).collect();
-        let places = snapshot.answers_under(key).unwrap();
-        for place in &places {
-            let (.., answer) = expected.iter().find(|(known, ..)| known == place).unwrap();
-            let found = snapshot.answer_at(*place).unwrap();
-            assert!(found.is_none_or(|found| found == *answer), "{place:?}");
+    let is_open = |answer: &RememberedAnswer| answer.expires_at > applied_at;
+    for (.., asked) in &given {
+        let message = &asked.fingerprint;
+        let found = snapshot.answers_to(message).unwrap();
+        assert!(found.len() <= 6, "{found:?}");
+        for (place, answer) in &found {
+            let (.., expected) = given.iter().find(|(known, ..)| known == place).unwrap();
+            assert_eq!(answer, expected);
+            assert_eq!(snapshot.answer_at(*place).unwrap().as_ref(), Some(answer));
         }
-        for (place, _, answer) in expected {
-            if answer.expires_at > applied_at {
-                assert!(places.contains(place), "{place:?} under {key}");
-                assert_eq!(snapshot.answer_at(*place).unwrap().as_ref(), Some(answer));
-            }
+        let newest = |is_it: &dyn Fn(&Fingerprint) -> bool| {
+            let open = given.iter().filter(|(.., answer)| is_open(answer));
+            open.filter(|(.., answer)| is_it(&answer.fingerprint)).max_by_key(|(_, at, _)| *at)
+        };
+        let of_key = newest(&|known| known.key == message.key);
+        let of_trace = newest(&|known| known.trace.is_some() && known.trace == message.trace);
+        for (place, _, answer) in of_key.into_iter().chain(of_trace) {
+            assert!(found.contains(&(*place, answer.clone())), "{place:?} {message:?}");
         }
     }
 }
@@ -211,15 +222,32 @@ fn check_restart(store: &Store, records: &[Record]) {
         let since = applied_at.plus(-hours * Timestamp::HOUR);
         let mut found = Vec::new();
         store.message_keys_since(since, |key, place| found.push((key, place))).unwrap();
-        let key_of = |place| {
-            let given = given.iter().find(|(known, ..)| *known == place).unwrap();
-            given.2.fingerprint.message_key()
+        let keys_of = |answer: &RememberedAnswer| {
+            let (key, further) = answer.fingerprint.index_keys(answer.shares_trace);
+            iter::once(key).chain(further)
         };
-        assert!(found.iter().all(|(key, place)| *key == key_of(*place)));
-        for (place, at, answer) in &given {
-            if *at >= since && answer.expires_at > applied_at {
-                assert!(found.contains(&(answer.fingerprint.message_key(), *place)), "{place:?}");
+        for (key, place) in &found {
+            let (.., answer) = given.iter().find(|(known, ..)| known == place).unwrap();
+            assert!(keys_of(answer).any(|known| known == *key), "{key} {place:?}");
+        }
+        let open: Vec<_> = given
+            .iter()
+            .filter(|(_, at, answer)| *at >= since && answer.expires_at > applied_at)
+            .collect();
+        for (place, at, answer) in &open {
+            let Fingerprint { key, trace, .. } = answer.fingerprint;
+            let is_newest = |is_it: &dyn Fn(&Fingerprint) -> bool| {
+                open.iter().all(|(_, other, known)| other <= at || !is_it(&known.fingerprint))
+            };
+            if is_newest(&|known| known.key == key) {
+                assert!(found.contains(&(keys_of(answer).next().unwrap(), *place)), "{place:?}");
             }
+            if let Some(trace) = answer.fingerprint.trace_half()
+                && is_newest(&|known| known.trace == answer.fingerprint.trace)
+            {
+                assert!(found.contains(&(trace, *place)), "{place:?}");
+            }
+            assert!(trace.is_some() || !answer.shares_trace);
         }
     }
 }
@@ -336,6 +364,7 @@ fn the_first_answer_after_a_checkpoint_is_found() {
         Fingerprint { key: DuplicateKey(3), trace: None, content: 1, window: DuplicateWindow::Day };
     let answer = RememberedAnswer {
         fingerprint,
+        shares_trace: false,
         expires_at: Timestamp(10).plus(Timestamp::DAY),
         reply: NetworkReply::Conflict,
     };
@@ -344,6 +373,6 @@ fn the_first_answer_after_a_checkpoint_is_found() {
     commit(&store, &records, CommitKind::Checkpoint).unwrap();
     let snapshot = store.read().unwrap();
     let place = AnswerPlace::Record(RecordSeq(1));
-    assert_eq!(snapshot.answers_under(3).unwrap(), [place]);
+    assert_eq!(snapshot.answers_to(&fingerprint).unwrap(), [(place, answer.clone())]);
     assert_eq!(snapshot.answer_at(place).unwrap(), Some(answer));
 }
