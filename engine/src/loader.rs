@@ -32,9 +32,9 @@ pub trait Recall {
     /// The reply kept at a place.
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError>;
 
-    /// The transactions that carry a key and were not declined, the newest first. Some may not
-    /// carry it after all.
-    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError>;
+    /// The owner of a key: its newest transaction that was not declined and is no refund, or else
+    /// its oldest refund, since a refund takes no key over.
+    fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError>;
 
     /// The replies that may be the one to a message, of all that have one of its keys: see
     /// `Snapshot::answers_to`.
@@ -188,7 +188,7 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, Recal
         loaded.transactions.extend(tables.transaction(*seq)?);
     }
     for key in &wanted.purchases {
-        let owner = find_owner(tables, *key)?;
+        let owner = tables.owner(*key)?;
         loaded.purchases.push((*key, owner.as_ref().map(|owner| owner.record.seq)));
         loaded.transactions.extend(owner);
     }
@@ -205,23 +205,4 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, Recal
         loaded.answers.extend(tables.answers_to(message)?);
     }
     Ok(loaded)
-}
-
-/// The owner of a key: its newest transaction that is no refund, or else its oldest refund, since a
-/// refund takes no key over.
-fn find_owner(
-    tables: &dyn Recall,
-    key: PurchaseKey,
-) -> Result<Option<LoadedTransaction>, RecallError> {
-    let mut oldest_refund = None;
-    for seq in tables.carriers(key)? {
-        let Some(found) = tables.transaction(seq)?.filter(|found| found.carries(key)) else {
-            continue;
-        };
-        if !found.is_refund() {
-            return Ok(Some(found));
-        }
-        oldest_refund = Some(found);
-    }
-    Ok(oldest_refund)
 }

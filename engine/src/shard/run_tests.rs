@@ -275,8 +275,8 @@ impl Recall for RowTables {
         Ok(None)
     }
 
-    fn carriers(&self, _key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
-        Ok(Vec::new())
+    fn owner(&self, _key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
+        Ok(None)
     }
 
     fn answers_to(&self, _message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {

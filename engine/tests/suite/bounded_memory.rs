@@ -137,9 +137,10 @@ impl Recall for &Tables {
         Ok(record.and_then(|record| self.answers.get(&record)).cloned())
     }
 
-    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
-        let carriers = self.rows.iter().rev().filter(|row| row.1.carries(key));
-        Ok(carriers.map(|row| *row.0).collect())
+    fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
+        let carriers = || self.rows.values().filter(|row| row.carries(key));
+        let newest = carriers().rfind(|row| !row.is_refund());
+        Ok(newest.or_else(|| carriers().next()).cloned())
     }
 
     fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {

@@ -13,6 +13,7 @@ use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::pan_key::PanGenerations;
+use crate::domain::transaction::TransactionKind;
 use crate::journal::ChainPosition;
 use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
@@ -21,6 +22,7 @@ use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::events::append_events;
 use crate::store::figures::NewFigures;
+use crate::store::query::key_of_refunds;
 use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
@@ -255,11 +257,13 @@ impl RunEntries {
             self.push(RunKind::TransactionMessages, key, seq);
         }
         if row.is_indexed_by_name() {
+            let is_refund = row.kind() == TransactionKind::Refund;
+            let name = |key| if is_refund { key_of_refunds(key) } else { key };
             if let Some(key) = row.original_key() {
-                self.push(RunKind::OriginalKeys, key.0, seq);
+                self.push(RunKind::OriginalKeys, name(key.0), seq);
             }
             if let Some(key) = row.retrieval_key() {
-                self.push(RunKind::RetrievalKeys, key.0, seq);
+                self.push(RunKind::RetrievalKeys, name(key.0), seq);
             }
         }
     }

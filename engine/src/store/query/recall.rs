@@ -66,14 +66,29 @@ impl Snapshot {
         }))
     }
 
-    /// The transactions that may carry this name and were not declined at once, newest first.
-    /// Cost: a chunk of every run.
-    pub fn transactions_named(&self, name: PurchaseKey) -> Result<Vec<TransactionSeq>, StoreError> {
+    /// The owner of a name: the first that `carrier` finds among the transactions that may carry it
+    /// and were not declined at once. Those that are no refunds come newest first; behind them the
+    /// refunds, the oldest first.
+    /// Cost: two chunks of every run, and what `carrier` reads, nearly always once.
+    pub fn owner_of<T>(
+        &self,
+        name: PurchaseKey,
+        mut carrier: impl FnMut(TransactionSeq) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let (kind, key) = match name {
             PurchaseKey::Original(key) => (RunKind::OriginalKeys, key.0),
             PurchaseKey::Retrieval(key) => (RunKind::RetrievalKeys, key.0),
         };
-        Ok(self.entries_under(kind, key)?.into_iter().map(TransactionSeq).collect())
+        let runs = self.runs()?;
+        let reader = runs.reader(kind)?;
+        let purchases = reader.scan(key, 0..u64::MAX, Order::NewestFirst);
+        let refunds = reader.scan(key_of_refunds(key), 0..u64::MAX, Order::OldestFirst);
+        for seq in purchases.chain(refunds) {
+            if let Some(found) = carrier(TransactionSeq(seq?))? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// The answers that may be the one to a message, with their places: of each of the two places
@@ -151,12 +166,6 @@ impl Snapshot {
         due.holds.sort_unstable_by_key(|(seq, at)| (*at, *seq));
         due.holds.dedup();
         Ok(due)
-    }
-
-    fn entries_under(&self, kind: RunKind, key: u64) -> Result<Vec<u64>, StoreError> {
-        let runs = self.runs()?;
-        let reader = runs.reader(kind)?;
-        reader.scan(key, 0..u64::MAX, Order::NewestFirst).collect()
     }
 }
 
@@ -282,6 +291,12 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// The key under which indexes have refunds that carry a name: however many share it with their
+/// purchase, they do not stand before it.
+pub(in crate::store) const fn key_of_refunds(key: u64) -> u64 {
+    !key
 }
 
 /// The place of an answer by the entry of its key.

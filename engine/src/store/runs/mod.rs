@@ -74,9 +74,9 @@ enumeration! {
         TransactionMessages = 8,
         /// The same, the record of an answer that no transaction's row says.
         AnswerMessages = 9,
-        /// Original key, undeclined transaction.
+        /// Original key (of a refund `key_of_refunds`), undeclined transaction.
         OriginalKeys = 10,
-        /// Retrieval key, undeclined transaction.
+        /// The same of its retrieval key.
         RetrievalKeys = 11,
     }
 }
