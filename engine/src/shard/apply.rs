@@ -139,7 +139,7 @@ impl ShardState {
             Effect::TransactionProgress(seq, progress) => self.apply_progress(*seq, progress),
             Effect::StatementLine(line) => self.last_line = self.last_line.max(line.seq),
             Effect::Answer(answer) => self.apply_answer(answer),
-            Effect::EarlyReversal(reversal) => self.early_reversals.insert(*reversal),
+            Effect::EarlyReversal(reversal) => self.early_reversals.insert(**reversal),
             Effect::CompanySso(company, Some(row)) => {
                 self.single_sign_on.insert(*company, (**row).clone());
             }

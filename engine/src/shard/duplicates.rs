@@ -1,21 +1,19 @@
-//! Earlier messages of the network: answers for repeats, traces for conflicts, early reversals.
+//! Earlier messages of the network: answers for repeats, traces for conflicts.
 //!
 //! An answer is found by the keys of its message (`Fingerprint::index_keys`): with the transaction
 //! it made, where it follows from it, else in a list of its own. An entry is gone as soon as a record is
 //! applied at or after its `expires_at`; the projection forgets by the same rule, so that live and
 //! recovered state agree.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use super::index::{Growth, HashIndex, Values, spread};
 use super::prefetch::GROUP_LEN;
 use super::transactions::{CacheLimits, OpenTransaction, Transactions, low_bits};
-use crate::command::effect::{EarlyReversal, RememberedAnswer};
+use crate::command::effect::RememberedAnswer;
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::network_key::{
-    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
-};
+use crate::domain::network_key::{DuplicateKey, DuplicateWindow, Fingerprint};
 pub use crate::store::AnswerPlace;
 
 /// The verdict on a message, from the answers to earlier ones.
@@ -490,62 +488,6 @@ pub(super) fn sorted_answers<'a>(
     let mut newest: Vec<_> = newest_first.map(|(_, answer)| answer).collect();
     newest.reverse();
     newest
-}
-
-/// Reversals whose purchase has not been seen.
-#[derive(Clone, Debug, Default)]
-pub(super) struct EarlyReversals {
-    by_original: HashMap<OriginalKey, Timestamp>,
-    by_retrieval: HashMap<RetrievalKey, Timestamp>,
-    expiring: VecDeque<EarlyReversal>,
-}
-
-impl EarlyReversals {
-    /// Whether the purchase with these marks was reversed before it came.
-    pub(super) fn names(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
-        let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
-        trace.original_key.is_some_and(|key| self.names_message(key, at))
-            || by_retrieval.is_some_and(|expires_at| *expires_at > at)
-    }
-
-    /// Whether the very message of this key was reversed before it came: all messages of a purchase
-    /// share its retrieval reference, so that says nothing of one of them.
-    pub(super) fn names_message(&self, key: OriginalKey, at: Timestamp) -> bool {
-        self.by_original.get(&key).is_some_and(|expires_at| *expires_at > at)
-    }
-
-    pub(super) fn insert(&mut self, reversal: EarlyReversal) {
-        if let Some(key) = reversal.original_key {
-            self.by_original.insert(key, reversal.expires_at);
-        }
-        if let Some(key) = reversal.retrieval_key {
-            self.by_retrieval.insert(key, reversal.expires_at);
-        }
-        self.expiring.push_back(reversal);
-    }
-
-    pub(super) fn forget_expired(&mut self, at: Timestamp) {
-        while let Some(gone) = self.expiring.pop_front_if(|entry| entry.expires_at <= at) {
-            if let Some(key) = gone.original_key
-                && self.by_original.get(&key).is_some_and(|expires_at| *expires_at <= at)
-            {
-                self.by_original.remove(&key);
-            }
-            if let Some(key) = gone.retrieval_key
-                && self.by_retrieval.get(&key).is_some_and(|expires_at| *expires_at <= at)
-            {
-                self.by_retrieval.remove(&key);
-            }
-        }
-    }
-
-    /// Every early reversal, in the order of expiry and keys.
-    pub(super) fn sorted(&self) -> Vec<EarlyReversal> {
-        let mut reversals: Vec<_> = self.expiring.iter().copied().collect();
-        reversals.sort_by_key(|entry| (entry.expires_at, entry.original_key, entry.retrieval_key));
-        reversals.dedup();
-        reversals
-    }
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ pub struct Projection {
     /// Answers that no transaction's row says.
     answers: BTreeMap<u64, StoredAnswer>,
     answer_keys: Vec<Entry>,
-    early_reversals: BTreeSet<EarlyReversalKey>,
+    early_reversals: BTreeMap<EarlyReversalKey, Option<u32>>,
     network_log: BTreeMap<RecordPlace, NetworkLogEntry>,
     /// Ends of holds that may not follow from when they were made.
     moved_holds: BTreeSet<(i64, u64)>,
@@ -254,7 +254,8 @@ impl Projection {
             Effect::EarlyReversal(row) => {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
-                self.early_reversals.insert((row.expires_at.0, original, retrieval));
+                let key = (row.expires_at.0, original, retrieval);
+                self.early_reversals.insert(key, row.card.map(|slot| slot.0));
             }
             Effect::NetworkLog(row) => put(&mut self.network_log, place, *row),
             Effect::TransactionTags(..) | Effect::CompanySso(..) | Effect::KeyedAnswer(_) => {

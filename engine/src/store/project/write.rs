@@ -204,11 +204,11 @@ impl Projection {
         forget_answers(write_txn, at)?;
         write_moved_holds(write_txn, &self.moved_holds, at)?;
         let mut early = write_txn.open_table(EARLY_REVERSALS)?;
-        for key in &self.early_reversals {
-            early.insert(*key, ())?;
+        for (key, card) in &self.early_reversals {
+            early.insert(*key, *card)?;
         }
         let next = at.0.saturating_add(1);
-        early.retain_in(..(next, None, None), |_, ()| false).map_err(StoreError::from)
+        early.retain_in(..(next, None, None), |_, _| false).map_err(StoreError::from)
     }
 }
 

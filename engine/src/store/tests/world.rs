@@ -455,8 +455,8 @@ impl World {
         let answer = self.answer(1);
         let original_key = Some(OriginalKey(self.below(20)));
         let expires_at = self.at.plus(24 * Timestamp::HOUR);
-        let reversal = EarlyReversal { original_key, retrieval_key: None, expires_at };
-        self.record(vec![answer, Effect::EarlyReversal(reversal)]);
+        let reversal = EarlyReversal { card: None, original_key, retrieval_key: None, expires_at };
+        self.record(vec![answer, Effect::EarlyReversal(Box::new(reversal))]);
     }
 
     fn company_slot(&mut self) -> CompanySlot {
