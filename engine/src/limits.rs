@@ -97,6 +97,11 @@ pub const TOKENS_OF_MEMBER_MAX: usize = 100;
 /// How many tokens of an app open anything at most, by the same rule; deleting the app revokes all,
 /// in one record.
 pub const TOKENS_OF_APP_MAX: usize = 5_000;
+/// How many reversals that came before their purchase are remembered of one card; one more forgets
+/// the oldest.
+pub const EARLY_REVERSALS_OF_CARD_MAX: usize = 1_000;
+/// How many are remembered of all cards together; one more forgets the oldest of all.
+pub const EARLY_REVERSALS_MAX: usize = 1 << 18;
 /// How many card numbers are sealed anew by one command at most.
 pub const RESEALED_CARDS_MAX: usize = 64;
 /// The longest card number as it is sealed. Units: bytes.

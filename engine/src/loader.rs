@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::network_key::Fingerprint;
 use crate::inbox::Doorbell;
 use crate::shard::{AnswerPlace, LoadedRows, LoadedTransaction, PurchaseKey, RecallRequest};
 use crate::steps::{StepOutcome, Steps};
@@ -32,17 +33,21 @@ pub trait Recall {
     /// The reply kept at a place.
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError>;
 
-    /// The transactions that carry a key and were not declined, the newest first. Some may not
-    /// carry it after all.
-    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError>;
+    /// The owner of a key: its newest transaction that was not declined and is no refund, or else
+    /// its oldest refund, since a refund takes no key over.
+    fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError>;
 
-    /// The places of the replies that have this key of a message.
-    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError>;
+    /// The replies that may be the one to a message, of all that have one of its keys: see
+    /// `Snapshot::answers_to`.
+    fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError>;
 
     /// The holds that end after `after` and by `until`, or by an earlier instant if they are many,
     /// with that instant.
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError>;
 }
+
+/// Replies and where they are kept.
+pub type PlacedAnswers = Vec<(AnswerPlace, RememberedAnswer)>;
 
 /// Takes snapshots of the tables.
 pub trait RecallSource: Send + Sync {
@@ -181,7 +186,7 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, Recal
         loaded.transactions.extend(tables.transaction(*seq)?);
     }
     for key in &wanted.purchases {
-        let owner = find_owner(tables, *key)?;
+        let owner = tables.owner(*key)?;
         loaded.purchases.push((*key, owner.as_ref().map(|owner| owner.record.seq)));
         loaded.transactions.extend(owner);
     }
@@ -191,31 +196,11 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, Recal
     for seq in refunded {
         loaded.transactions.extend(tables.transaction(seq)?);
     }
-    let mut places = wanted.answers.clone();
-    if let Some(key) = wanted.message {
-        places.extend(tables.answers_under(key)?);
+    for place in &wanted.answers {
+        loaded.answers.extend(tables.answer_at(*place)?.map(|answer| (*place, answer)));
     }
-    for place in places {
-        loaded.answers.extend(tables.answer_at(place)?);
+    if let Some(message) = &wanted.message {
+        loaded.answers.extend(tables.answers_to(message)?);
     }
     Ok(loaded)
-}
-
-/// The owner of a key: its newest transaction that is no refund, or else its oldest refund, since a
-/// refund takes no key over.
-fn find_owner(
-    tables: &dyn Recall,
-    key: PurchaseKey,
-) -> Result<Option<LoadedTransaction>, RecallError> {
-    let mut oldest_refund = None;
-    for seq in tables.carriers(key)? {
-        let Some(found) = tables.transaction(seq)?.filter(|found| found.carries(key)) else {
-            continue;
-        };
-        if !found.is_refund() {
-            return Ok(Some(found));
-        }
-        oldest_refund = Some(found);
-    }
-    Ok(oldest_refund)
 }

@@ -66,7 +66,7 @@ pub enum Effect<T = Box<NewTransaction>> {
     /// The reply to a message, kept for repeats.
     Answer(Box<RememberedAnswer>),
     /// A reversal came before its purchase.
-    EarlyReversal(EarlyReversal),
+    EarlyReversal(Box<EarlyReversal>),
     /// A message without a transaction was seen.
     NetworkLog(Box<NetworkLogEntry>),
     /// A change of a transaction's tags: the named fields are set, the others stay.
@@ -111,6 +111,8 @@ pub struct IssuedCard {
 pub struct RememberedAnswer {
     /// The message.
     pub fingerprint: Fingerprint,
+    /// Whether another reply under its trace was kept when it was given.
+    pub shares_trace: bool,
     /// The time at which the reply is forgotten.
     pub expires_at: Timestamp,
     /// The reply.
@@ -120,6 +122,8 @@ pub struct RememberedAnswer {
 /// A reversal that came before its purchase; it declines the purchase when that comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyReversal {
+    /// The card, where the reversal names one.
+    pub card: Option<CardSlot>,
     /// The original key of the purchase.
     pub original_key: Option<OriginalKey>,
     /// The retrieval key of the purchase.

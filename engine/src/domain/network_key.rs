@@ -65,14 +65,32 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The key by which indexes find a kept reply: the low half of the trace key if there is one,
-    /// else of the message's own key.
+    /// The message's own key as indexes have it: its low half.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
-    pub const fn message_key(&self) -> u64 {
+    pub const fn key_half(&self) -> u64 {
+        self.key.0 as u64
+    }
+
+    /// The key of its trace as indexes have it: its low half.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+    pub const fn trace_half(&self) -> Option<u64> {
         match self.trace {
-            Some(trace) => trace.0 as u64,
-            None => self.key.0 as u64,
+            Some(trace) => Some(trace.0 as u64),
+            None => None,
+        }
+    }
+
+    /// The keys by which indexes find a kept reply. The first message of a trace has the trace's
+    /// alone: nearly all messages are the only one. A later one has its own, so that messages of
+    /// one trace do not crowd under one key, and the trace's, which outlives the first.
+    #[must_use]
+    pub const fn index_keys(&self, shares_trace: bool) -> (u64, Option<u64>) {
+        match self.trace_half() {
+            Some(trace) if shares_trace => (self.key_half(), Some(trace)),
+            Some(trace) => (trace, None),
+            None => (self.key_half(), None),
         }
     }
 }

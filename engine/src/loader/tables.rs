@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Recall, RecallError, RecallSource};
+use super::{PlacedAnswers, Recall, RecallError, RecallSource};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::network_key::Fingerprint;
 use crate::limits;
 use crate::shard::{AnswerPlace, LoadedTransaction, PurchaseKey};
-use crate::store::query::DueHolds;
+use crate::store::query::{DueHolds, TransactionRow};
 use crate::store::{Snapshot, Store, StoreError};
 
 impl RecallSource for Store {
@@ -21,25 +22,32 @@ struct View(Arc<Snapshot>);
 
 impl Recall for View {
     fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError> {
-        let found = self.0.transaction(seq).map_err(unreadable)?;
-        Ok(found.map(|row| LoadedTransaction { record: *row.record, progress: row.progress }))
+        Ok(self.0.transaction(seq).map_err(unreadable)?.map(loaded))
     }
 
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {
         self.0.answer_at(place).map_err(unreadable)
     }
 
-    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
-        self.0.transactions_named(key).map_err(unreadable)
+    fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
+        let carrier = |seq| {
+            let found = self.0.transaction(seq)?.map(loaded);
+            Ok(found.filter(|found| found.carries(key)))
+        };
+        self.0.owner_of(key, carrier).map_err(unreadable)
     }
 
-    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
-        self.0.answers_under(key).map_err(unreadable)
+    fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {
+        self.0.answers_to(message).map_err(unreadable)
     }
 
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError> {
         self.0.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)
     }
+}
+
+fn loaded(row: TransactionRow) -> LoadedTransaction {
+    LoadedTransaction { record: *row.record, progress: row.progress }
 }
 
 fn unreadable(error: StoreError) -> RecallError {

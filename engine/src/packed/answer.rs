@@ -15,6 +15,8 @@ use crate::domain::transaction::TransactionRecord;
 pub struct RowAnswer {
     /// The identification of the message.
     pub fingerprint: Fingerprint,
+    /// Whether another reply under its trace was kept then.
+    pub shares_trace: bool,
     /// The rest of the allowance then.
     pub allowance_balance: Minor,
     /// The account's currency.
@@ -36,6 +38,7 @@ impl RowAnswer {
         let NetworkReply::Authorization(reply) = &answer.reply else { return None };
         Some(Self {
             fingerprint: answer.fingerprint,
+            shares_trace: answer.shares_trace,
             allowance_balance: reply.allowance_balance,
             currency: reply.currency,
         })
@@ -65,6 +68,7 @@ impl RowAnswer {
         };
         RememberedAnswer {
             fingerprint: self.fingerprint,
+            shares_trace: self.shares_trace,
             expires_at: self.expires_at(made.authorized_at),
             reply: NetworkReply::Authorization(reply),
         }

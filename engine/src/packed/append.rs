@@ -5,10 +5,10 @@ use super::cursor::{digits_value, push_text};
 use super::facts::append_facts;
 use super::progress::append_progress;
 use super::transaction::{
-    ANSWER, ANSWER_BYTES, ANSWER_IS_REPEAT, ANSWER_REPEATS_ONLY, ANSWER_TRACE, BANK_ACCOUNT, CARD,
-    FACTS, FIRST_DIMENSION, FOREIGN, HEAD_BYTES, ID_TIME, MCC, MEMBER, MERCHANT, ORIGINAL_KEY,
-    PROGRESS_AT, REFUND_OF, RETRIEVAL_KEY, ROW_FORMAT, RRN_DIGITS, RRN_LEN, STAN_DIGITS, STAN_LEN,
-    TIME_DIGITS, TIME_LEN, TransactionView, time_of_authorization,
+    ANSWER, ANSWER_BYTES, ANSWER_IS_REPEAT, ANSWER_REPEATS_ONLY, ANSWER_SHARES_TRACE, ANSWER_TRACE,
+    BANK_ACCOUNT, CARD, FACTS, FIRST_DIMENSION, FOREIGN, HEAD_BYTES, ID_TIME, MCC, MEMBER,
+    MERCHANT, ORIGINAL_KEY, PROGRESS_AT, REFUND_OF, RETRIEVAL_KEY, ROW_FORMAT, RRN_DIGITS, RRN_LEN,
+    STAN_DIGITS, STAN_LEN, TIME_DIGITS, TIME_LEN, TransactionView, time_of_authorization,
 };
 use crate::domain::ids::TransactionId;
 use crate::domain::merchant::{Mcc, Merchant};
@@ -117,6 +117,7 @@ fn present_fields(
         (ANSWER, answer.is_some()),
         (ANSWER_TRACE, answer.is_some_and(|answer| answer.fingerprint.trace.is_some())),
         (ANSWER_REPEATS_ONLY, repeats_only(window)),
+        (ANSWER_SHARES_TRACE, answer.is_some_and(|answer| answer.shares_trace)),
         (ANSWER_IS_REPEAT, window == is_repeat),
         (ID_TIME, id_time(record.id) != time_of_authorization(record.authorized_at)),
         (REFUND_OF, record.refund_of.is_some()),

@@ -300,12 +300,13 @@ prop_compose! {
             DuplicateWindow::RepeatsOnly { is_repeat: false },
             DuplicateWindow::RepeatsOnly { is_repeat: true },
         ][..]),
-        (balance, currency) in any::<(i64, u16)>(),
+        (shares_trace, balance, currency) in any::<(bool, i64, u16)>(),
     ) -> RowAnswer {
         RowAnswer {
             fingerprint: Fingerprint {
                 key: DuplicateKey(key), trace: trace.map(TraceKey), content, window,
             },
+            shares_trace,
             allowance_balance: Minor(balance),
             currency: CurrencyCode(currency),
         }
@@ -433,7 +434,8 @@ proptest! {
         prop_assert_eq!(view.to_record().unwrap(), record.clone());
         prop_assert_eq!(view.to_progress().unwrap(), progress.clone());
         prop_assert_eq!(view.answer(), answer);
-        prop_assert_eq!(view.message_key(), answer.map(|answer| answer.fingerprint.message_key()));
+        let keys = answer.map(|answer| answer.fingerprint.index_keys(answer.shares_trace));
+        prop_assert_eq!(view.message_keys(), keys);
         prop_assert_eq!(view.seq(), record.seq);
         prop_assert_eq!(view.authorized_at(), record.authorized_at);
         prop_assert_eq!(view.kind(), record.kind);
@@ -532,7 +534,7 @@ proptest! {
         if let Ok(view) = TransactionView::parse(&changed) {
             // Some damage is undetectable here; blocks and batches carry checksums.
             let _ = (view.to_record(), view.to_progress(), view.answer(), view.dimensions());
-            let _ = (view.message_key(), view.state());
+            let _ = (view.message_keys(), view.state());
         }
     }
 
@@ -654,8 +656,12 @@ fn purchase() -> (TransactionRecord, TransactionProgress, RowAnswer) {
         content: 13,
         window: DuplicateWindow::Day,
     };
-    let answer =
-        RowAnswer { fingerprint, allowance_balance: Minor(95_750), currency: CurrencyCode(840) };
+    let answer = RowAnswer {
+        fingerprint,
+        shares_trace: false,
+        allowance_balance: Minor(95_750),
+        currency: CurrencyCode(840),
+    };
     (record, progress, answer)
 }
 

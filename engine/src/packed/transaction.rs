@@ -83,7 +83,8 @@ pub(super) const STAN_DIGITS: u32 = 1 << 18;
 pub(super) const RRN_DIGITS: u32 = 1 << 19;
 pub(super) const TIME_DIGITS: u32 = 1 << 20;
 pub(super) const FACTS: u32 = 1 << 21;
-const KNOWN: u32 = (1 << 22) - 1;
+pub(super) const ANSWER_SHARES_TRACE: u32 = 1 << 22;
+const KNOWN: u32 = (1 << 23) - 1;
 
 pub(super) const STAN_LEN: usize = 6;
 pub(super) const RRN_LEN: usize = 12;
@@ -249,12 +250,17 @@ impl<'a> TransactionView<'a> {
         })
     }
 
-    /// The key by which repeats of its message, or conflicts with it, are found: the low half of
-    /// the trace key if there is one, else of the message's own key.
+    /// The keys by which repeats of its message, or conflicts with it, are found: those of
+    /// `Fingerprint::index_keys`, read in place.
     #[must_use]
-    pub fn message_key(&self) -> Option<u64> {
-        let at = if self.has(ANSWER_TRACE) { HEAD_BYTES + ANSWER_BYTES } else { HEAD_BYTES + 18 };
-        self.has(ANSWER).then(|| u64::from_le_bytes(self.fixed(at)))
+    pub fn message_keys(&self) -> Option<(u64, Option<u64>)> {
+        let half_at = |at| u64::from_le_bytes(self.fixed(at));
+        let (own_at, trace_at) = (HEAD_BYTES + 18, HEAD_BYTES + ANSWER_BYTES);
+        self.has(ANSWER).then(|| match (self.has(ANSWER_TRACE), self.has(ANSWER_SHARES_TRACE)) {
+            (false, _) => (half_at(own_at), None),
+            (true, false) => (half_at(trace_at), None),
+            (true, true) => (half_at(own_at), Some(half_at(trace_at))),
+        })
     }
 
     /// The parts of the reply to its message that the record does not hold.
@@ -280,6 +286,7 @@ impl<'a> TransactionView<'a> {
                 content: u64::from_le_bytes(self.fixed(HEAD_BYTES)),
                 window,
             },
+            shares_trace: self.has(ANSWER_SHARES_TRACE),
             allowance_balance: Minor(i64::from_le_bytes(self.fixed(HEAD_BYTES + 8))),
             currency: CurrencyCode(u16::from_le_bytes(self.fixed(HEAD_BYTES + 16))),
         })

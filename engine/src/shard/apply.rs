@@ -3,7 +3,8 @@
 //! Effects carry after-images, so nothing is decided here. Derived state (indexes, timers, the
 //! local day) follows from them and from the record's time.
 
-use super::duplicates::{AnswerPlace, NewestNumbers};
+use super::duplicates::{AnswerPlace, AnswersElsewhere, EnteredAnswer, NewestNumbers};
+use super::recall::CacheState;
 use super::replay::KeptTransaction;
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
@@ -14,7 +15,6 @@ use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::network_key::Fingerprint;
 use crate::domain::transaction::TransactionProgress;
 use crate::packed::PackedProfile;
 
@@ -139,7 +139,7 @@ impl ShardState {
             Effect::TransactionProgress(seq, progress) => self.apply_progress(*seq, progress),
             Effect::StatementLine(line) => self.last_line = self.last_line.max(line.seq),
             Effect::Answer(answer) => self.apply_answer(answer),
-            Effect::EarlyReversal(reversal) => self.early_reversals.insert(*reversal),
+            Effect::EarlyReversal(reversal) => self.early_reversals.insert(**reversal),
             Effect::CompanySso(company, Some(row)) => {
                 self.single_sign_on.insert(*company, (**row).clone());
             }
@@ -210,7 +210,7 @@ impl ShardState {
     /// Takes in a transaction that was made, with what it moved.
     pub(super) fn take_in(&mut self, made: KeptTransaction) {
         let (seq, usage, balances) = (made.seq, made.usage, made.balances);
-        let fingerprint = made.open.fingerprint().copied();
+        let entered = made.open.entered_answer(AnswerPlace::Transaction(seq));
         self.last_transaction = self.last_transaction.max(seq);
         let kind = TimerKind::HoldExpiry(seq);
         self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(&made.open.progress));
@@ -221,23 +221,25 @@ impl ShardState {
         if let Some((slot, balances)) = balances {
             self.accounts[slot.index()].balances = balances;
         }
-        if let Some(fingerprint) = fingerprint {
-            self.enter_answer(&fingerprint, AnswerPlace::Transaction(seq));
+        if let Some(entered) = entered {
+            self.enter_answer(&entered);
         }
     }
 
     /// Keeps an answer that follows from no transaction.
     fn apply_answer(&mut self, answer: &RememberedAnswer) {
         let place = self.messages.keep(self.last_seq, answer.clone());
-        self.enter_answer(&answer.fingerprint, place);
+        self.enter_answer(&EnteredAnswer::of(place, answer));
     }
 
-    fn enter_answer(&mut self, fingerprint: &Fingerprint, place: AnswerPlace) {
+    fn enter_answer(&mut self, entered: &EnteredAnswer) {
         let mut newest = self.newest();
-        if let AnswerPlace::Record(seq) = place {
+        if let AnswerPlace::Record(seq) = entered.place {
             newest.record = newest.record.max(seq);
         }
-        self.messages.enter(fingerprint, place, newest, &self.transactions);
+        let recalled = self.caching.as_ref().map_or(&[][..], CacheState::answers);
+        let elsewhere = AnswersElsewhere { transactions: &self.transactions, recalled };
+        self.messages.enter(entered, newest, &elsewhere);
     }
 
     fn apply_progress(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {

@@ -1,21 +1,19 @@
-//! Earlier messages of the network: answers for repeats, traces for conflicts, early reversals.
+//! Earlier messages of the network: answers for repeats, traces for conflicts.
 //!
-//! An answer is found by the key of its message (`message_key`): with the transaction it made,
-//! where it follows from it, else in a list of its own. An entry is gone as soon as a record is
+//! An answer is found by the keys of its message (`Fingerprint::index_keys`): with the transaction
+//! it made, where it follows from it, else in a list of its own. An entry is gone as soon as a record is
 //! applied at or after its `expires_at`; the projection forgets by the same rule, so that live and
 //! recovered state agree.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use super::index::{Growth, HashIndex, Values, spread};
 use super::prefetch::GROUP_LEN;
 use super::transactions::{CacheLimits, OpenTransaction, Transactions, low_bits};
-use crate::command::effect::{EarlyReversal, RememberedAnswer};
+use crate::command::effect::RememberedAnswer;
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::network_key::{
-    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
-};
+use crate::domain::network_key::{DuplicateKey, DuplicateWindow, Fingerprint};
 pub use crate::store::AnswerPlace;
 
 /// The verdict on a message, from the answers to earlier ones.
@@ -23,20 +21,17 @@ pub use crate::store::AnswerPlace;
 pub(super) enum DuplicateCheck {
     /// The message is new.
     New,
+    /// So it is, under a trace that another one with the same content has.
+    NewOfTrace,
     /// The same message was answered with this reply.
     Answered(NetworkReply),
     /// Its key or trace belongs to a message with other content.
     Conflict,
 }
 
-/// The key by which a message is found again: of its trace, which any message that could be in
-/// conflict with it shares; of the message where it has none.
-#[expect(clippy::cast_possible_truncation, reason = "the low half of a keyed hash is one as well")]
-pub(super) const fn message_key(fingerprint: &Fingerprint) -> u64 {
-    match fingerprint.trace {
-        Some(trace) => trace.0 as u64,
-        None => fingerprint.key.0 as u64,
-    }
+/// The key that every message has which could be the same, or in conflict: of the trace, if any.
+const fn first_key(fingerprint: &Fingerprint) -> u64 {
+    fingerprint.index_keys(false).0
 }
 
 /// The numbers that are in use, to tell whole numbers by their low parts.
@@ -145,10 +140,11 @@ impl Messages {
     /// Asks for the line of a message ahead of its use.
     #[inline]
     pub(super) fn prefetch(&self, fingerprint: &Fingerprint) {
-        self.index.prefetch(spread(message_key(fingerprint)));
+        self.index.prefetch(spread(first_key(fingerprint)));
     }
 
-    /// Hands over where each answer is that may be the one to this message.
+    /// Hands over where each answer is that may be the one to this message. Of its trace these are
+    /// the first and the newest, of its own key the newest: few, however many share the trace.
     #[inline]
     pub(super) fn each_place(
         &self,
@@ -156,7 +152,20 @@ impl Messages {
         newest: &NewestNumbers,
         mut visit: impl FnMut(AnswerPlace),
     ) {
-        self.index.find(spread(message_key(fingerprint)), |value| {
+        let mut is_any = false;
+        self.each_under(first_key(fingerprint), newest, |place| {
+            is_any = true;
+            visit(place);
+        });
+        // INVARIANT: of the answers under a trace the newest is found by it, so none is no answer.
+        if is_any && fingerprint.trace.is_some() {
+            self.each_under(fingerprint.key_half(), newest, visit);
+        }
+    }
+
+    #[inline]
+    fn each_under(&self, key: u64, newest: &NewestNumbers, mut visit: impl FnMut(AnswerPlace)) {
+        self.index.find(spread(key), |value| {
             let place = AnswerPlace::of(value, newest);
             place.filter(|place| !self.is_before_floor(*place)).into_iter().for_each(&mut visit);
             false
@@ -172,8 +181,7 @@ impl Messages {
 
     /// The answer that record `seq` kept, where it is in memory.
     pub(super) fn answer_at(&self, seq: RecordSeq) -> Option<&RememberedAnswer> {
-        let at = self.answers.binary_search_by_key(&seq, |entry| entry.0).ok()?;
-        Some(&self.answers[at].1)
+        answer_of(&self.answers, seq)
     }
 
     /// Whether every key of the last day is in the index.
@@ -190,33 +198,48 @@ impl Messages {
         AnswerPlace::Record(seq)
     }
 
-    /// Enters the key of an answer. A message without a trace may be answered anew: then the newest
-    /// answer takes the place of the one before.
+    /// Enters the keys of an answer. Where a newer answer hides one before, it takes its place: a
+    /// message without a trace may be answered anew, and of a trace's later answers the newest does.
     pub(super) fn enter(
         &mut self,
-        fingerprint: &Fingerprint,
-        place: AnswerPlace,
+        entered: &EnteredAnswer,
         newest: NewestNumbers,
-        transactions: &Transactions,
+        elsewhere: &AnswersElsewhere<'_>,
     ) {
-        let hash = spread(message_key(fingerprint));
+        let EnteredAnswer { fingerprint, place, .. } = *entered;
+        let (key, trace) = fingerprint.index_keys(entered.shares_trace);
         if matches!(fingerprint.window, DuplicateWindow::RepeatsOnly { .. }) {
-            let answers = &self.answers;
-            let has_key = |value| match AnswerPlace::of(value, &newest) {
-                Some(AnswerPlace::Transaction(seq)) => transactions
-                    .get(seq)
-                    .and_then(|open| open.fingerprint())
-                    .is_some_and(|known| known.key == fingerprint.key),
-                Some(AnswerPlace::Record(seq)) => answers
-                    .binary_search_by_key(&seq, |entry| entry.0)
-                    .is_ok_and(|at| answers[at].1.fingerprint.key == fingerprint.key),
-                None => false,
-            };
-            if self.index.replace(hash, place.value(), has_key) {
-                return;
-            }
+            let is_same = |known: &EnteredAnswer| known.fingerprint.key == fingerprint.key;
+            self.replace_or_enter(key, (place, newest), elsewhere, is_same);
+        } else {
+            self.enter_key(spread(key), place, newest);
         }
-        self.enter_key(hash, place, newest);
+        if let Some(trace) = trace {
+            // The first one stays: it has no other key.
+            let is_later = |known: &EnteredAnswer| {
+                known.shares_trace && known.fingerprint.trace == fingerprint.trace
+            };
+            self.replace_or_enter(trace, (place, newest), elsewhere, is_later);
+        }
+    }
+
+    /// Puts an answer where one is found that it hides; where none is known, it has a place of its own.
+    fn replace_or_enter(
+        &mut self,
+        key: u64,
+        (place, newest): (AnswerPlace, NewestNumbers),
+        elsewhere: &AnswersElsewhere<'_>,
+        is_hidden: impl Fn(&EnteredAnswer) -> bool,
+    ) {
+        let answers = &self.answers;
+        let is_it = |value| {
+            let known = AnswerPlace::of(value, &newest)
+                .and_then(|place| elsewhere.find(place).or_else(|| listed(answers, place)));
+            known.is_some_and(|known| is_hidden(&known))
+        };
+        if !self.index.replace(spread(key), place.value(), is_it) {
+            self.enter_key(spread(key), place, newest);
+        }
     }
 
     fn enter_key(&mut self, hash: u64, place: AnswerPlace, newest: NewestNumbers) {
@@ -278,6 +301,61 @@ impl Messages {
     /// Every answer of the list.
     pub(super) fn iter(&self) -> impl Iterator<Item = &RememberedAnswer> {
         self.answers.iter().map(|entry| &entry.1)
+    }
+}
+
+fn answer_of(
+    answers: &VecDeque<(RecordSeq, RememberedAnswer)>,
+    seq: RecordSeq,
+) -> Option<&RememberedAnswer> {
+    let at = answers.binary_search_by_key(&seq, |entry| entry.0).ok()?;
+    Some(&answers[at].1)
+}
+
+/// The answer at a place of the list.
+fn listed(
+    answers: &VecDeque<(RecordSeq, RememberedAnswer)>,
+    place: AnswerPlace,
+) -> Option<EnteredAnswer> {
+    match place {
+        AnswerPlace::Record(seq) => Some(EnteredAnswer::of(place, answer_of(answers, seq)?)),
+        AnswerPlace::Transaction(_) => None,
+    }
+}
+
+/// What an index needs to know of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EnteredAnswer {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) shares_trace: bool,
+    pub(super) place: AnswerPlace,
+}
+
+impl EnteredAnswer {
+    pub(super) const fn of(place: AnswerPlace, answer: &RememberedAnswer) -> Self {
+        let RememberedAnswer { fingerprint, shares_trace, .. } = *answer;
+        Self { fingerprint, shares_trace, place }
+    }
+}
+
+/// Answers that are not in the list of those that no transaction keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswersElsewhere<'a> {
+    /// Those that transactions keep.
+    pub(super) transactions: &'a Transactions,
+    /// What the tables said for the command at hand.
+    pub(super) recalled: &'a [(AnswerPlace, RememberedAnswer)],
+}
+
+impl AnswersElsewhere<'_> {
+    fn find(&self, place: AnswerPlace) -> Option<EnteredAnswer> {
+        let kept = match place {
+            AnswerPlace::Transaction(seq) => self.transactions.get(seq),
+            AnswerPlace::Record(_) => None,
+        };
+        let recalled = || self.recalled.iter().find(|known| known.0 == place);
+        kept.and_then(|open| open.entered_answer(place))
+            .or_else(|| Some(EnteredAnswer::of(place, &recalled()?.1)))
     }
 }
 
@@ -361,7 +439,8 @@ impl CandidateAnswers {
         }
         match self.by_trace {
             Some((_, content)) if content != fingerprint.content => DuplicateCheck::Conflict,
-            _ => DuplicateCheck::New,
+            Some(_) => DuplicateCheck::NewOfTrace,
+            None => DuplicateCheck::New,
         }
     }
 }
@@ -411,62 +490,6 @@ pub(super) fn sorted_answers<'a>(
     newest
 }
 
-/// Reversals whose purchase has not been seen.
-#[derive(Clone, Debug, Default)]
-pub(super) struct EarlyReversals {
-    by_original: HashMap<OriginalKey, Timestamp>,
-    by_retrieval: HashMap<RetrievalKey, Timestamp>,
-    expiring: VecDeque<EarlyReversal>,
-}
-
-impl EarlyReversals {
-    /// Whether the purchase with these marks was reversed before it came.
-    pub(super) fn names(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
-        let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
-        trace.original_key.is_some_and(|key| self.names_message(key, at))
-            || by_retrieval.is_some_and(|expires_at| *expires_at > at)
-    }
-
-    /// Whether the very message of this key was reversed before it came: all messages of a purchase
-    /// share its retrieval reference, so that says nothing of one of them.
-    pub(super) fn names_message(&self, key: OriginalKey, at: Timestamp) -> bool {
-        self.by_original.get(&key).is_some_and(|expires_at| *expires_at > at)
-    }
-
-    pub(super) fn insert(&mut self, reversal: EarlyReversal) {
-        if let Some(key) = reversal.original_key {
-            self.by_original.insert(key, reversal.expires_at);
-        }
-        if let Some(key) = reversal.retrieval_key {
-            self.by_retrieval.insert(key, reversal.expires_at);
-        }
-        self.expiring.push_back(reversal);
-    }
-
-    pub(super) fn forget_expired(&mut self, at: Timestamp) {
-        while let Some(gone) = self.expiring.pop_front_if(|entry| entry.expires_at <= at) {
-            if let Some(key) = gone.original_key
-                && self.by_original.get(&key).is_some_and(|expires_at| *expires_at <= at)
-            {
-                self.by_original.remove(&key);
-            }
-            if let Some(key) = gone.retrieval_key
-                && self.by_retrieval.get(&key).is_some_and(|expires_at| *expires_at <= at)
-            {
-                self.by_retrieval.remove(&key);
-            }
-        }
-    }
-
-    /// Every early reversal, in the order of expiry and keys.
-    pub(super) fn sorted(&self) -> Vec<EarlyReversal> {
-        let mut reversals: Vec<_> = self.expiring.iter().copied().collect();
-        reversals.sort_by_key(|entry| (entry.expires_at, entry.original_key, entry.retrieval_key));
-        reversals.dedup();
-        reversals
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -481,12 +504,20 @@ mod tests {
         Fingerprint { key: DuplicateKey(key), trace, content, window }
     }
 
-    fn remember(messages: &mut Messages, fingerprint: Fingerprint, at: Timestamp) {
+    /// Remembers an answer; returns the place that it has.
+    fn remember(
+        messages: &mut Messages,
+        fingerprint: Fingerprint,
+        at: Timestamp,
+        shares_trace: bool,
+    ) -> AnswerPlace {
         let expires_at = at.plus(fingerprint.window.lifetime());
         let reply = NetworkReply::FormatError(SubReason::None);
-        let place =
-            messages.keep(RecordSeq(0), RememberedAnswer { fingerprint, expires_at, reply });
-        messages.enter(&fingerprint, place, NEWEST, &Transactions::default());
+        let answer = RememberedAnswer { fingerprint, shares_trace, expires_at, reply };
+        let place = messages.keep(RecordSeq(0), answer.clone());
+        let elsewhere = AnswersElsewhere { transactions: &Transactions::default(), recalled: &[] };
+        messages.enter(&EnteredAnswer::of(place, &answer), NEWEST, &elsewhere);
+        place
     }
 
     fn find(messages: &Messages, fingerprint: &Fingerprint, at: Timestamp) -> DuplicateCheck {
@@ -504,7 +535,7 @@ mod tests {
         let mut messages = Messages::default();
         let start = Timestamp(1_000_000);
         let first = fingerprint(1, 5, DuplicateWindow::Day);
-        remember(&mut messages, first, start);
+        remember(&mut messages, first, start, false);
         let (last, gone) = (start.plus(Timestamp::DAY - 1), start.plus(Timestamp::DAY));
         assert!(matches!(find(&messages, &first, last), DuplicateCheck::Answered(_)));
         assert_eq!(find(&messages, &first, gone), DuplicateCheck::New);
@@ -514,13 +545,51 @@ mod tests {
         assert!(messages.answers.is_empty());
     }
 
+    /// A probe with a fixed trace and another local time in each message had each of them look at all
+    /// before it, and every other message at those beyond the reach of the index.
+    #[test]
+    fn messages_of_one_trace_are_found_without_a_look_at_the_others() {
+        let mut messages = Messages::default();
+        let mut at = Timestamp(1_000_000);
+        let visited = |messages: &Messages, fingerprint: &Fingerprint| {
+            let mut places = Vec::new();
+            messages.each_place(fingerprint, &NEWEST, |place| places.push(place));
+            places
+        };
+        let mut given = Vec::new();
+        for number in 0..500 {
+            at = at.plus(Timestamp::SECOND);
+            let message = fingerprint(1_000 + number, 5, DuplicateWindow::Day);
+            let places = visited(&messages, &message);
+            assert!(places.len() <= 2, "message {number}: {places:?}");
+            let expected =
+                if number == 0 { DuplicateCheck::New } else { DuplicateCheck::NewOfTrace };
+            assert_eq!(find(&messages, &message, at), expected);
+            given.push((message, remember(&mut messages, message, at, number > 0)));
+            let other = fingerprint(1_000 + number, 6, DuplicateWindow::Day);
+            assert_eq!(find(&messages, &other, at), DuplicateCheck::Conflict);
+            let other = fingerprint(5_000, 6, DuplicateWindow::Day);
+            assert_eq!(find(&messages, &other, at), DuplicateCheck::Conflict);
+        }
+        assert!(messages.entered <= 2 * 500, "{} keys", messages.entered);
+        for (message, place) in given {
+            let places = visited(&messages, &message);
+            assert!(places.len() <= 4 && places.contains(&place), "{places:?}");
+            assert!(matches!(find(&messages, &message, at), DuplicateCheck::Answered(_)));
+        }
+        let conflict = fingerprint(5_000, 6, DuplicateWindow::Day);
+        let last = at.plus(Timestamp::DAY - 1);
+        assert_eq!(find(&messages, &conflict, last), DuplicateCheck::Conflict);
+        assert_eq!(find(&messages, &conflict, last.plus(1)), DuplicateCheck::New);
+    }
+
     #[test]
     fn without_time_and_reference_only_repeats_are_matched() {
         let mut messages = Messages::default();
         let start = Timestamp(1_000_000);
         let original = fingerprint(1, 5, DuplicateWindow::RepeatsOnly { is_repeat: false });
         let repeat = fingerprint(1, 5, DuplicateWindow::RepeatsOnly { is_repeat: true });
-        remember(&mut messages, original, start);
+        remember(&mut messages, original, start, false);
         assert_eq!(find(&messages, &original, start.plus(1)), DuplicateCheck::New);
         assert!(matches!(find(&messages, &repeat, start.plus(1)), DuplicateCheck::Answered(_)));
         assert_eq!(
@@ -528,7 +597,7 @@ mod tests {
             DuplicateCheck::New
         );
         for _ in 0..10_000 {
-            remember(&mut messages, original, start);
+            remember(&mut messages, original, start, false);
         }
         assert_eq!(messages.entered, 1, "an original that comes again has one key");
     }
@@ -548,7 +617,7 @@ mod tests {
             at = at.plus(Timestamp::SECOND);
             let window = DuplicateWindow::RepeatsOnly { is_repeat: true };
             let print = fingerprint(u128::from(spread(number)), 1, window);
-            remember(&mut messages, print, at);
+            remember(&mut messages, print, at, false);
             let next =
                 NewestNumbers { transaction: TransactionSeq(1), record: RecordSeq(number + 2) };
             messages.forget_expired(at, next);

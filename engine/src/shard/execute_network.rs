@@ -21,10 +21,12 @@ pub(super) fn execute_network(
     change: &mut ShardChange<'_>,
     request: &NetworkRequest,
 ) -> NetworkReply {
+    let mut shares_trace = false;
     if let Some(fingerprint) = &request.fingerprint {
         match change.state.known_message(fingerprint, change.moment.at) {
             DuplicateCheck::Answered(reply) => return reply,
             DuplicateCheck::Conflict => return NetworkReply::Conflict,
+            DuplicateCheck::NewOfTrace => shares_trace = true,
             DuplicateCheck::New => {}
         }
     }
@@ -41,7 +43,8 @@ pub(super) fn execute_network(
     };
     if let Some(fingerprint) = request.fingerprint {
         let expires_at = change.moment.at.plus(fingerprint.window.lifetime());
-        let answer = RememberedAnswer { fingerprint, expires_at, reply: reply.clone() };
+        let answer =
+            RememberedAnswer { fingerprint, shares_trace, expires_at, reply: reply.clone() };
         remember(change, answer);
     }
     reply

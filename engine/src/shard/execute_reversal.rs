@@ -17,6 +17,16 @@ use crate::domain::public_id::IdMint;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 
+/// The reply to a reversal that names nothing known.
+const NOT_FOUND: ReversalReply = ReversalReply {
+    outcome: ReversalOutcome::NotFound,
+    transaction: None,
+    given_back: Minor::ZERO,
+    remaining: Minor::ZERO,
+    allowance_balance: Minor::ZERO,
+    currency: CurrencyCode(0),
+};
+
 /// How long a reversal that came before its purchase is remembered. Units: microseconds.
 const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
 
@@ -73,7 +83,11 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
     };
     let reversed = found.and_then(|(seq, open, message)| Some((seq, open, open.card?, message)));
     let Some((seq, open, card, message)) = reversed else {
-        return NetworkReply::Reversal(remember_early(change, command));
+        // The number of a card is drawn when it is issued: no purchase with an unknown one can come.
+        if card != Some(None) {
+            remember_early(change, card.flatten(), &command.original);
+        }
+        return NetworkReply::Reversal(NOT_FOUND);
     };
     let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
@@ -310,21 +324,13 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 }
 
 /// Remembers a reversal whose purchase has not been seen, so that it is declined when it comes.
-fn remember_early(change: &mut ShardChange<'_>, command: &Reverse) -> ReversalReply {
-    let OriginalRef { original_key, retrieval_key, .. } = command.original;
+fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, named: &OriginalRef) {
+    let OriginalRef { original_key, retrieval_key, .. } = *named;
     // Other tries of the purchase share its retrieval reference.
     let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
     if original_key.is_some() || retrieval_key.is_some() {
         let expires_at = change.moment.at.plus(EARLY_REVERSAL_LIFETIME);
-        let early = EarlyReversal { original_key, retrieval_key, expires_at };
-        change.push(Effect::EarlyReversal(early));
-    }
-    ReversalReply {
-        outcome: ReversalOutcome::NotFound,
-        transaction: None,
-        given_back: Minor::ZERO,
-        remaining: Minor::ZERO,
-        allowance_balance: Minor::ZERO,
-        currency: CurrencyCode::default(),
+        let early = EarlyReversal { card, original_key, retrieval_key, expires_at };
+        change.push(Effect::EarlyReversal(Box::new(early)));
     }
 }

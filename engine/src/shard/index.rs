@@ -11,6 +11,9 @@
 //! compared with the truth by the caller. Entries are never removed one by one: they die by their
 //! value, and the dead are swept out a line at a time.
 //!
+//! Many entries of one hash find no place within reach. They wait beside the table in the order of
+//! their hashes, so that look-ups of others pass them by.
+//!
 //! The table grows a few lines at each insertion, so no insertion waits for all of it.
 //!
 //! INVARIANT: no line between an entry's own and the one it stands in has an empty place, so a
@@ -36,6 +39,8 @@ const LINES_SMALL: usize = 1 << 14;
 /// cards do, so that two tables stand side by side for a short time only.
 const LINES_MOVED_DOUBLING: usize = 4;
 const LINES_MOVED_BY_QUARTERS: usize = 16;
+/// Entries without a place for which a table grows before it is full.
+const OVERFLOW_MAX: usize = 64;
 
 /// Questions of an index about its values.
 pub trait Values {
@@ -72,7 +77,7 @@ pub struct HashIndex {
     growth: Growth,
     /// The table before it grew, as far as it was not moved yet.
     old: Option<TableMigration>,
-    /// Entries that found no place; nearly always none.
+    /// Entries that found no place, in the order of their hashes; nearly always none.
     overflow: Vec<(u64, u32)>,
     /// The next line to be swept.
     swept: usize,
@@ -147,16 +152,26 @@ impl HashIndex {
         {
             return Some((Place::Old(at), value));
         }
-        let mut waiting = self.overflow.iter();
-        let at = waiting.position(|(known, value)| self.is_alike(*known, hash) && is_it(*value))?;
-        Some((Place::Overflow(at), self.overflow[at].1))
+        if self.overflow.is_empty() {
+            return None;
+        }
+        let known = self.known_part(hash);
+        let first = self.overflow.partition_point(|entry| self.known_part(entry.0) < known);
+        let alike =
+            self.overflow[first..].iter().take_while(|entry| self.known_part(entry.0) == known);
+        let (at, (_, value)) = (first..).zip(alike).find(|(_, (_, value))| is_it(*value))?;
+        Some((Place::Overflow(at), *value))
     }
 
-    /// Whether two hashes are the same, as far as the table tells them apart.
-    fn is_alike(&self, hash: u64, other: u64) -> bool {
-        let ((home, tag), (other_home, other_tag)) =
-            (self.table.home_of(hash), self.table.home_of(other));
-        home == other_home && tag >> self.unknown_bits == other_tag >> self.unknown_bits
+    /// What the table tells hashes apart by; rises with them.
+    const fn known_part(&self, hash: u64) -> (usize, u32) {
+        let (home, tag) = self.table.home_of(hash);
+        (home, tag >> self.unknown_bits)
+    }
+
+    fn push_over(&mut self, hash: u64, value: u32) {
+        let at = self.overflow.partition_point(|entry| entry.0 <= hash);
+        self.overflow.insert(at, (hash, value));
     }
 
     /// Adds a value under a hash.
@@ -174,7 +189,7 @@ impl HashIndex {
         }
         self.insertions = self.insertions.wrapping_add(1);
         if !self.table.insert(hash, value, values) {
-            self.overflow.push((hash, value));
+            self.push_over(hash, value);
         }
     }
 
@@ -189,7 +204,7 @@ impl HashIndex {
     fn is_crowded(&self) -> bool {
         let places = self.table.lines * LINE_LEN;
         // Many entries of one hash find no place in a table of any size.
-        let is_unlucky = !self.overflow.is_empty() && self.table.taken * 4 > places;
+        let is_unlucky = self.overflow.len() > OVERFLOW_MAX && self.table.taken * 4 > places;
         self.table.taken * 8 > places * 7 || is_unlucky
     }
 
@@ -222,7 +237,7 @@ impl HashIndex {
                     let known = old.table.hash_behind(line, entry);
                     let hash = values.hash_of(value_of(entry), known);
                     if !self.table.insert(hash, value_of(entry), values) {
-                        self.overflow.push((hash, value_of(entry)));
+                        self.push_over(hash, value_of(entry));
                     }
                 }
                 // Not empty: entries behind it must still be found.
@@ -243,6 +258,7 @@ impl HashIndex {
         for (hash, value) in waiting {
             let is_dead = values.has_dead() && values.is_dead(value);
             if !is_dead && !self.table.insert(hash, value, values) {
+                // In order, as they come out of it.
                 self.overflow.push((hash, value));
             }
         }

@@ -127,19 +127,29 @@ fn a_value_is_replaced_wherever_it_stands() {
     }
 }
 
-/// Entries of one hash, a hundred times over, leave the line they belong to and are all found.
+/// Entries of some hashes, a hundred times over, leave the lines they belong to and are all found,
+/// under their own hash alone.
 #[test]
 fn many_entries_of_one_hash_are_all_kept() {
-    let mut index = HashIndex::with_capacity(Growth::Doubling, 0);
-    let mut keys = Keys { is_forgetful: true, ..Keys::default() };
-    for _ in 0..100 {
-        add(&mut index, &mut keys, 42);
+    for growth in [Growth::ByQuarters, Growth::Doubling] {
+        let mut index = HashIndex::with_capacity(growth, 0);
+        let mut keys = Keys { is_forgetful: growth == Growth::Doubling, ..Keys::default() };
+        let mut state = 11;
+        for count in 0..3_000 {
+            let crowded = [42, 7, 1 << 50][count % 3];
+            let key = if count < 300 { crowded } else { random(&mut state) };
+            add(&mut index, &mut keys, key);
+        }
+        for key in [42, 7, 1 << 50] {
+            let mut found = Vec::new();
+            index.find(spread(key), |value| {
+                found.push(value);
+                false
+            });
+            found.retain(|value| keys.keys[*value as usize] == key);
+            found.sort_unstable();
+            let all = (0..3_000).filter(|value| keys.keys[*value as usize] == key);
+            assert_eq!(found, all.collect::<Vec<u32>>(), "{growth:?}");
+        }
     }
-    let mut found = Vec::new();
-    index.find(spread(42), |value| {
-        found.push(value);
-        false
-    });
-    found.sort_unstable();
-    assert_eq!(found, (0..100).collect::<Vec<_>>());
 }

@@ -11,6 +11,7 @@ pub mod cards;
 mod chunks;
 pub(crate) mod desk;
 mod duplicates;
+mod early_reversals;
 mod execute;
 mod execute_audit;
 mod execute_authorization;

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
-use super::duplicates::{AnswerPlace, MessageKeys, NewestNumbers, message_key};
+use super::duplicates::{AnswerPlace, MessageKeys, NewestNumbers};
 use super::execute_reversal::message_of;
 use super::state::ShardState;
 use super::timers::{Timer, TimerKind};
@@ -38,8 +38,8 @@ pub struct RecallRequest {
     pub purchases: Vec<PurchaseKey>,
     /// The answers at these places.
     pub answers: Vec<AnswerPlace>,
-    /// Every answer under this key of a message.
-    pub message: Option<u64>,
+    /// The answers that may be the one to the message of this fingerprint, wherever they are.
+    pub message: Option<Fingerprint>,
 }
 
 /// A transaction as the tables have it.
@@ -77,8 +77,8 @@ pub struct LoadedRows {
     pub transactions: Vec<LoadedTransaction>,
     /// The transaction that each key names.
     pub purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
-    /// The answers that may be the one to the message.
-    pub answers: Vec<RememberedAnswer>,
+    /// The answers that may be the one to the message, and their places.
+    pub answers: Vec<(AnswerPlace, RememberedAnswer)>,
 }
 
 /// The state of caching in a shard with limits.
@@ -87,7 +87,7 @@ pub(super) struct CacheState {
     pub(super) limits: CacheLimits,
     /// The tables' answers for the command that is executed next.
     purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
-    answers: Vec<RememberedAnswer>,
+    answers: Vec<(AnswerPlace, RememberedAnswer)>,
     /// The progress of transactions that the journal's tail changed and that are not in memory.
     patches: BTreeMap<TransactionSeq, Patch>,
     /// The number of patches after which some are dropped.
@@ -106,7 +106,7 @@ struct Patch {
 
 impl CacheState {
     /// Answers of the tables that may be the one to the message at hand.
-    pub(super) fn answers(&self) -> &[RememberedAnswer] {
+    pub(super) fn answers(&self) -> &[(AnswerPlace, RememberedAnswer)] {
         &self.answers
     }
 
@@ -247,7 +247,7 @@ impl ShardState {
     fn want_answers(&self, fingerprint: &Fingerprint, wanted: &mut RecallRequest) {
         self.messages.each_place(fingerprint, &self.newest(), |place| wanted.answers.push(place));
         if !self.messages.is_complete(self.last_at) {
-            wanted.message = Some(message_key(fingerprint));
+            wanted.message = Some(*fingerprint);
         }
     }
 

@@ -30,7 +30,7 @@ use crate::domain::merchant::Merchant;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace};
 use crate::inbox::{InboxSender, inbox};
-use crate::loader::{Recall, RecallSource};
+use crate::loader::{PlacedAnswers, Recall, RecallSource};
 use crate::shard::{AnswerPlace, CacheLimits, LoadedTransaction, PurchaseKey};
 use crate::store::query::DueHolds;
 use crate::store::{LateHolds, Watermark};
@@ -280,11 +280,11 @@ impl Recall for RowTables {
         Ok(None)
     }
 
-    fn carriers(&self, _key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
-        Ok(Vec::new())
+    fn owner(&self, _key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
+        Ok(None)
     }
 
-    fn answers_under(&self, _key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
+    fn answers_to(&self, _message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {
         Ok(Vec::new())
     }
 

@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
-use super::duplicates::{
-    AnswerPlace, CandidateAnswers, DuplicateCheck, EarlyReversals, Messages, NewestNumbers,
-};
+use super::duplicates::{AnswerPlace, CandidateAnswers, DuplicateCheck, Messages, NewestNumbers};
+use super::early_reversals::EarlyReversals;
 use super::keyed_answers::KeyedAnswers;
 use super::recall::CacheState;
 use super::timers::Timers;
@@ -218,7 +217,7 @@ impl ShardState {
                 comparison.add(fingerprint, at, answer);
             }
         });
-        for answer in self.caching.iter().flat_map(CacheState::answers) {
+        for (_, answer) in self.caching.iter().flat_map(CacheState::answers) {
             comparison.add(fingerprint, at, answer.clone());
         }
         comparison.known(fingerprint)

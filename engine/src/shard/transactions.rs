@@ -11,6 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 use compact_str::CompactString;
 
+use super::duplicates::{AnswerPlace, EnteredAnswer};
 use super::index::{Growth, HashIndex, Values, spread};
 use super::memory::{Pieces, with_huge_capacity};
 use crate::command::effect::RememberedAnswer;
@@ -128,6 +129,12 @@ impl OpenTransaction {
     /// The fingerprint of the message that made the transaction, where its answer is kept here.
     pub(super) fn fingerprint(&self) -> Option<&Fingerprint> {
         self.answer.as_ref().map(|kept| &kept.fingerprint)
+    }
+
+    /// The same as an index enters it, at its place.
+    pub(super) fn entered_answer(&self, place: AnswerPlace) -> Option<EnteredAnswer> {
+        let RowAnswer { fingerprint, shares_trace, .. } = *self.answer.as_ref()?;
+        Some(EnteredAnswer { fingerprint, shares_trace, place })
     }
 
     /// The end of the answer to the message that made the transaction, where that is kept here.

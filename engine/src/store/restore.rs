@@ -173,12 +173,15 @@ fn restore_early_reversals(
 ) -> Result<(), StoreError> {
     let first = applied_at.0.saturating_add(1);
     for entry in snapshot.table(EARLY_REVERSALS)?.range((first, None, None)..)? {
-        let (expires_at, original, retrieval) = entry?.0.value();
-        apply(Effect::EarlyReversal(EarlyReversal {
+        let (key, card) = entry?;
+        let (expires_at, original, retrieval) = key.value();
+        let early = EarlyReversal {
+            card: card.value().map(CardSlot),
             original_key: original.map(OriginalKey),
             retrieval_key: retrieval.map(RetrievalKey),
             expires_at: Timestamp(expires_at),
-        }));
+        };
+        apply(Effect::EarlyReversal(Box::new(early)));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@
 //! | answers | record sequence | row; answers that no transaction's row says |
 //! | network_log | record sequence, place in the record | row |
 //! | moved_holds | end, transaction sequence | -; holds that may end otherwise than their lifetime after they were made |
-//! | early_reversals | end, original key, retrieval key | - |
+//! | early_reversals | end, original key, retrieval key | card slot, if it names one |
 //! | company_ids, account_ids, card_ids, allowance_ids | id | slot |
 //! | pan_hashes | keyed hash | card slot |
 //! | company_accounts | company, account | - |
@@ -163,7 +163,7 @@ macro_rules! indexes {
 
 indexes! {
     MOVED_HOLDS: (i64, u64) => () = "moved_holds";
-    EARLY_REVERSALS: EarlyReversalKey => () = "early_reversals";
+    EARLY_REVERSALS: EarlyReversalKey => Option<u32> = "early_reversals";
     COMPANY_IDS: u128 => u32 = "company_ids";
     ACCOUNT_IDS: u128 => u32 = "account_ids";
     CARD_IDS: u128 => u32 = "card_ids";

@@ -3,26 +3,30 @@
 //! answer; also after restarts.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::iter;
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::NewTransaction;
 use cardswitch_engine::command::effect::{Effect, RememberedAnswer};
 use cardswitch_engine::command::record::{Record, records};
-use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::network_key::Fingerprint;
 use cardswitch_engine::loader::{
-    LoaderAnswer, LoaderQuestion, Recall, RecallError, RecallSource, answer,
+    LoaderAnswer, LoaderQuestion, PlacedAnswers, Recall, RecallError, RecallSource, answer,
 };
 use cardswitch_engine::shard::{
-    AnswerPlace, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState, execute,
+    AnswerPlace, CacheLimits, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState,
+    execute,
 };
 use cardswitch_engine::store::query::DueHolds;
 
 use crate::desk::TINY_CACHES;
 use crate::driver::{Driver, id_mint};
 use crate::model::Model;
+use crate::recall::message_of_trace;
 use crate::rng::Rng;
+use crate::samples::START;
 use crate::workload::Workload;
 
 const STEPS: u64 = 12_000;
@@ -101,16 +105,15 @@ impl Tables {
         let last = self.rows.keys().last().copied().unwrap_or_default();
         state.resume_from(self.applied, self.applied_at, last, self.last_line);
         let known = self.answers.iter().filter(|(_, answer)| answer.expires_at > self.applied_at);
-        let keys = known.map(|(seq, answer)| (message_key(&answer.fingerprint), self.place(*seq)));
+        let keys = known.flat_map(|(seq, answer)| {
+            let (key, further) = answer.fingerprint.index_keys(answer.shares_trace);
+            iter::once(key).chain(further).map(|key| (key, self.place(*seq)))
+        });
         let mut read = MessageKeys::with_room(0, &TINY_CACHES, (last, self.applied));
         read.enter(&keys.collect::<Vec<_>>());
         state.take_in_keys(read);
         state
     }
-}
-
-fn message_key(fingerprint: &Fingerprint) -> u64 {
-    fingerprint.trace.map_or(fingerprint.key.0, |trace| trace.0) as u64
 }
 
 impl RecallSource for Tables {
@@ -134,14 +137,18 @@ impl Recall for &Tables {
         Ok(record.and_then(|record| self.answers.get(&record)).cloned())
     }
 
-    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
-        let carriers = self.rows.iter().rev().filter(|row| row.1.carries(key));
-        Ok(carriers.map(|row| *row.0).collect())
+    fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
+        let carriers = || self.rows.values().filter(|row| row.carries(key));
+        let newest = carriers().rfind(|row| !row.is_refund());
+        Ok(newest.or_else(|| carriers().next()).cloned())
     }
 
-    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
-        let under = self.answers.iter().filter(|answer| message_key(&answer.1.fingerprint) == key);
-        Ok(under.map(|answer| self.place(*answer.0)).collect())
+    fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {
+        let is_alike = |known: &Fingerprint| {
+            known.key == message.key || known.trace.is_some() && known.trace == message.trace
+        };
+        let alike = self.answers.iter().filter(|answer| is_alike(&answer.1.fingerprint));
+        Ok(alike.map(|(seq, answer)| (self.place(*seq), answer.clone())).collect())
     }
 
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError> {
@@ -362,6 +369,34 @@ impl Race {
             }
         }
     }
+}
+
+/// A probe with a fixed trace, whose messages differ in their local time. Each asked the tables for
+/// the answers to all before it.
+#[test]
+fn a_message_asks_the_tables_for_few_others_of_its_trace() {
+    let limits = CacheLimits { message_keys: 1 << 20, ..TINY_CACHES };
+    let mut driver =
+        ForgetfulDriver { state: ShardState::with_limits(limits), ..ForgetfulDriver::new() };
+    driver.state.go_live();
+    let mut asked = 0;
+    let messages = (0..300).map(|number| message_of_trace(number, 5));
+    let repeats = (0..300).map(|number| message_of_trace(number, 5));
+    for (number, command) in messages.chain(repeats).enumerate() {
+        let at = Timestamp(START + number as i64 * Timestamp::SECOND);
+        if let Some(wanted) = driver.state.wanting(&id_mint(), &command) {
+            assert!(wanted.answers.len() <= 4, "message {number}: {wanted:?}");
+            asked += 1;
+            let answer = driver.ask(&LoaderQuestion::Command(wanted));
+            driver.admit(answer);
+        }
+        let reply = driver.execute(at, &command);
+        driver.state.dismiss();
+        driver.follow(usize::MAX);
+        assert!(matches!(reply, Reply::Network(NetworkReply::Authorization(_))), "{reply:?}");
+    }
+    assert_eq!(driver.state.last_seq().0, 300, "repeats change nothing");
+    assert!(asked > 400, "what is in memory proves nothing: {asked}");
 }
 
 #[test]

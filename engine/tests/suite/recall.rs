@@ -66,6 +66,15 @@ fn repeatable(mark: u64) -> Command {
     }))
 }
 
+/// One of the messages that share a trace; its content is the one of all of them, or is not.
+pub(crate) fn message_of_trace(number: u64, content: u64) -> Command {
+    let Command::Network(mut request) = repeatable(1_000 + number) else { unreachable!() };
+    if let Some(print) = &mut request.fingerprint {
+        (print.trace, print.content) = (Some(TraceKey(7 << 64 | 7)), content);
+    }
+    Command::Network(request)
+}
+
 fn reversal(original: OriginalRef) -> Command {
     network(NetworkCommand::Reverse(Reverse {
         card: Some(pan(CARD)),
@@ -151,6 +160,31 @@ fn what_has_left_memory_is_reversed_presented_and_repeated_as_if_it_had_not() {
     let wrong: Vec<_> =
         verify(&path).unwrap().figures.into_iter().filter(|figure| !figure.is_right()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// More messages of one trace than memory has keys for: each is repeated with its own answer, and
+/// one with another content is in conflict, also after a restart.
+#[test]
+fn messages_of_one_trace_that_have_left_memory_are_told_apart() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    let mut desk = create(&path, Clock::System);
+    desk.set_up_budget(1_000_000);
+    let sent = || (1..=PURCHASES).map(|number| message_of_trace(number, 5));
+    let replies: Vec<_> = sent().map(|message| authorization(desk.ask(message))).collect();
+    assert!(replies.iter().all(|reply| reply.response_code.is_approved()));
+    for round in 0..3 {
+        let repeated = ask_all(&desk, sent()).into_iter().map(authorization);
+        assert_eq!(repeated.collect::<Vec<_>>(), replies, "round {round}");
+        let others = [1, PURCHASES, PURCHASES + 1].map(|number| message_of_trace(number, 6));
+        for reply in ask_all(&desk, others) {
+            assert_eq!(reply, Reply::Network(NetworkReply::Conflict), "round {round}");
+        }
+        assert_eq!(held(&desk), AMOUNT * PURCHASES as i64);
+        desk.engine.shut_down();
+        drop(desk);
+        desk = open(&path, Clock::System);
+    }
 }
 
 /// Purchases and refunds with their purchases' authorization ids have left memory, or only one of them has.

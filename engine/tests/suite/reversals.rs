@@ -31,6 +31,22 @@ fn a_reversal_with_an_unknown_card_reverses_nothing() {
     assert_eq!((reply.outcome, story.spent()), (ReversalOutcome::Reversed, Minor(0)));
 }
 
+/// A reversal with a card number that nobody has was remembered for a day, and any number of them.
+#[test]
+fn a_reversal_with_an_unknown_card_is_not_remembered() {
+    let mut story = Story::begin();
+    let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
+    let of_card = |card| Reverse { card: Some(pan(card)), original: named_by(6), amount, kind };
+    let early = |story: &Story| {
+        let parts = story.driver.state.part_hashes();
+        parts.into_iter().find(|part| part.name == "early reversals").unwrap().entries
+    };
+    assert_eq!(story.reverse_with(of_card(77)).outcome, ReversalOutcome::NotFound);
+    assert_eq!(early(&story), 0);
+    assert_eq!(story.reverse_with(of_card(1)).outcome, ReversalOutcome::NotFound);
+    assert_eq!(early(&story), 1);
+}
+
 /// The kept amount was taken as a share of the hold that was left, so a second partial reversal in
 /// the merchant's currency kept a quarter instead of half.
 #[test]

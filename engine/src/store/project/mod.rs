@@ -22,6 +22,7 @@ pub(in crate::store) use organization::stored_row;
 pub(in crate::store) use write::{WriteOutcome, forget_moved_holds, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use smallvec::SmallVec;
 
@@ -79,7 +80,7 @@ pub struct Projection {
     /// Answers that no transaction's row says.
     answers: BTreeMap<u64, StoredAnswer>,
     answer_keys: Vec<Entry>,
-    early_reversals: BTreeSet<EarlyReversalKey>,
+    early_reversals: BTreeMap<EarlyReversalKey, Option<u32>>,
     network_log: BTreeMap<RecordPlace, NetworkLogEntry>,
     /// Ends of holds that may not follow from when they were made.
     moved_holds: BTreeSet<(i64, u64)>,
@@ -253,7 +254,8 @@ impl Projection {
             Effect::EarlyReversal(row) => {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
-                self.early_reversals.insert((row.expires_at.0, original, retrieval));
+                let key = (row.expires_at.0, original, retrieval);
+                self.early_reversals.insert(key, row.card.map(|slot| slot.0));
             }
             Effect::NetworkLog(row) => put(&mut self.network_log, place, *row),
             Effect::TransactionTags(..) | Effect::CompanySso(..) | Effect::KeyedAnswer(_) => {
@@ -266,7 +268,9 @@ impl Projection {
 
     fn project_answer(&mut self, (seq, at): (u64, Timestamp), answer: RememberedAnswer) {
         assert!(!self.answers.contains_key(&seq), "a record gives one answer");
-        self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq));
+        let (key, further) = answer.fingerprint.index_keys(answer.shares_trace);
+        let keys = iter::once(key).chain(further);
+        self.answer_keys.extend(keys.map(|key| Entry::new(key, seq)));
         put(&mut self.answers, seq, (at, answer));
     }
 

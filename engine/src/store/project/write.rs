@@ -2,6 +2,7 @@
 //! rows as they were, then the rows, then what has expired goes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
@@ -12,6 +13,7 @@ use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::pan_key::PanGenerations;
+use crate::domain::transaction::TransactionKind;
 use crate::journal::ChainPosition;
 use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
@@ -20,6 +22,7 @@ use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::events::append_events;
 use crate::store::figures::NewFigures;
+use crate::store::query::key_of_refunds;
 use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
@@ -201,11 +204,11 @@ impl Projection {
         forget_answers(write_txn, at)?;
         write_moved_holds(write_txn, &self.moved_holds)?;
         let mut early = write_txn.open_table(EARLY_REVERSALS)?;
-        for key in &self.early_reversals {
-            early.insert(*key, ())?;
+        for (key, card) in &self.early_reversals {
+            early.insert(*key, *card)?;
         }
         let next = at.0.saturating_add(1);
-        early.retain_in(..(next, None, None), |_, ()| false).map_err(StoreError::from)
+        early.retain_in(..(next, None, None), |_, _| false).map_err(StoreError::from)
     }
 }
 
@@ -249,15 +252,18 @@ impl RunEntries {
         for list in ListKey::dimensions(&row.dimensions()) {
             self.push(list.kind, list.owner, seq);
         }
-        if let Some(key) = row.message_key() {
+        let keys = row.message_keys();
+        for key in keys.into_iter().flat_map(|(key, further)| iter::once(key).chain(further)) {
             self.push(RunKind::TransactionMessages, key, seq);
         }
         if row.is_indexed_by_name() {
+            let is_refund = row.kind() == TransactionKind::Refund;
+            let name = |key| if is_refund { key_of_refunds(key) } else { key };
             if let Some(key) = row.original_key() {
-                self.push(RunKind::OriginalKeys, key.0, seq);
+                self.push(RunKind::OriginalKeys, name(key.0), seq);
             }
             if let Some(key) = row.retrieval_key() {
-                self.push(RunKind::RetrievalKeys, key.0, seq);
+                self.push(RunKind::RetrievalKeys, name(key.0), seq);
             }
         }
     }

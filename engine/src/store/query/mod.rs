@@ -45,6 +45,7 @@ pub use event::EventPage;
 pub use leaving::LeavingEffects;
 pub use list::{ListPage, Order, Page};
 pub use organization::RequisitionFilter;
+pub(super) use recall::key_of_refunds;
 pub use recall::{DueHolds, PurchaseKey, RecalledTransaction};
 pub(super) use statement_line::parse_line_row;
 pub use statement_line::{LineFilter, LineSpan};

@@ -16,7 +16,7 @@ use super::transaction::{TransactionRow, TransactionRows};
 use crate::command::effect::RememberedAnswer;
 use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::network_key::{DuplicateWindow, OriginalKey, RetrievalKey};
+use crate::domain::network_key::{DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionProgress;
 use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
@@ -24,7 +24,7 @@ use crate::store::error::StoreError;
 use crate::store::error::unreadable_transaction;
 use crate::store::restore::AnswerPlace;
 use crate::store::restore::first_given;
-use crate::store::runs::{RunKind, RunWriter};
+use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::tables::{ANSWERS, MOVED_HOLDS, StoredAnswer};
 
 /// Transactions that are scanned between two counts of the holds found.
@@ -69,27 +69,74 @@ impl Snapshot {
         }))
     }
 
-    /// The transactions that may carry this name and were not declined at once, newest first.
-    /// Cost: a chunk of every run.
-    pub fn transactions_named(&self, name: PurchaseKey) -> Result<Vec<TransactionSeq>, StoreError> {
+    /// The owner of a name: the first that `carrier` finds among the transactions that may carry it
+    /// and were not declined at once. Those that are no refunds come newest first; behind them the
+    /// refunds, the oldest first.
+    /// Cost: two chunks of every run, and what `carrier` reads, nearly always once.
+    pub fn owner_of<T>(
+        &self,
+        name: PurchaseKey,
+        mut carrier: impl FnMut(TransactionSeq) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
         let (kind, key) = match name {
             PurchaseKey::Original(key) => (RunKind::OriginalKeys, key.0),
             PurchaseKey::Retrieval(key) => (RunKind::RetrievalKeys, key.0),
         };
-        Ok(self.entries_under(kind, key)?.into_iter().map(TransactionSeq).collect())
+        let runs = self.runs()?;
+        let reader = runs.reader(kind)?;
+        let purchases = reader.scan(key, 0..u64::MAX, Order::NewestFirst);
+        let refunds = reader.scan(key_of_refunds(key), 0..u64::MAX, Order::OldestFirst);
+        for seq in purchases.chain(refunds) {
+            if let Some(found) = carrier(TransactionSeq(seq?))? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
-    /// The places where answers to messages with this key (`Fingerprint::message_key`) may be;
-    /// those of answers that ended may be missing. Transactions newest first, then records newest
-    /// first.
-    /// Cost: a chunk of every run.
-    pub fn answers_under(&self, message_key: u64) -> Result<Vec<AnswerPlace>, StoreError> {
-        let transactions = self.entries_under(RunKind::TransactionMessages, message_key)?;
-        let records = self.entries_under(RunKind::AnswerMessages, message_key)?;
-        let transactions = transactions.into_iter().map(TransactionSeq);
-        let records = records.into_iter().map(RecordSeq);
-        let places = transactions.map(AnswerPlace::Transaction);
-        Ok(places.chain(records.map(AnswerPlace::Record)).collect())
+    /// The answers that may be the one to a message, with their places: of each of the two places
+    /// where answers are kept the newest to the message itself, and the newest and the first that
+    /// has not ended under its trace. All others under the trace are to other messages.
+    /// Cost: a chunk of every run, and a row of each answer.
+    pub fn answers_to(
+        &self,
+        message: &Fingerprint,
+    ) -> Result<Vec<(AnswerPlace, RememberedAnswer)>, StoreError> {
+        let first = self.first_messages()?;
+        let mut found = Vec::new();
+        for kind in [RunKind::TransactionMessages, RunKind::AnswerMessages] {
+            let minors = first.first_of(kind)..u64::MAX;
+            let is_same = |known: &Fingerprint| known.key == message.key;
+            let newest = (minors.clone(), Order::NewestFirst);
+            found.extend(self.first_answer(kind, message.key_half(), newest, is_same)?);
+            let Some(trace) = message.trace_half() else { continue };
+            for order in [Order::NewestFirst, Order::OldestFirst] {
+                let is_of_trace = |known: &Fingerprint| known.trace == message.trace;
+                let in_order = (minors.clone(), order);
+                found.extend(self.first_answer(kind, trace, in_order, is_of_trace)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first answer under a key that `is_it` takes.
+    fn first_answer(
+        &self,
+        kind: RunKind,
+        key: u64,
+        (minors, order): (Range<u64>, Order),
+        mut is_it: impl FnMut(&Fingerprint) -> bool,
+    ) -> Result<Option<(AnswerPlace, RememberedAnswer)>, StoreError> {
+        let runs = self.runs()?;
+        let reader = runs.reader(kind)?;
+        for minor in reader.scan(key, minors, order) {
+            let place = place_of(kind, minor?);
+            let answer = self.answer_at(place)?.filter(|answer| is_it(&answer.fingerprint));
+            if let Some(answer) = answer {
+                return Ok(Some((place, answer)));
+            }
+        }
+        Ok(None)
     }
 
     /// The answer at a place, ended or not; none where there is none or it was forgotten.
@@ -123,12 +170,6 @@ impl Snapshot {
         due.holds.sort_unstable_by_key(|(seq, at)| (*at, *seq));
         due.holds.dedup();
         Ok(due)
-    }
-
-    fn entries_under(&self, kind: RunKind, key: u64) -> Result<Vec<u64>, StoreError> {
-        let runs = self.runs()?;
-        let reader = runs.reader(kind)?;
-        reader.scan(key, 0..u64::MAX, Order::NewestFirst).collect()
     }
 }
 
@@ -240,8 +281,10 @@ impl Store {
         Ok(of_transactions + runs.reader(RunKind::AnswerMessages)?.count_from(first))
     }
 
-    /// Hands the key of every message that was answered at `since` or later to `visit`, with where
-    /// the answer is; some that were answered before, and some keys twice, may be among them.
+    /// Hands the keys of the messages that were answered at `since` or later to `visit`, with where
+    /// the answers are. Of the entries of one key in a run only the first and the last are handed
+    /// on: `answers_to` says why they are enough. Some that were answered before, and some keys
+    /// twice, may be among them.
     /// Cost: reads the runs of that time.
     pub fn message_keys_since(
         &self,
@@ -250,14 +293,40 @@ impl Store {
     ) -> Result<(), StoreError> {
         let snapshot = self.read()?;
         let runs = snapshot.runs()?;
-        let first = snapshot.transaction_rows()?.first_authorized(since)?;
-        runs.reader(RunKind::TransactionMessages)?.each(first, |entry| {
-            visit(entry.major(), AnswerPlace::Transaction(TransactionSeq(entry.minor())));
-        })?;
-        let first = snapshot.first_answer_since(since)?;
-        runs.reader(RunKind::AnswerMessages)?.each(first, |entry| {
-            visit(entry.major(), AnswerPlace::Record(RecordSeq(entry.minor())));
-        })
+        let first = [
+            (RunKind::TransactionMessages, snapshot.transaction_rows()?.first_authorized(since)?),
+            (RunKind::AnswerMessages, snapshot.first_answer_since(since)?),
+        ];
+        for (kind, first) in first {
+            let mut hand_on = |entry: Entry| visit(entry.major(), place_of(kind, entry.minor()));
+            // The last entry, where it is not the first of its key.
+            let (mut key, mut last) = (None, None);
+            runs.reader(kind)?.each(first, |entry| {
+                if key == Some(entry.major()) {
+                    last = Some(entry);
+                    return;
+                }
+                last.take().into_iter().for_each(&mut hand_on);
+                key = Some(entry.major());
+                hand_on(entry);
+            })?;
+            last.into_iter().for_each(&mut hand_on);
+        }
+        Ok(())
+    }
+}
+
+/// The key under which indexes have refunds that carry a name: however many share it with their
+/// purchase, they do not stand before it.
+pub(in crate::store) const fn key_of_refunds(key: u64) -> u64 {
+    !key
+}
+
+/// The place of an answer by the entry of its key.
+fn place_of(kind: RunKind, minor: u64) -> AnswerPlace {
+    match kind {
+        RunKind::AnswerMessages => AnswerPlace::Record(RecordSeq(minor)),
+        _ => AnswerPlace::Transaction(TransactionSeq(minor)),
     }
 }
 

@@ -70,13 +70,13 @@ enumeration! {
         FourthDimension = 6,
         /// Account slot, statement line.
         AccountLines = 7,
-        /// Message key, transaction.
+        /// A key of a message (`Fingerprint::index_keys`), transaction.
         TransactionMessages = 8,
-        /// Message key, the record of an answer that no transaction's row says.
+        /// The same, the record of an answer that no transaction's row says.
         AnswerMessages = 9,
-        /// Original key, undeclined transaction.
+        /// Original key (of a refund `key_of_refunds`), undeclined transaction.
         OriginalKeys = 10,
-        /// Retrieval key, undeclined transaction.
+        /// The same of its retrieval key.
         RetrievalKeys = 11,
     }
 }

@@ -179,7 +179,8 @@ impl Model {
             }
             Effect::StatementLine(row) => drop(self.lines.insert(row.seq, *row)),
             Effect::Answer(row) => drop(self.answers.insert(row.fingerprint.key.0, *row)),
-            Effect::EarlyReversal(EarlyReversal { original_key, retrieval_key, expires_at }) => {
+            Effect::EarlyReversal(row) => {
+                let EarlyReversal { original_key, retrieval_key, expires_at, .. } = *row;
                 let key = (expires_at, original_key.map(|k| k.0), retrieval_key.map(|k| k.0));
                 self.early.insert(key);
             }

@@ -9,7 +9,7 @@ use super::world::journal;
 use super::*;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
 use crate::command::reply::NetworkReply;
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey,
 };
@@ -91,6 +91,7 @@ fn remembered(store: &Store) -> [u64; 2] {
 fn what_ends_at_the_instant_of_a_record_is_forgotten_with_it() {
     let ends_at = Timestamp(1_000);
     let early = EarlyReversal {
+        card: Some(CardSlot(u32::MAX)),
         original_key: Some(OriginalKey(u64::MAX)),
         retrieval_key: Some(RetrievalKey(u64::MAX)),
         expires_at: ends_at,
@@ -101,9 +102,13 @@ fn what_ends_at_the_instant_of_a_record_is_forgotten_with_it() {
         content: 1,
         window: DuplicateWindow::Day,
     };
-    let answer =
-        RememberedAnswer { fingerprint, expires_at: ends_at, reply: NetworkReply::Conflict };
-    let effects = [Effect::Answer(Box::new(answer)), Effect::EarlyReversal(early)];
+    let answer = RememberedAnswer {
+        fingerprint,
+        shares_trace: false,
+        expires_at: ends_at,
+        reply: NetworkReply::Conflict,
+    };
+    let effects = [Effect::Answer(Box::new(answer)), Effect::EarlyReversal(Box::new(early))];
     let rows = [(999, vec![1, 1]), (1_000, vec![0, 0]), (1_001, vec![0, 0])];
     for (at, expected) in rows {
         let first = Record { seq: RecordSeq(1), at: Timestamp(10), effects: effects.to_vec() };

@@ -312,7 +312,12 @@ impl World {
         let key = self.renewed_key(keys);
         let fingerprint = Fingerprint { key, trace: None, content: self.below(1_000), window };
         let balance = self.amount();
-        RowAnswer { fingerprint, allowance_balance: balance, currency: CurrencyCode(840) }
+        RowAnswer {
+            fingerprint,
+            shares_trace: false,
+            allowance_balance: balance,
+            currency: CurrencyCode(840),
+        }
     }
 
     fn decline(&mut self) {
@@ -431,6 +436,7 @@ impl World {
         let window = DuplicateWindow::Day;
         Effect::Answer(Box::new(RememberedAnswer {
             fingerprint: Fingerprint { key, trace: None, content, window },
+            shares_trace: false,
             expires_at: self.at.plus(hours * Timestamp::HOUR),
             reply: NetworkReply::Conflict,
         }))
@@ -449,8 +455,8 @@ impl World {
         let answer = self.answer(1);
         let original_key = Some(OriginalKey(self.below(20)));
         let expires_at = self.at.plus(24 * Timestamp::HOUR);
-        let reversal = EarlyReversal { original_key, retrieval_key: None, expires_at };
-        self.record(vec![answer, Effect::EarlyReversal(reversal)]);
+        let reversal = EarlyReversal { card: None, original_key, retrieval_key: None, expires_at };
+        self.record(vec![answer, Effect::EarlyReversal(Box::new(reversal))]);
     }
 
     fn company_slot(&mut self) -> CompanySlot {

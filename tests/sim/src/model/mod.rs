@@ -213,6 +213,7 @@ struct Answer {
 
 #[derive(Clone)]
 struct UnmatchedReversal {
+    card: Option<usize>,
     original_key: Option<OriginalKey>,
     retrieval_key: Option<RetrievalKey>,
     expires_at: i64,

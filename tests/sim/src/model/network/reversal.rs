@@ -5,6 +5,7 @@ use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+use cardswitch_engine::limits;
 
 use crate::model::{DAY, LaterMessage, Model, Purchase, UnmatchedReversal, take_last, total};
 
@@ -19,12 +20,10 @@ impl Model {
         let named = command.original.original_key;
         let about = found.and_then(|found| self.named_message(found, card.flatten(), named));
         let Some((found, later)) = about else {
-            let retrieval_key = command.original.retrieval_key.filter(|_| named.is_none());
-            self.early.push(UnmatchedReversal {
-                original_key: named,
-                retrieval_key,
-                expires_at: at + DAY,
-            });
+            // Nobody had the number of an unknown card, so no purchase comes after its reversal.
+            if card != Some(None) {
+                self.remember_early(at, card.flatten(), &command.original);
+            }
             return ReversalReply {
                 outcome: ReversalOutcome::NotFound,
                 transaction: None,
@@ -47,6 +46,30 @@ impl Model {
             remaining: Minor(self.purchases[found].held()),
             allowance_balance: Minor(self.allowance_balance(card)),
             currency: self.currency(card),
+        }
+    }
+
+    /// Remembers a reversal that came first; of too many the oldest is forgotten.
+    fn remember_early(&mut self, at: i64, card: Option<usize>, original: &OriginalRef) {
+        let OriginalRef { original_key, retrieval_key, .. } = *original;
+        let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
+        if original_key.is_none() && retrieval_key.is_none() {
+            return;
+        }
+        self.early.push(UnmatchedReversal {
+            card,
+            original_key,
+            retrieval_key,
+            expires_at: at + DAY,
+        });
+        let is_of_card = |early: &UnmatchedReversal| card.is_some() && early.card == card;
+        let of_card = self.early.iter().filter(|early| is_of_card(early)).count();
+        if of_card > limits::EARLY_REVERSALS_OF_CARD_MAX {
+            let oldest = self.early.iter().position(is_of_card).expect("it has too many");
+            self.early.remove(oldest);
+        }
+        if self.early.len() > limits::EARLY_REVERSALS_MAX {
+            self.early.remove(0);
         }
     }
 

@@ -1,0 +1,192 @@
+//! Reversals whose purchase has not been seen: it is declined when it comes.
+//!
+//! A reversal is forgotten as soon as a record is applied at or after its end, as the projection
+//! does, or where there are too many: one more of a card, or of all, forgets the oldest of them.
+//!
+//! INVARIANT: what is remembered follows from the reversals that have not ended, in their order. So
+//! a restart, which takes all of those in again, remembers the same.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::command::effect::EarlyReversal;
+use crate::domain::ids::{CardSlot, Timestamp};
+use crate::domain::network_key::{NetworkTrace, OriginalKey, RetrievalKey};
+use crate::limits;
+
+/// How many reversals are remembered.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    of_card: usize,
+    of_all: usize,
+}
+
+const BOUNDS: Bounds =
+    Bounds { of_card: limits::EARLY_REVERSALS_OF_CARD_MAX, of_all: limits::EARLY_REVERSALS_MAX };
+
+/// The reversals that are remembered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EarlyReversals {
+    by_original: HashMap<OriginalKey, Timestamp>,
+    by_retrieval: HashMap<RetrievalKey, Timestamp>,
+    /// By their numbers, which rise; so do their ends.
+    kept: BTreeMap<u64, EarlyReversal>,
+    /// The numbers of those that name a card, the oldest first.
+    of_card: HashMap<CardSlot, VecDeque<u64>>,
+    next_number: u64,
+}
+
+impl EarlyReversals {
+    /// Whether the purchase with these marks was reversed before it came.
+    pub(super) fn names(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
+        let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
+        trace.original_key.is_some_and(|key| self.names_message(key, at))
+            || by_retrieval.is_some_and(|expires_at| *expires_at > at)
+    }
+
+    /// Whether the very message of this key was reversed before it came: all messages of a purchase
+    /// share its retrieval reference, so that says nothing of one of them.
+    pub(super) fn names_message(&self, key: OriginalKey, at: Timestamp) -> bool {
+        self.by_original.get(&key).is_some_and(|expires_at| *expires_at > at)
+    }
+
+    pub(super) fn insert(&mut self, reversal: EarlyReversal) {
+        self.insert_within(BOUNDS, reversal);
+    }
+
+    fn insert_within(&mut self, bounds: Bounds, reversal: EarlyReversal) {
+        let number = self.next_number;
+        self.next_number += 1;
+        if let Some(key) = reversal.original_key {
+            self.by_original.insert(key, reversal.expires_at);
+        }
+        if let Some(key) = reversal.retrieval_key {
+            self.by_retrieval.insert(key, reversal.expires_at);
+        }
+        self.kept.insert(number, reversal);
+        if let Some(card) = reversal.card {
+            let numbers = self.of_card.entry(card).or_default();
+            numbers.push_back(number);
+            if numbers.len() > bounds.of_card
+                && let Some(oldest) = numbers.front().copied()
+            {
+                self.forget(oldest);
+            }
+        }
+        if self.kept.len() > bounds.of_all
+            && let Some((oldest, _)) = self.kept.first_key_value()
+        {
+            self.forget(*oldest);
+        }
+    }
+
+    pub(super) fn forget_expired(&mut self, at: Timestamp) {
+        while let Some((number, oldest)) = self.kept.first_key_value()
+            && oldest.expires_at <= at
+        {
+            self.forget(*number);
+        }
+    }
+
+    /// Forgets the oldest of its card. Keys that a later one has, too, stay.
+    fn forget(&mut self, number: u64) {
+        let Some(gone) = self.kept.remove(&number) else { return };
+        let is_last = |expires_at: Option<&Timestamp>| expires_at == Some(&gone.expires_at);
+        if let Some(key) = gone.original_key
+            && is_last(self.by_original.get(&key))
+        {
+            self.by_original.remove(&key);
+        }
+        if let Some(key) = gone.retrieval_key
+            && is_last(self.by_retrieval.get(&key))
+        {
+            self.by_retrieval.remove(&key);
+        }
+        if let Some(card) = gone.card
+            && let Some(numbers) = self.of_card.get_mut(&card)
+        {
+            let oldest = numbers.pop_front();
+            assert!(oldest == Some(number), "the oldest of a card goes first");
+            if numbers.is_empty() {
+                self.of_card.remove(&card);
+            }
+        }
+    }
+
+    /// Every early reversal, in the order of expiry and keys.
+    pub(super) fn sorted(&self) -> Vec<EarlyReversal> {
+        let mut reversals: Vec<_> = self.kept.values().copied().collect();
+        reversals.sort_by_key(|entry| (entry.expires_at, entry.original_key, entry.retrieval_key));
+        reversals.dedup();
+        reversals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::testing::next_random;
+
+    fn reversal(card: Option<u32>, key: u64, expires_at: i64) -> EarlyReversal {
+        EarlyReversal {
+            card: card.map(CardSlot),
+            original_key: Some(OriginalKey(key)),
+            retrieval_key: None,
+            expires_at: Timestamp(expires_at),
+        }
+    }
+
+    fn names(early: &EarlyReversals, key: u64) -> bool {
+        early.names_message(OriginalKey(key), Timestamp(0))
+    }
+
+    /// A sender of reversals that name nothing filled the memory for a day.
+    #[test]
+    fn reversals_of_a_card_and_of_all_are_bounded_and_the_oldest_goes() {
+        let mut early = EarlyReversals::default();
+        let (of_card, of_all) = (BOUNDS.of_card as u64, BOUNDS.of_all as u64);
+        early.insert(reversal(None, u64::MAX, 1));
+        for key in 0..of_card + 5 {
+            early.insert(reversal(Some(7), key, 2 + key as i64));
+        }
+        assert!(names(&early, u64::MAX), "another card's is not what goes");
+        assert!(!names(&early, 4) && names(&early, 5));
+        assert_eq!(early.kept.len() as u64, 1 + of_card);
+        for key in 0..of_all {
+            let card = (!key.is_multiple_of(9)).then_some(u32::try_from(key / of_card).unwrap());
+            early.insert(reversal(card, 1 << 40 | key, 1 << 40 | key as i64));
+        }
+        assert_eq!(early.kept.len() as u64, of_all);
+        assert_eq!(early.by_original.len() as u64, of_all);
+        assert!(!names(&early, u64::MAX) && names(&early, 1 << 40));
+        early.forget_expired(Timestamp::MAX);
+        assert!(early.kept.is_empty() && early.by_original.is_empty() && early.of_card.is_empty());
+    }
+
+    /// The tables have those that were too many as well.
+    #[test]
+    fn a_restart_remembers_the_same() {
+        let bounds = Bounds { of_card: 4, of_all: 20 };
+        let mut random = 3;
+        let (mut early, mut stored, mut forgotten) = (EarlyReversals::default(), Vec::new(), 0);
+        for at in 0..4_000 {
+            let mut below = |bound: u64| next_random(&mut random) % bound;
+            let card = match below(3) {
+                0 => None,
+                1 => Some(0),
+                _ => Some(u32::try_from(1 + below(12)).unwrap()),
+            };
+            let lifetime = if at < 2_000 { 30 } else { 100 };
+            let new = reversal(card, below(40), at + lifetime);
+            early.forget_expired(Timestamp(at));
+            early.insert_within(bounds, new);
+            stored.push(new);
+            stored.retain(|known| known.expires_at > Timestamp(at));
+            let mut restored = EarlyReversals::default();
+            stored.iter().for_each(|known| restored.insert_within(bounds, *known));
+            assert_eq!(restored.sorted(), early.sorted(), "at {at}");
+            assert_eq!(restored.by_original, early.by_original, "at {at}");
+            forgotten += stored.len() - early.kept.len();
+        }
+        assert!(forgotten > 1_000, "bounds that are not reached prove nothing");
+    }
+}
