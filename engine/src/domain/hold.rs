@@ -172,12 +172,15 @@ mod tests {
         assert_eq!(held.total(), Minor(200));
     }
 
+    /// Amount, period and day.
+    type Left = (i64, u32, i32);
+
     #[test]
     fn parts_that_give_back_alike_are_one() {
         let on = |period, day| HoldPart { amount: Minor(1), period, day: BusinessDate(day) };
         let usage = CardUsage { period: 7, day: BusinessDate(100), ..CardUsage::default() };
-        // Parts as they come, and what they leave: amount, period and day.
-        let rows: [(&[HoldPart], &[(i64, u32, i32)]); 5] = [
+        // Parts as they come, and what they leave.
+        let rows: [(&[HoldPart], &[Left]); 5] = [
             (&[on(7, 100), on(7, 100)], &[(2, 7, 100)]),
             (&[on(7, 100), on(7, 99), on(7, 98)], &[(2, 7, 98), (1, 7, 100)]),
             (&[on(7, 100), on(5, 100), on(6, 100)], &[(2, 5, 100), (1, 7, 100)]),

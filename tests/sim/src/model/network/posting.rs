@@ -1,7 +1,7 @@
 //! The postings of the model: presentments and refunds.
 
 use cardswitch_engine::command::network::{
-    CardRef, Present, PresentmentNumber, Refund, ReversalAmount,
+    CardRef, MessageAmounts, Present, PresentmentNumber, Refund, ReversalAmount,
 };
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -36,14 +36,9 @@ impl Model {
                 {
                     return self.posted(found, 0);
                 }
-                let amounts = command.amounts.as_ref();
-                match amounts.map(|amounts| self.amounts(owner, amounts)) {
-                    Some(Ok((amount, _))) => (found, amount),
-                    Some(Err(reply)) => return reply,
-                    None if purchase.held() == 0 => {
-                        return NetworkReply::FormatError(SubReason::NothingHeld);
-                    }
-                    None => (found, purchase.held()),
+                match self.presented_amount(found, command.amounts.as_ref()) {
+                    Ok(amount) => (found, amount),
+                    Err(reply) => return reply,
                 }
             }
             (None, Some(facts), Some(card)) => {
@@ -88,6 +83,20 @@ impl Model {
             return self.posted(found, 0);
         }
         self.posted(found, amount)
+    }
+
+    /// The amount of a presentment. One that names none is about the hold, and refused if there is none.
+    fn presented_amount(
+        &self,
+        found: usize,
+        named: Option<&MessageAmounts>,
+    ) -> Result<i64, NetworkReply> {
+        let purchase = &self.purchases[found];
+        match named {
+            Some(amounts) => self.amounts(purchase.card, amounts).map(|(amount, _)| amount),
+            None if purchase.held() == 0 => Err(NetworkReply::FormatError(SubReason::NothingHeld)),
+            None => Ok(purchase.held()),
+        }
     }
 
     fn settle(
