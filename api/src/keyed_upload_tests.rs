@@ -8,13 +8,13 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::routing::post;
+use cardswitch_edge::company_turns::CompanyTurn;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::idempotency::{RouteManners, once_per_key};
-use cardswitch_identity::receipts::UploadPermit;
 use futures_util::{FutureExt, stream};
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -63,7 +63,7 @@ fn company_of(bench: &Bench, token: &str) -> CompanySlot {
 }
 
 /// A turn of a company that is free now.
-fn free_turn(bench: &Bench, company: CompanySlot) -> Option<UploadPermit> {
+fn free_turn(bench: &Bench, company: CompanySlot) -> Option<CompanyTurn> {
     bench.state.receipts.turn(company).now_or_never().flatten()
 }
 

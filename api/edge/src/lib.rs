@@ -5,6 +5,7 @@
 
 pub mod bearer;
 pub mod client_address;
+pub mod company_turns;
 pub mod descriptors;
 pub mod door_stream;
 pub mod error;
