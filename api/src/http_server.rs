@@ -23,6 +23,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_edge::min_seq::{SEQ, newest_shown};
 use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::placed_body::PlacedBody;
 use cardswitch_edge::request_id::refusal;
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::tls::{TlsDoor, TlsRefusal};
@@ -43,7 +44,8 @@ use crate::telemetry::{LevelGuard, Telemetry};
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.
 const REQUESTS_MAX: usize = 1_024;
-/// How many of them one address may have, whose bodies may come slowly: the others are for others.
+/// How many of them one address may have, whose bodies may come slowly and whose answers may be taken
+/// slowly: the others are for others.
 /// The address of a trusted proxy itself has no such bound.
 const REQUESTS_PER_ADDRESS_MAX: usize = REQUESTS_MAX / 8;
 /// How long requests in flight may take once the server is asked to stop.
@@ -58,7 +60,7 @@ pub struct HttpSide {
     tls: Option<Arc<TlsDoor>>,
     trusted_proxies: Vec<PeerNetwork>,
     connections: ConnectionLimits,
-    requests: Semaphore,
+    requests: Arc<Semaphore>,
     requests_of: AddressCounts,
     /// There once the switch has recovered.
     whole: OnceLock<WholeRouter>,
@@ -95,7 +97,7 @@ impl HttpSide {
             tls: None,
             trusted_proxies,
             connections,
-            requests: Semaphore::new(REQUESTS_MAX),
+            requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             requests_of: AddressCounts::default(),
             whole: OnceLock::new(),
             opened: watch::Sender::new(false),
@@ -194,13 +196,14 @@ impl HttpSide {
         let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
         let max = self.max_of(address.0, REQUESTS_PER_ADDRESS_MAX);
         let of_address = self.requests_of.take(address.0, max);
-        let (Some(_of_address), Ok(_place)) = (of_address, self.requests.try_acquire()) else {
+        let place = Arc::clone(&self.requests).try_acquire_owned();
+        let (Some(of_address), Ok(place)) = (of_address, place) else {
             self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
             return refusal(request.method(), request.uri().path(), ApiError::busy()).await;
         };
         request.extensions_mut().insert(address);
         match router.clone().oneshot(request.map(Body::new)).await {
-            Ok(response) => response,
+            Ok(response) => PlacedBody::of(response, (of_address, place)),
             Err(never) => match never {},
         }
     }
@@ -428,6 +431,40 @@ mod tests {
             assert_eq!(&answer[9..], status.as_bytes(), "{client}");
         }
         drop(slow);
+        stop.send_replace(true);
+        served.await.unwrap();
+    }
+
+    /// Clients that took none of their answers were memory without a bound.
+    #[tokio::test]
+    async fn an_answer_that_nobody_takes_keeps_its_place() {
+        use axum::routing::get;
+        use tokio::io::AsyncReadExt;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let side = Arc::new(side(Vec::new()));
+        let bench = crate::bench::Bench::new().await;
+        let long = || vec![b'x'; 64 << 20];
+        let router = Router::new()
+            .route("/long", get(async move || long()))
+            .route("/live", get(async move || ([("content-type", "text/event-stream")], long())));
+        side.open_to_follow(router, bench.state.switch.clone());
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
+        for (path, count) in [("/long", 1), ("/live", 0)] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 200");
+            assert_eq!(REQUESTS_MAX - side.requests.available_permits(), count, "{path}");
+            assert_eq!(side.requests_of.of(address.ip()), count, "{path}");
+            drop(stream);
+            while !side.requests_of.is_empty() {
+                tokio::task::yield_now().await;
+            }
+        }
         stop.send_replace(true);
         served.await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Uploads with an idempotency key: no more of them are in memory than of those without one.
+//! Uploads and other bodies with an idempotency key: no more of them are in memory than without one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,16 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::routing::post;
+use cardswitch_edge::company_turns::CompanyTurn;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
+use cardswitch_edge::input::BODY_BYTES_MAX;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::idempotency::{RouteManners, once_per_key};
-use cardswitch_identity::receipts::UploadPermit;
-use futures_util::{FutureExt, stream};
+use cardswitch_v1::routes::cards_at_once::BULK_BODY_BYTES_MAX;
+use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
@@ -63,7 +65,7 @@ fn company_of(bench: &Bench, token: &str) -> CompanySlot {
 }
 
 /// A turn of a company that is free now.
-fn free_turn(bench: &Bench, company: CompanySlot) -> Option<UploadPermit> {
+fn free_turn(bench: &Bench, company: CompanySlot) -> Option<CompanyTurn> {
     bench.state.receipts.turn(company).now_or_never().flatten()
 }
 
@@ -92,6 +94,29 @@ async fn who_may_not_upload_is_refused_before_the_file_comes() {
         if status == 429 {
             break;
         }
+    }
+}
+
+/// The whole body came, up to that of the longest operation, before anybody looked.
+#[tokio::test]
+async fn a_body_with_a_key_comes_for_those_who_may_send_it_and_within_the_bound_of_its_path() {
+    let bench = Bench::new().await;
+    let rows = [
+        ("read", "/v1/cards", 0, (403, false)),
+        ("nobody", "/v1/cards", 0, (401, false)),
+        ("admin", "/v1/cards", 0, (400, true)),
+        ("admin", "/v1/cards", BODY_BYTES_MAX + 1, (413, false)),
+        ("admin", "/v1/cards/bulk", BODY_BYTES_MAX + 1, (400, true)),
+        ("admin", "/v1/cards/bulk", BULK_BODY_BYTES_MAX + 1, (413, false)),
+    ];
+    for (token, path, bytes, expected) in rows {
+        let is_read = Arc::default();
+        let (first, last) = (Body::from(vec![b' '; bytes]), file(&is_read));
+        let pieces = first.into_data_stream().chain(last.into_data_stream());
+        let mut request = upload(token, path, Body::from_stream(pieces));
+        request.headers_mut().insert(CONTENT_TYPE, "application/json".parse().unwrap());
+        let status = status_of(bench.routes.clone(), request).await;
+        assert_eq!((status, is_read.load(Ordering::SeqCst)), expected, "{token} {path} {bytes}");
     }
 }
 

@@ -24,7 +24,7 @@ use cardswitch_site::error_page::unknown_path;
 use cardswitch_site::overview::LiveOverviews;
 use cardswitch_site::{headers, site_routes};
 use cardswitch_v1::compat;
-use cardswitch_v1::operations::{guarded, open};
+use cardswitch_v1::operations::{LONG_BODIES, guarded, open};
 use cardswitch_v1::scim::scim_routes;
 use tower::Layer;
 use tower::util::MapRequestLayer;
@@ -52,7 +52,8 @@ pub fn whole(served: RouterParts) -> Router {
         .route_layer(from_fn_with_state(state.switch.clone(), read_as_asked))
         .route_layer(from_fn_with_state(state.clone(), check_access));
     // Around the check, so that a repeat gets the same refusal; within the layer for older clients.
-    let v1 = once_per_key(v1, state.clone(), RouteManners::V1);
+    let manners = RouteManners { long_bodies: &LONG_BODIES, ..RouteManners::V1 };
+    let v1 = once_per_key(v1, state.clone(), manners);
     let v1 = as_clients_expect(v1, compat, &state);
     let published = Arc::new(PublishedDocuments::new(state.urls()));
     let documents = document_routes(&published).layer(map_response(secured));

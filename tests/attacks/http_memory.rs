@@ -1,12 +1,12 @@
 //! The memory of the switch under clients without credentials: thousands of connections with half heads,
 //! and with bodies that nobody asked for. Each attack is held while it is measured, and made twice: the second
-//! finds room in the memory that the first has left.
+//! finds room in the memory that the first has left. And under a client that takes none of its answers.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use cardswitch_harness::{Installation, Purchase, Switch, crowd};
+use cardswitch_harness::{HttpRequest, Installation, Purchase, Switch, crowd};
 
 /// How many connections an attack with heads opens, and how many one with bodies does.
 const HEADS: usize = 5_000;
@@ -151,5 +151,45 @@ fn what_strangers_send_is_kept_within_bounds() {
             assert!(grown < bound, "{}: {grown} bytes grown, not {bound}", attack.what);
         }
     }
+    switch.stop();
+}
+
+/// Each answer was in memory as a whole, and once its head was out its request kept no place: an address had as
+/// many as connections.
+#[test]
+fn answers_that_nobody_takes_are_kept_within_bounds() {
+    let installation = Installation::init(60, 882);
+    let switch = installation.serve();
+    let api = switch.api();
+    let purchase = Purchase::of(installation.cards.ordinary(), 100);
+    let _ = switch.acquirer().ask(&purchase.request()).expect_approved();
+    let newest = api.get("/v1/transactions?limit=1").expect(200)["results"][0]["id"].clone();
+    let path = format!("/v1/transactions/{}/receipt", newest.as_str().expect("an id"));
+    let mut file = b"%PDF-1.7\n".to_vec();
+    file.resize(10 << 20, b'x');
+    let headers = &[("content-type", "application/pdf")];
+    api.send(&HttpRequest { method: "POST", path: &path, headers, body: &file }).expect(201);
+    let before = switch.resident_bytes();
+    let token = &installation.credentials.access_token;
+    let head = format!("GET {path} HTTP/1.1\r\nhost: a\r\nauthorization: Token {token}\r\n\r\n");
+    let ask = |_| {
+        let mut stream = TcpStream::connect(switch.http).expect("the HTTP door is open");
+        stream.write_all(head.as_bytes()).expect("the HTTP door reads");
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).expect("an answer");
+        assert_eq!(&status, b"HTTP/1.1 200");
+        stream
+    };
+    let readers: Vec<TcpStream> = (0..BODIES_MAX).map(ask).collect();
+    let grown = switch.resident_bytes().saturating_sub(before);
+    println!("{} answers that nobody takes: {} MiB grown", readers.len(), grown >> 20);
+    let bound = BODIES_MAX * BODY_BYTES_MAX + SLACK_BYTES;
+    assert!(grown < bound, "{grown} bytes grown, not {bound}");
+    api.get("/v1/company").expect_error(503);
+    drop(readers);
+    while api.get("/v1/company").status != 200 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(api.get(&path).bytes() == file, "who takes the answer gets all of it");
     switch.stop();
 }

@@ -5,6 +5,7 @@
 
 pub mod bearer;
 pub mod client_address;
+pub mod company_turns;
 pub mod descriptors;
 pub mod door_stream;
 pub mod error;
@@ -22,6 +23,7 @@ pub mod min_seq;
 mod network_facts;
 pub mod operation;
 pub mod peers;
+pub mod placed_body;
 mod plain_http;
 pub mod request_body;
 mod request_head;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
@@ -37,6 +37,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
+use cardswitch_edge::input::BODY_BYTES_MAX;
 use cardswitch_edge::request_body::{read_body, read_upload};
 use cardswitch_edge::request_id::answer_of;
 use cardswitch_edge::write_error::WriteError;
@@ -52,12 +53,9 @@ pub use self::claim::Claim;
 use self::claim::ClaimFate;
 use self::in_flight::{InFlightKey, InFlightKeys};
 use self::sealed_answer::{AnswerParts, IDEMPOTENT_REPLAYED};
-use crate::auth::{Caller, CountedRequest, find_caller, permit};
+use crate::auth::{Caller, CountedRequest, permit};
 use crate::state::AppState;
 
-/// The longest body of a request with a key that is no upload: more than any handler takes.
-/// Units: bytes.
-const BODY_BYTES_MAX: usize = 640 << 10;
 /// The longest upload with a key: the largest file that is taken, and the form around it.
 /// Units: bytes.
 const UPLOAD_BYTES_MAX: usize = (10 << 20) + (64 << 10);
@@ -70,11 +68,20 @@ pub struct RouteManners {
     pub permit: fn(&Parts, &AppState) -> Result<Caller, Box<Response>>,
     /// The answer to a request that failed.
     pub refuse: fn(ApiError) -> Response,
+    /// The paths that take longer bodies than others, with their bounds. Units: bytes.
+    pub long_bodies: &'static [(&'static str, usize)],
 }
 
 impl RouteManners {
     /// Those of `/v1`.
-    pub const V1: Self = Self { permit, refuse: ApiError::into_response };
+    pub const V1: Self = Self { permit, refuse: ApiError::into_response, long_bodies: &[] };
+
+    /// The longest body that the path of a request takes. Units: bytes.
+    fn body_bytes_max(&self, parts: &Parts) -> usize {
+        let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        let long = self.long_bodies.iter().find(|(long, _)| *long == path);
+        long.map_or(BODY_BYTES_MAX, |(_, bytes_max)| *bytes_max)
+    }
 }
 
 /// Has the routes carry out each request that comes with a key once.
@@ -110,17 +117,12 @@ async fn take(State(desk): State<IdempotencyDesk>, request: Request, next: Next)
     if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return next.run(Request::from_parts(parts, body)).await;
     }
-    // A key without an access token is nobody's; the check of access answers the request.
-    let Ok(caller) = find_caller(&parts.headers, &desk.state) else {
-        return next.run(Request::from_parts(parts, body)).await;
+    // Who has no access, or asks too often, is refused before the body comes.
+    let caller = match (desk.manners.permit)(&parts, &desk.state) {
+        Ok(caller) => caller,
+        Err(refusal) => return *refusal,
     };
-    // Who may not upload, or asks too often, is refused before the file comes.
-    if is_upload(&parts) {
-        if let Err(refusal) = (desk.manners.permit)(&parts, &desk.state) {
-            return *refusal;
-        }
-        parts.extensions.insert(CountedRequest);
-    }
+    parts.extensions.insert(CountedRequest);
     let refuse = desk.manners.refuse;
     let answered = desk.take(&caller, parts, body, next).await;
     answered.unwrap_or_else(refuse)
@@ -183,7 +185,7 @@ impl IdempotencyDesk {
         body: Body,
     ) -> Result<Bytes, ApiError> {
         if !is_upload(parts) {
-            return read_body(body, BODY_BYTES_MAX).await;
+            return read_body(body, self.manners.body_bytes_max(parts)).await;
         }
         let turn = self.state.receipts.turn(caller.company.slot).await;
         parts.extensions.insert(Arc::new(turn.ok_or_else(ApiError::busy)?));
@@ -199,7 +201,7 @@ impl IdempotencyDesk {
     ) -> Result<Response, ApiError> {
         if let Some(known) = self.find(&asked.key)? {
             let (parts, _) = request.into_parts();
-            // Access may have ended while the body came, and a repeat counts as a request, too.
+            // Access may have ended while the body came.
             if let Err(refusal) = (self.manners.permit)(&parts, &self.state) {
                 return Ok(*refusal);
             }

@@ -7,12 +7,11 @@
 //!
 //! INVARIANT: a file never changes. The same content uploaded twice is one file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -23,8 +22,9 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::hex::{array_from_hex, to_hex};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use bytes::Bytes;
+use cardswitch_edge::company_turns::{CompanyTurn, CompanyTurns};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields;
 
@@ -32,6 +32,8 @@ use cardswitch_wire::fields;
 pub const RECEIPTS_DIRECTORY: &str = "receipts";
 /// The longest receipt. Units: bytes.
 pub const RECEIPT_BYTES_MAX: usize = 10 << 20;
+/// How much of a content is in memory while it is sent. Units: bytes.
+const PIECE_BYTES_MAX: usize = 64 << 10;
 /// How many uploads are in memory at a time; others wait.
 const UPLOADS_MAX: usize = 8;
 /// How many of them are one company's, so that a slow sender holds up none of the others.
@@ -59,21 +61,13 @@ pub trait ReceiptPeers: Send + Sync + std::fmt::Debug {
 pub struct ReceiptFiles {
     directory: PathBuf,
     peers: Option<Box<dyn ReceiptPeers>>,
-    uploads: Arc<Semaphore>,
-    /// The places of companies that have an upload or wait for one.
-    of_companies: Mutex<HashMap<CompanySlot, Arc<Semaphore>>>,
+    /// Turns to have an upload in memory.
+    uploads: CompanyTurns,
     /// The number of the next file to be written, for a name of its own.
     parts: AtomicU64,
     /// The uploads since the start, until orphans are removed: the names that are read of the
     /// tables for that may lack them.
     uploaded: Mutex<Option<HashSet<Digest>>>,
-}
-
-/// A turn to have an upload in memory, until it is dropped.
-#[derive(Debug)]
-pub struct UploadPermit {
-    _of_company: OwnedSemaphorePermit,
-    _of_all: OwnedSemaphorePermit,
 }
 
 impl ReceiptFiles {
@@ -90,8 +84,7 @@ impl ReceiptFiles {
         Ok(Self {
             directory,
             peers: None,
-            uploads: Arc::new(Semaphore::new(UPLOADS_MAX)),
-            of_companies: Mutex::default(),
+            uploads: CompanyTurns::new(UPLOADS_MAX, UPLOADS_OF_COMPANY_MAX),
             parts: AtomicU64::new(0),
             uploaded: Mutex::new(Some(HashSet::new())),
         })
@@ -104,26 +97,8 @@ impl ReceiptFiles {
     }
 
     /// Waits for a company's turn to have an upload in memory; none where that takes too long.
-    pub async fn turn(&self, company: CompanySlot) -> Option<UploadPermit> {
-        self.turn_within(TURN_WAIT_MAX, company).await
-    }
-
-    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<UploadPermit> {
-        let of_company = self.places_of(company);
-        let turn = async {
-            let of_company = of_company.acquire_owned().await.ok()?;
-            let of_all = Arc::clone(&self.uploads).acquire_owned().await.ok()?;
-            Some(UploadPermit { _of_company: of_company, _of_all: of_all })
-        };
-        tokio::time::timeout(wait, turn).await.ok()?
-    }
-
-    fn places_of(&self, company: CompanySlot) -> Arc<Semaphore> {
-        let mut companies = self.of_companies.lock();
-        // Uploads that have a place or wait for one hold on to the places.
-        companies.retain(|_, places| Arc::strong_count(places) > 1);
-        let places = companies.entry(company);
-        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_OF_COMPANY_MAX))))
+    pub async fn turn(&self, company: CompanySlot) -> Option<CompanyTurn> {
+        tokio::time::timeout(TURN_WAIT_MAX, self.uploads.turn(company)).await.ok()?
     }
 
     /// Keeps a content, durably, and returns its digest. Cost: blocks for two syncs, and for peers.
@@ -169,6 +144,32 @@ impl ReceiptFiles {
         })
     }
 
+    /// Opens a content, to be read in pieces; one that is missing or damaged is fetched as in `read`.
+    /// Errors: as `read`. Cost: blocks, and reads the file once to prove it.
+    pub fn open_content(&self, digest: &Digest) -> io::Result<ReceiptContent> {
+        self.open_here(digest).or_else(|_| {
+            self.read(digest)?;
+            self.open_here(digest)
+        })
+    }
+
+    fn open_here(&self, digest: &Digest) -> io::Result<ReceiptContent> {
+        let mut content = ReceiptContent(File::open(self.path(digest))?);
+        let mut hash = Sha256::new();
+        loop {
+            let piece = content.next_piece()?;
+            if piece.is_empty() {
+                break;
+            }
+            hash.update(&piece);
+        }
+        if Digest::from(hash.finalize()) != *digest {
+            return Err(damaged());
+        }
+        content.0.rewind()?;
+        Ok(content)
+    }
+
     /// Fetches the files that are `named` and missing from peers. A file that none of them has
     /// stays missing.
     pub fn fetch_missing(&self, named: &HashSet<Digest>) {
@@ -188,7 +189,7 @@ impl ReceiptFiles {
         if digest_of(&content) == *digest {
             return Ok(content);
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "a receipt is not what its name says"))
+        Err(damaged())
     }
 
     /// Removes the files that are not `named`, and returns how many. It is called once, with the
@@ -220,6 +221,24 @@ impl ReceiptFiles {
     fn path(&self, digest: &Digest) -> PathBuf {
         self.directory.join(to_hex(digest))
     }
+}
+
+/// A content that was proven, read from its file in pieces.
+#[derive(Debug)]
+pub struct ReceiptContent(File);
+
+impl ReceiptContent {
+    /// The next piece; an empty one at the end. Cost: blocks.
+    pub fn next_piece(&mut self) -> io::Result<Bytes> {
+        let mut piece = vec![0; PIECE_BYTES_MAX];
+        let bytes = self.0.read(&mut piece)?;
+        piece.truncate(bytes);
+        Ok(piece.into())
+    }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a receipt is not what its name says")
 }
 
 fn digest_of(content: &[u8]) -> Digest {
@@ -310,21 +329,6 @@ pub fn filename(given: Option<&str>, kind: ReceiptType) -> Result<LineText, Flaw
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn uploads_of_one_company_hold_up_no_other() {
-        let data = tempfile::tempdir().unwrap();
-        let files = ReceiptFiles::open(data.path()).unwrap();
-        let (slow, other) = (CompanySlot(1), CompanySlot(2));
-        let held = [files.turn(slow).await.unwrap(), files.turn(slow).await.unwrap()];
-        let third = files.turn_within(Duration::from_millis(10), slow).await;
-        assert!(third.is_none(), "it has two");
-        drop(files.turn(other).await.unwrap());
-        drop(held);
-        assert!(files.turn(slow).await.is_some());
-        assert!(files.turn(other).await.is_some());
-        assert_eq!(files.of_companies.lock().len(), 1, "who has none is forgotten");
-    }
-
     #[test]
     fn receipts_are_told_by_how_they_begin() {
         let rows: [(&[u8], Option<ReceiptType>); 8] = [
@@ -387,8 +391,13 @@ mod tests {
         assert_eq!(files.read(&digest).unwrap(), b"%PDF-1.7 lunch");
         let reopened = ReceiptFiles::open(data.path()).unwrap();
         assert_eq!(reopened.read(&digest).unwrap(), b"%PDF-1.7 lunch");
+        let mut content = reopened.open_content(&digest).unwrap();
+        let pieces = [content.next_piece().unwrap(), content.next_piece().unwrap()];
+        assert_eq!(pieces, [&b"%PDF-1.7 lunch"[..], b""]);
         std::fs::write(files.path(&digest), b"%PDF-1.7 dinner").unwrap();
         assert_eq!(files.read(&digest).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let refused = files.open_content(&digest).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

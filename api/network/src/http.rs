@@ -147,7 +147,7 @@ async fn carry_out_batch(
     State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
-    body: NetworkBody,
+    body: NetworkBody<{ limits::BATCH_BYTES_MAX }>,
 ) -> Result<Response, ApiError> {
     let key = idempotency_key(&headers)?;
     let items: Vec<&RawValue> =

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// The most requests in an HTTP batch.
 pub const BATCH_LEN_MAX: usize = 1_000;
-/// The most bytes of an HTTP body.
-pub const BODY_BYTES_MAX: usize = 2 * 1_024 * 1_024;
+/// The most bytes of the HTTP body of a batch; that of one operation is a JSON body like any other.
+pub const BATCH_BYTES_MAX: usize = 2 * 1_024 * 1_024;
 /// How many reversals an HTTP request that waits for one may be behind, where the fault plan holds its answer.
 pub const REVERSALS_UNHEARD_MAX: usize = 1_024;
 

@@ -173,9 +173,10 @@ impl ActingMember {
         right.is_with(&self.session)
     }
 
-    /// Their access, by a right, while an answer waits or is being sent: it ends with the session, with
-    /// the membership and with the right.
-    pub(super) fn lasting_access(&self, right: Right) -> LastingAccess {
+    /// Their access, by a right if it needs one, while an answer waits or is being sent: it ends with
+    /// the session, with the membership and with the right.
+    pub(super) fn lasting_access(&self, right: impl Into<Option<Right>>) -> LastingAccess {
+        let right = right.into();
         let (ticket, member) = (&self.session.ticket, self.member.slot);
         let (digest, user, company) = (ticket.digest, ticket.user, self.company.slot);
         LastingAccess::new(&self.state.switch, Some(ticket.expires_at), move |snapshot| {
@@ -184,7 +185,8 @@ impl ActingMember {
             let user = snapshot.user(user)?;
             let is_developer = user.is_some_and(|user| user.developer_of.contains(&company));
             let member = snapshot.member(member)?.filter(Member::takes_part);
-            Ok(is_open && member.is_some_and(|member| right.is_of(member.role, is_developer)))
+            let is_given = |role| right.is_none_or(|right| right.is_of(role, is_developer));
+            Ok(is_open && member.is_some_and(|member| is_given(member.role)))
         })
     }
 

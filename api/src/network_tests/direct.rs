@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::request::{Builder, Request};
 use axum::response::Response;
+use cardswitch_edge::input::BODY_BYTES_MAX;
 use cardswitch_network::http::{answer_directly, is_direct};
-use cardswitch_network::limits;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -94,7 +94,8 @@ async fn the_direct_way_answers_in_the_words_of_the_router() {
         (RepeatedRequest::to("authorizations", "[]"), 400),
         (RepeatedRequest::to("authorizations", "{"), 400),
         (RepeatedRequest::to("authorizations", ""), 400),
-        (RepeatedRequest::to("authorizations", " ".repeat(limits::BODY_BYTES_MAX + 1)), 413),
+        (RepeatedRequest::to("authorizations", " ".repeat(BODY_BYTES_MAX + 1)), 413),
+        (RepeatedRequest::to("authorizations", " ".repeat(BODY_BYTES_MAX)), 400),
         (RepeatedRequest::to("authorizations", verification()).without("content-type"), 415),
         (
             RepeatedRequest::to("authorizations", verification())

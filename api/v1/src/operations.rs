@@ -29,6 +29,12 @@ pub fn is_open(method: &str, path: &str) -> bool {
     open().any(|operation| operation.method == method && operation.path == path)
 }
 
+/// The paths that take longer bodies than others, with their bounds. Units: bytes.
+pub const LONG_BODIES: [(&str, usize); 2] = [
+    ("/v1/cards/bulk", cards_at_once::BULK_BODY_BYTES_MAX),
+    ("/v1/company", company::COMPANY_BODY_BYTES_MAX),
+];
+
 /// The access that each guarded operation needs.
 pub static ACCESS: LazyLock<AccessTable> = LazyLock::new(|| AccessTable::of(&OPERATIONS));
 

@@ -6,12 +6,12 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::BODY_BYTES_MAX;
 use cardswitch_edge::request_body::{read_json_body, read_json_text};
 use cardswitch_secrets::{digests_equal, token_digest};
 use cardswitch_wire::fields::Fields;
 
 use super::state::DoorState;
-use crate::limits;
 
 /// The request carries the network key.
 #[derive(Clone, Copy, Debug)]
@@ -35,21 +35,21 @@ pub(super) fn check_access(headers: &HeaderMap, state: &DoorState) -> Result<(),
     }
 }
 
-/// A body of type `application/json`, not yet read.
+/// A body of type `application/json` and at most `BYTES_MAX` bytes, not yet read.
 #[derive(Clone)]
-pub(super) struct NetworkBody(Bytes);
+pub(super) struct NetworkBody<const BYTES_MAX: usize = BODY_BYTES_MAX>(Bytes);
 
-impl NetworkBody {
+impl<const BYTES_MAX: usize> NetworkBody<BYTES_MAX> {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for NetworkBody {
+impl<S: Send + Sync, const BYTES_MAX: usize> FromRequest<S> for NetworkBody<BYTES_MAX> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        read_json_body(request, limits::BODY_BYTES_MAX).await.map(Self)
+        read_json_body(request, BYTES_MAX).await.map(Self)
     }
 }
 
@@ -61,7 +61,7 @@ impl<S: Send + Sync> FromRequest<S> for EmptyBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        let body = read_json_text(request.into_body(), limits::BODY_BYTES_MAX).await?;
+        let body = read_json_text(request.into_body(), BODY_BYTES_MAX).await?;
         if !body.is_empty() {
             let mut fields = Fields::parse(&body).ok_or_else(ApiError::malformed_body)?;
             fields.refuse_unread();

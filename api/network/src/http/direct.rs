@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, Request};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::BODY_BYTES_MAX;
 use cardswitch_edge::request_body::{ReadableBody, read_json};
 use cardswitch_edge::request_id::under_fresh_id;
 
@@ -15,7 +16,6 @@ use super::access::check_access;
 use super::carry_out;
 use super::requests::DoorOperation;
 use super::state::DoorState;
-use crate::limits;
 
 /// Whether the request is one of those.
 #[must_use]
@@ -43,7 +43,7 @@ async fn take(
     let operation =
         operation_of(&parts.method, parts.uri.path()).ok_or_else(ApiError::not_found)?;
     check_access(&parts.headers, state)?;
-    let body = read_json(&parts.headers, body, limits::BODY_BYTES_MAX).await?;
+    let body = read_json(&parts.headers, body, BODY_BYTES_MAX).await?;
     carry_out(state, operation, &parts.headers, &body).await
 }
 

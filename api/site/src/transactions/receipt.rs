@@ -18,7 +18,7 @@ use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
 use crate::forms::SiteForm;
 use crate::notice::Notice;
-use crate::rights::ActingMember;
+use crate::rights::{ActingMember, Right};
 
 /// The message where somebody else was quicker.
 const CHANGED: &str = "Not saved: someone else changed the receipt while you had this page open. Review it and try again.";
@@ -29,7 +29,10 @@ pub(super) async fn get_receipt(
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let row = find(&acting, id).await?;
-    receipt_file(&acting.state, row.receipt()).await
+    // Of one's own transaction no right is needed.
+    let right = Right::SeeCompany;
+    let access = acting.lasting_access(acting.may(right).then_some(right));
+    receipt_file((&acting.state, access), row.receipt()).await
 }
 
 /// Keeps a file as the receipt. POST /transactions/{id}/receipt.

@@ -4,7 +4,7 @@
 //! above them, `drawing` puts sheets on paper, `file` and `subset` write PDF. "Page 1 of N" and the totals on the first page need
 //! all lines before the first is drawn, so they are read twice: lines never change. Drawing takes a
 //! thread for seconds, so it has one of those for blocking work, and few documents are drawn at a
-//! time.
+//! time, one of a company.
 
 mod drawing;
 mod file;
@@ -14,7 +14,9 @@ mod layout;
 mod subset;
 mod text;
 
-use tokio::sync::Semaphore;
+use std::sync::LazyLock;
+
+use cardswitch_edge::company_turns::CompanyTurns;
 
 use self::drawing::Drawing;
 use self::fonts::Fonts;
@@ -26,8 +28,11 @@ use super::export::Export;
 pub const PDF_LINES_MAX: u64 = 250_000;
 /// How many documents are drawn at a time; others wait.
 const DRAWN_AT_ONCE: usize = 2;
+/// How many of them are one company's.
+const DRAWN_OF_COMPANY_MAX: usize = 1;
 
-static DRAWN: Semaphore = Semaphore::const_new(DRAWN_AT_ONCE);
+static TURNS: LazyLock<CompanyTurns> =
+    LazyLock::new(|| CompanyTurns::new(DRAWN_AT_ONCE, DRAWN_OF_COMPANY_MAX));
 
 /// Draws the document.
 #[derive(Debug)]
@@ -47,7 +52,8 @@ impl PdfStatement {
     /// Cost: O(lines), time and memory.
     pub async fn draw(self) -> Result<Vec<u8>, StatementError> {
         let failed = |what: String| StatementError::Pdf { what };
-        let turn = DRAWN.acquire().await.map_err(|error| failed(error.to_string()))?;
+        let turn = TURNS.turn(self.export.company.slot).await;
+        let turn = turn.ok_or_else(|| failed("turns have ended".to_owned()))?;
         let drawing = tokio::task::spawn_blocking(move || {
             // The thread goes on after its client hangs up, so it keeps its turn until it ends.
             let _turn = turn;

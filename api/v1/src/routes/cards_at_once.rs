@@ -25,7 +25,7 @@ use super::issuing::{draw_card, issue};
 use super::view::{View, read_view};
 
 /// The longest body: each card as long as one alone is likely to be. Units: bytes.
-const BULK_BODY_BYTES_MAX: usize = 512 * 1024;
+pub const BULK_BODY_BYTES_MAX: usize = 512 * 1024;
 
 /// Cards that were made, in the order asked for.
 #[derive(Debug, Serialize, ToSchema)]

@@ -25,7 +25,7 @@ use uuid::Uuid;
 use super::view::read_view;
 
 /// The longest body of PUT /v1/company: metadata with every character escaped. Units: bytes.
-const COMPANY_BODY_BYTES_MAX: usize = 512 * 1024;
+pub const COMPANY_BODY_BYTES_MAX: usize = 512 * 1024;
 /// The longest metadata of an identity provider. Units: bytes.
 const IDP_METADATA_BYTES_MAX: usize = 128 * 1024;
 /// The longest name of a domain. Source: RFC 1035, 2.3.4.

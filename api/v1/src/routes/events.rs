@@ -45,6 +45,8 @@ const LIMIT_MAX: usize = 1_000;
 const WAIT_S_MAX: usize = 30;
 /// The most events, of all companies, that are scanned for one page.
 const SCANNED_MAX: usize = 50_000;
+/// How many of them one look at the tables scans: a millisecond of a thread that others share.
+const SCANNED_AT_ONCE: usize = 2_000;
 /// The most events of other companies that are scanned again for a place that stays.
 const UNSHOWN_MAX: u64 = 10_000;
 /// The pause of a stream between two looks for events; events of the pause are sent together.
@@ -296,9 +298,14 @@ async fn next_page(
         let mut page =
             match state.webhooks.newest_events_after(&state.switch, (company, after), limit)? {
                 Some(page) => page,
-                None => state.switch.read_at_once(|snapshot| {
-                    snapshot.company_events_after(company, after, limit, SCANNED_MAX)
-                })?,
+                None => {
+                    let scan = |after, limit| {
+                        state.switch.read_at_once(|snapshot| {
+                            snapshot.company_events_after(company, after, limit, SCANNED_AT_ONCE)
+                        })
+                    };
+                    scanned_page((after, limit), scan).await?
+                }
             };
         place.skip_early(&mut page);
         let is_late = Instant::now() >= until || *stop.borrow();
@@ -315,8 +322,29 @@ async fn next_page(
             }
             // The pause gathers events that come together into one answer.
             tokio::time::sleep_until(until.min(Instant::now() + STREAM_PAUSE)).await;
+        } else {
+            tokio::task::yield_now().await;
         }
     }
+}
+
+/// The page that `scan` finds behind an event, a part of the log at a time.
+/// INVARIANT: others have their turn between two parts, and each part has a view of the tables of its
+/// own. So a long log stops no thread, and an access that ends ends the scan.
+async fn scanned_page(
+    (after, limit): (EventNumber, usize),
+    scan: impl Fn(EventNumber, usize) -> Result<EventPage, StoreError>,
+) -> Result<EventPage, StoreError> {
+    let mut page = scan(after, limit)?;
+    let mut scanned = SCANNED_AT_ONCE;
+    while !page.is_end && page.events.len() < limit && scanned < SCANNED_MAX {
+        tokio::task::yield_now().await;
+        let EventPage { events, next, is_end } = scan(page.next, limit - page.events.len())?;
+        page.events.extend(events);
+        (page.next, page.is_end) = (next, is_end);
+        scanned += SCANNED_AT_ONCE;
+    }
+    Ok(page)
 }
 
 fn render_page(
@@ -422,5 +450,72 @@ impl Follower {
         let event = self.ready.pop_front().filter(|_| self.access.is_open())?;
         let line = Line::default().id(&event.cursor).event(event.event);
         line.json_data(&event).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use cardswitch_engine::domain::event::EventKind;
+    use cardswitch_engine::domain::ids::{CompanySlot, TransactionId, TransactionSeq};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn event(number: u64) -> Event {
+        Event {
+            number: EventNumber(number),
+            at: Timestamp(0),
+            kind: EventKind::Created,
+            transaction: TransactionSeq(number),
+            transaction_id: TransactionId(Uuid::from_u128(1)),
+            company: CompanySlot(0),
+        }
+    }
+
+    /// A reader whose company is quiet held its thread until the end of the log.
+    #[tokio::test]
+    async fn others_have_their_turn_while_a_long_log_is_scanned() {
+        let parts = Cell::new(0);
+        let scan = |after: EventNumber, _| {
+            parts.set(parts.get() + 1);
+            let next = EventNumber(after.0 + SCANNED_AT_ONCE as u64);
+            Ok(EventPage { events: Vec::new(), next, is_end: false })
+        };
+        let page = scanned_page((EventNumber(0), 9), scan);
+        let (page, seen) = tokio::join!(page, async { parts.get() });
+        assert_eq!(seen, 1, "others come behind the first part");
+        assert_eq!((page.unwrap().next.0, parts.get()), (50_000, 25), "a page has an end");
+    }
+
+    #[tokio::test]
+    async fn parts_of_a_scan_are_one_page() {
+        let log = [1, 2_500, 4_100, 9_000].map(event);
+        let scan = |after: EventNumber, limit: usize| {
+            let end = after.0 + SCANNED_AT_ONCE as u64;
+            let mut page = EventPage { events: Vec::new(), next: after, is_end: end >= 9_000 };
+            for event in log.iter().filter(|event| event.number > after && event.number.0 <= end) {
+                if page.events.len() == limit {
+                    return Ok(EventPage { is_end: false, ..page });
+                }
+                page.next = event.number;
+                page.events.push(*event);
+            }
+            page.next = EventNumber(end.min(9_000));
+            Ok(page)
+        };
+        let rows = [
+            (0, 9, (&[1, 2_500, 4_100, 9_000][..], 9_000, true)),
+            (0, 1, (&[1], 2_000, false)),
+            (0, 2, (&[1, 2_500], 4_000, false)),
+            (1, 2, (&[2_500, 4_100], 6_001, false)),
+            (9_000, 2, (&[], 9_000, true)),
+        ];
+        for (after, limit, (numbers, next, is_end)) in rows {
+            let page = scanned_page((EventNumber(after), limit), scan).await.unwrap();
+            let found: Vec<_> = page.events.iter().map(|event| event.number.0).collect();
+            assert_eq!((&found[..], page.next.0, page.is_end), (numbers, next, is_end), "{after}");
+        }
     }
 }

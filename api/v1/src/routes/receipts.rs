@@ -3,20 +3,23 @@
 //! The content is kept as a file before the transaction names it, so a receipt that is shown can be
 //! fetched, whatever happened in between.
 
+use std::io;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use cardswitch_edge::company_turns::CompanyTurn;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_edge::json::Json;
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -25,7 +28,9 @@ use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use cardswitch_identity::auth::Call;
-use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, UploadPermit, filename, media_type, sniff};
+use cardswitch_identity::receipts::{
+    RECEIPT_BYTES_MAX, ReceiptContent, filename, media_type, sniff,
+};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{ValueRule, flag};
@@ -34,6 +39,7 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
+use futures_util::stream;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -147,8 +153,8 @@ pub async fn upload_receipt(
 /// Errors: too many others.
 async fn turn_of(
     call: &Call,
-    held: Option<Arc<UploadPermit>>,
-) -> Result<Arc<UploadPermit>, ApiError> {
+    held: Option<Arc<CompanyTurn>>,
+) -> Result<Arc<CompanyTurn>, ApiError> {
     let Call(state, caller) = call;
     match held {
         Some(turn) => Ok(turn),
@@ -263,30 +269,57 @@ pub async fn set_receipt(
 )]
 pub async fn get_receipt(call: Call, PathId(id): PathId) -> Answer<Response> {
     let receipt = find_receipt_of((&call).into(), TransactionId(id)).await?;
-    receipt_file(&call.0, receipt.as_ref()).await
+    let access = call.1.lasting_access(&call.0.switch);
+    receipt_file((&call.0, access), receipt.as_ref()).await
 }
 
-/// The file of a receipt, as it was handed in.
+/// The file of a receipt, as it was handed in; it breaks off when `access` ends.
 /// Errors: there is none, or it cannot be read.
 pub async fn receipt_file(
-    state: &AppState,
+    (state, access): (&AppState, LastingAccess),
     receipt: Option<&Receipt>,
 ) -> Result<Response, ApiError> {
     let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
     let (files, digest) = (state.receipts.clone(), receipt.digest);
-    let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
+    let content = tokio::task::spawn_blocking(move || files.open_content(&digest)).await;
     let content = content
         .map_err(|error| ApiError::internal(&error))?
         .map_err(|error| ApiError::internal(&error))?;
     // These headers keep a browser from guessing the file's type and from running any of it.
     let headers = [
         (CONTENT_TYPE, media_type(receipt.content_type).to_owned()),
+        (CONTENT_LENGTH, receipt.size.to_string()),
         (CONTENT_DISPOSITION, render_attachment(&receipt.filename)),
         (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'".to_owned()),
         (CACHE_CONTROL, "private, no-store".to_owned()),
     ];
-    Ok((headers, content).into_response())
+    Ok((headers, body_of(content, access)).into_response())
+}
+
+/// A file as the body of an answer, read as fast as the client takes it.
+fn body_of(content: ReceiptContent, access: LastingAccess) -> Body {
+    Body::from_stream(stream::try_unfold((content, access), |(content, access)| async move {
+        let next = next_piece(content, access).await;
+        // The client sees a body that breaks off; only the log can say why.
+        next.inspect_err(|error| tracing::warn!(%error, "a receipt broke off"))
+    }))
+}
+
+async fn next_piece(
+    mut content: ReceiptContent,
+    mut access: LastingAccess,
+) -> io::Result<Option<(Bytes, (ReceiptContent, LastingAccess))>> {
+    let read = tokio::task::spawn_blocking(move || {
+        let piece = content.next_piece()?;
+        Ok::<_, io::Error>((piece, content))
+    });
+    let (piece, content) = read.await??;
+    // The client may have taken its time since the last piece.
+    if !access.is_open() {
+        return Err(io::Error::other("whoever reads it may not see it any more"));
+    }
+    Ok((!piece.is_empty()).then_some((piece, (content, access))))
 }
 
 /// Mark a receipt as lost. One that is there is removed.

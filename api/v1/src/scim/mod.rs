@@ -64,7 +64,7 @@ pub fn scim_routes(state: &AppState) -> Router<AppState> {
         .fallback(async || ScimError::from(ApiError::not_found()))
         .method_not_allowed_fallback(async || ScimError::from(ApiError::method_not_allowed()))
         .layer(from_fn_with_state(state.clone(), check_scope));
-    let manners = RouteManners { permit, refuse };
+    let manners = RouteManners { permit, refuse, long_bodies: &[] };
     once_per_key(Router::new().nest("/scim/v2", routes), state.clone(), manners)
 }
 
