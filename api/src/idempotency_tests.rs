@@ -495,6 +495,20 @@ async fn a_repeat_counts_once_however_much_it_shows() {
     told(&routes, ask()).await.assert_repeats(&first);
 }
 
+/// Once, each key kept its refusal for a day, up to 1 MiB long: 50 KB that were sent left 0.4 MB on the disk, twice.
+#[tokio::test]
+async fn a_long_refusal_is_not_kept_and_a_short_one_is() {
+    let bench = Bench::new().await;
+    let wrong = |count: usize| json!({"cards": vec![json!({"spend_limit": "?"}); count]});
+    for (key, count, is_kept) in [("short", 1, true), ("long", 100, false)] {
+        let first = bench.send("POST", "/v1/cards/bulk", key, &wrong(count)).await;
+        assert_eq!(first.status, 400, "{}", first.body);
+        assert_eq!(first.body.len() <= 16 << 10, is_kept, "{} bytes", first.body.len());
+        let again = bench.send("POST", "/v1/cards/bulk", key, &wrong(count)).await;
+        assert_eq!((again.status, again.is_replayed), (400, is_kept), "{key}");
+    }
+}
+
 #[tokio::test]
 async fn a_handler_that_panics_after_its_change_is_not_called_again() {
     let bench = Bench::new().await;

@@ -30,7 +30,7 @@ pub use self::operator_listener::OperatorListener;
 pub use self::parts::{HandoverParts, SwitchParts};
 use self::parts::{StartParts, begin, receipts_of};
 use self::recovery::recover;
-use self::resumption::{keep_pan_keys, resume_zones, settle_receipts};
+use self::resumption::{keep_pan_keys, keep_receipts, resume_zones};
 pub(crate) use self::sockets::{bind, bind_for_operators, shares_of};
 pub use self::start_error::StartError;
 use crate::commands::administration::Office;
@@ -126,7 +126,6 @@ impl Server {
         resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
         let pan_keys =
             keep_pan_keys(data, &state, begun.nodes).await.map_err(StartError::PanKeys)?;
-        settle_receipts(&state);
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(begun.cluster));
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
@@ -136,6 +135,7 @@ impl Server {
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
         let (backups, control) = (Arc::clone(desk.backups()), listen_for_commands(desk));
+        tasks.push(keep_receipts(&state, &backups, &stopped));
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));

@@ -201,6 +201,32 @@ async fn events_read_before_their_company_is_seen_outlive_a_crash() {
     assert_eq!(due_events(bench, &mut restarted), [last]);
 }
 
+/// Once, each event had the lanes of all endpoints of its company written down, those of dead receivers whole: 6 KB
+/// an endpoint each second, in a cluster to etcd.
+#[tokio::test]
+async fn a_lane_that_takes_nothing_of_an_event_is_not_written_down() {
+    let bench = &Bench::new().await;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let mut dispatcher = dispatcher_of(bench, &deliveries);
+    due_events(bench, &mut dispatcher);
+    // More than the lane has room for: it falls behind.
+    for number in 0..300 {
+        touch(bench, COMPANY, &number.to_string()).await;
+    }
+    assert_eq!(due_events(bench, &mut dispatcher).len(), 100);
+    let written = dispatcher.take_changes(Duration::ZERO).unwrap();
+    assert_eq!(written.lanes.len(), 1);
+    let followed = dispatcher.followed();
+    touch(bench, COMPANY, "one more").await;
+    assert!(due_events(bench, &mut dispatcher).is_empty());
+    assert!(dispatcher.followed() > followed, "the event was read");
+    assert!(dispatcher.take_changes(Duration::ZERO).is_none_or(|changes| changes.lanes.is_empty()));
+}
+
 /// The change made while a request waits for its host to be looked up.
 enum ConcurrentChange {
     Nothing,

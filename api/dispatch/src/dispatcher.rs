@@ -258,8 +258,8 @@ impl Dispatcher {
             self.followed = EventPlace { number: event.number, at: Some(event.at) };
             let entry = QueuedEvent { number: event.number, transaction: event.transaction };
             for id in self.by_company.get(&event.company).into_iter().flatten() {
-                if let Some(desk) = self.desks.get_mut(id) {
-                    desk.lane.offer(entry);
+                // A lane that takes nothing of it, such as one that is behind, is not written down anew.
+                if self.desks.get_mut(id).is_some_and(|desk| desk.lane.offer(entry)) {
                     touched.insert(*id);
                 }
             }

@@ -151,17 +151,19 @@ impl Lane {
         }
     }
 
-    /// Hands over an event that the follower has read. A lane without room falls behind.
-    pub fn offer(&mut self, entry: QueuedEvent) {
-        let Position::Abreast(after) = self.position else { return };
+    /// Hands over an event that the follower has read. A lane without room falls behind. Returns whether
+    /// the lane has changed.
+    pub fn offer(&mut self, entry: QueuedEvent) -> bool {
+        let Position::Abreast(after) = self.position else { return false };
         if self.is_off || entry.number <= after {
-            return;
+            return false;
         }
         if self.fresh.len() >= FRESH_MAX {
             self.position = Position::Behind(EventNumber(entry.number.0 - 1));
         } else {
             self.fresh.push_back(entry);
         }
+        true
     }
 
     /// The event after which the lane wants to read the log by itself, if it does now.

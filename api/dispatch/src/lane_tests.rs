@@ -39,7 +39,8 @@ fn a_lane_that_is_kept_without_the_follower_is_offered_nothing_again() {
     lane.settle(AttemptOutcome::Delivered, T0);
     lane.offer(entry(3, 3));
     let mut kept = lane.as_of(EventNumber(3));
-    (1..=4).for_each(|number| kept.offer(entry(number, number)));
+    let taken = (1..=4).filter(|number| kept.offer(entry(*number, *number)));
+    assert_eq!(taken.collect::<Vec<_>>(), [4]);
     assert_eq!(numbers(&kept.start(T0, name).unwrap()), [3, 4]);
     let behind = Lane::after(EventNumber(1));
     assert_eq!(behind.as_of(EventNumber(3)), behind, "it has not read so far");

@@ -216,7 +216,9 @@ impl IdempotencyDesk {
             return Ok(response);
         }
         let answer = AnswerParts::of(response).await?;
-        self.keep(&asked, &answer).await?;
+        if !answer.is_long_refusal() {
+            self.keep(&asked, &answer).await?;
+        }
         Ok(answer.into_response())
     }
 
@@ -314,7 +316,7 @@ impl IdempotencyDesk {
         let sealed = self.state.secrets.idempotency().seal(&answer.name(asked), &answer.pack());
         let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
         if sealed.len() > cardswitch_engine::limits::KEYED_ANSWER_BYTES_MAX {
-            // The claim stays, and a repeat is shown the object. Refusals are never that long.
+            // The claim stays, and a repeat is shown the object.
             return Ok(());
         }
         let claim = KeyClaim {

@@ -3,15 +3,20 @@
 //!
 //! A file is durable, itself and its entry in the directory, before anything names it. A file that
 //! nothing names any more (an upload that a crash cut short, a receipt that was deleted) is removed
-//! after the next start.
+//! by a sweep: after the next start, and whenever so much was written that replaced receipts may fill
+//! the disk.
 //!
 //! INVARIANT: a file never changes. The same content uploaded twice is one file.
+//! INVARIANT: a sweep removes only what the tables do not name, as they are after each upload that has
+//! ended before the sweep began; what was uploaded since, or is under way, stays.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,6 +27,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::hex::{array_from_hex, to_hex};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 use bytes::Bytes;
 use cardswitch_edge::company_turns::{CompanyTurn, CompanyTurns};
@@ -38,6 +44,8 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 const UPLOADS_MAX: usize = 8;
 /// How many of them are one company's, so that a slow sender holds up none of the others.
 const UPLOADS_OF_COMPANY_MAX: usize = 2;
+/// After how much that was written files that nothing names are removed. Units: bytes.
+const SWEEP_BYTES: u64 = 256 << 20;
 /// How long one waits for its turn.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(20);
 /// The most characters of a file's name that are kept.
@@ -65,9 +73,52 @@ pub struct ReceiptFiles {
     uploads: CompanyTurns,
     /// The number of the next file to be written, for a name of its own.
     parts: AtomicU64,
-    /// The uploads since the start, until orphans are removed: the names that are read of the
-    /// tables for that may lack them.
-    uploaded: Mutex<Option<HashSet<Digest>>>,
+    uploads_noted: Arc<Mutex<UploadNotes>>,
+    /// Bytes written since the last sweep began.
+    written: AtomicU64,
+    sweep_due: Notify,
+}
+
+/// The uploads that a sweep must know.
+#[derive(Debug, Default)]
+struct UploadNotes {
+    /// The uploads since the sweep began, or the start, until orphans are removed: the names that are
+    /// read of the tables for that may lack them.
+    uploaded: Option<HashSet<Digest>>,
+    /// The uploads whose change is not decided yet, each as often as there are.
+    under_way: HashMap<Digest, usize>,
+}
+
+/// A content that is kept. No sweep removes it before this goes, which is once the change that names it
+/// is answered.
+#[derive(Debug)]
+pub struct KeptReceipt {
+    digest: Digest,
+    notes: Arc<Mutex<UploadNotes>>,
+}
+
+impl KeptReceipt {
+    fn begin(digest: Digest, notes: &Arc<Mutex<UploadNotes>>) -> Self {
+        *notes.lock().under_way.entry(digest).or_default() += 1;
+        Self { digest, notes: Arc::clone(notes) }
+    }
+
+    /// The SHA-256 of the content.
+    #[must_use]
+    pub const fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+}
+
+impl Drop for KeptReceipt {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut uploads) = self.notes.lock().under_way.entry(self.digest) {
+            *uploads.get_mut() -= 1;
+            if *uploads.get() == 0 {
+                uploads.remove();
+            }
+        }
+    }
 }
 
 impl ReceiptFiles {
@@ -86,7 +137,12 @@ impl ReceiptFiles {
             peers: None,
             uploads: CompanyTurns::new(UPLOADS_MAX, UPLOADS_OF_COMPANY_MAX),
             parts: AtomicU64::new(0),
-            uploaded: Mutex::new(Some(HashSet::new())),
+            uploads_noted: Arc::new(Mutex::new(UploadNotes {
+                uploaded: Some(HashSet::new()),
+                under_way: HashMap::new(),
+            })),
+            written: AtomicU64::new(0),
+            sweep_due: Notify::new(),
         })
     }
 
@@ -101,20 +157,21 @@ impl ReceiptFiles {
         tokio::time::timeout(TURN_WAIT_MAX, self.uploads.turn(company)).await.ok()?
     }
 
-    /// Keeps a content, durably, and returns its digest. Cost: blocks for two syncs, and for peers.
-    pub fn keep(&self, content: &[u8]) -> io::Result<Digest> {
+    /// Keeps a content, durably. Cost: blocks for two syncs, and for peers.
+    pub fn keep(&self, content: &[u8]) -> io::Result<KeptReceipt> {
+        let kept = KeptReceipt::begin(digest_of(content), &self.uploads_noted);
         let digest = self.keep_here(content)?;
         if let Some(peers) = &self.peers {
             peers.give(&digest, content);
         }
-        Ok(digest)
+        Ok(kept)
     }
 
     /// Keeps a content as `keep`, on this machine alone.
     pub fn keep_here(&self, content: &[u8]) -> io::Result<Digest> {
         let digest = digest_of(content);
         // From here on the content is no orphan.
-        if let Some(uploaded) = self.uploaded.lock().as_mut() {
+        if let Some(uploaded) = &mut self.uploads_noted.lock().uploaded {
             uploaded.insert(digest);
         }
         let path = self.path(&digest);
@@ -124,6 +181,10 @@ impl ReceiptFiles {
             let part = path.with_extension(format!("{part}.part"));
             write_new(&part, content).inspect_err(|_| drop(std::fs::remove_file(&part)))?;
             std::fs::rename(&part, &path)?;
+            let bytes = content.len() as u64;
+            if self.written.fetch_add(bytes, Ordering::Relaxed) + bytes >= SWEEP_BYTES {
+                self.sweep_due.notify_one();
+            }
         }
         // An existing file is synced too: its entry may be no more durable than the upload beside
         // this one.
@@ -192,12 +253,25 @@ impl ReceiptFiles {
         Err(damaged())
     }
 
-    /// Removes the files that are not `named`, and returns how many. It is called once, with the
-    /// names in tables that show everything from before this was opened; uploads may go on
-    /// meanwhile.
+    /// Waits until so much was written since the last sweep that there should be one.
+    pub async fn wait_for_sweep(&self) {
+        self.sweep_due.notified().await;
+    }
+
+    /// Begins a sweep. Uploads that have ended before are in the tables that show everything that is
+    /// durable now; the others are noted until orphans are removed.
+    pub fn begin_sweep(&self) {
+        self.written.store(0, Ordering::Relaxed);
+        let mut notes = self.uploads_noted.lock();
+        notes.uploaded = Some(notes.under_way.keys().copied().collect());
+    }
+
+    /// Removes the files that are not `named`, and returns how many. It ends a sweep, with the names in
+    /// tables that show everything from before it began; the first began when this was opened. Uploads
+    /// may go on meanwhile.
     pub fn remove_orphans(&self, named: &HashSet<Digest>) -> io::Result<usize> {
         let removed = self.remove_others(named);
-        *self.uploaded.lock() = None;
+        self.uploads_noted.lock().uploaded = None;
         removed
     }
 
@@ -208,8 +282,8 @@ impl ReceiptFiles {
             let Some(digest) = name.to_str().and_then(parse_digest) else { continue };
             let is_part = name.len() > NAME_LEN;
             // Held while the file goes, so that no upload of the same finds it there.
-            let uploaded = self.uploaded.lock();
-            let is_new = uploaded.as_ref().is_some_and(|uploaded| uploaded.contains(&digest));
+            let notes = self.uploads_noted.lock();
+            let is_new = notes.uploaded.as_ref().is_none_or(|uploaded| uploaded.contains(&digest));
             if !is_new && (is_part || !named.contains(&digest)) {
                 std::fs::remove_file(self.directory.join(&name))?;
                 removed += 1;
@@ -384,8 +458,8 @@ mod tests {
     fn the_same_content_is_one_file_that_is_told_from_a_damaged_one() {
         let data = tempfile::tempdir().unwrap();
         let files = ReceiptFiles::open(data.path()).unwrap();
-        let digest = files.keep(b"%PDF-1.7 lunch").unwrap();
-        assert_eq!(files.keep(b"%PDF-1.7 lunch").unwrap(), digest);
+        let digest = files.keep(b"%PDF-1.7 lunch").unwrap().digest();
+        assert_eq!(files.keep(b"%PDF-1.7 lunch").unwrap().digest(), digest);
         let names = || std::fs::read_dir(data.path().join("receipts")).unwrap().count();
         assert_eq!(names(), 1);
         assert_eq!(files.read(&digest).unwrap(), b"%PDF-1.7 lunch");
@@ -404,14 +478,14 @@ mod tests {
     fn what_nothing_names_is_removed_but_nothing_that_is_new() {
         let data = tempfile::tempdir().unwrap();
         let files = ReceiptFiles::open(data.path()).unwrap();
-        let named = files.keep(b"%PDF-1.7 named").unwrap();
-        let orphan = files.keep(b"%PDF-1.7 orphan").unwrap();
-        let again = files.keep(b"%PDF-1.7 uploaded again").unwrap();
+        let named = files.keep(b"%PDF-1.7 named").unwrap().digest();
+        let orphan = files.keep(b"%PDF-1.7 orphan").unwrap().digest();
+        let again = files.keep(b"%PDF-1.7 uploaded again").unwrap().digest();
         std::fs::write(files.path(&orphan).with_extension("0.part"), b"%PDF").unwrap();
         std::fs::write(files.directory.join("README"), b"not a receipt").unwrap();
 
         let files = ReceiptFiles::open(data.path()).unwrap();
-        let new = files.keep(b"%PDF-1.7 new").unwrap();
+        let new = files.keep(b"%PDF-1.7 new").unwrap().digest();
         files.keep(b"%PDF-1.7 uploaded again").unwrap();
         assert_eq!(files.remove_orphans(&HashSet::from([named])).unwrap(), 2);
         for digest in [named, again, new] {
@@ -419,6 +493,36 @@ mod tests {
         }
         assert_eq!(files.read(&orphan).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(files.directory.join("README").exists());
+    }
+
+    /// Once, replaced receipts stayed until the next start: a cardholder who replaced one of 10 MiB in a
+    /// loop filled the disk.
+    #[test]
+    fn a_sweep_removes_what_was_replaced_and_nothing_that_is_under_way() {
+        let data = tempfile::tempdir().unwrap();
+        let files = ReceiptFiles::open(data.path()).unwrap();
+        files.remove_orphans(&HashSet::new()).unwrap();
+        let keep = |content: &[u8]| files.keep(content).unwrap();
+        let replaced = keep(b"%PDF-1.7 replaced").digest();
+        let named = keep(b"%PDF-1.7 named").digest();
+        let under_way = keep(b"%PDF-1.7 under way");
+        let twice = [keep(b"%PDF-1.7 twice"), keep(b"%PDF-1.7 twice")];
+        let [one, other] = twice;
+        drop(one);
+        files.begin_sweep();
+        let ended = under_way.digest();
+        drop(under_way);
+        let new = keep(b"%PDF-1.7 new").digest();
+        assert_eq!(files.remove_orphans(&HashSet::from([named])).unwrap(), 1);
+        for digest in [named, ended, other.digest(), new] {
+            files.read(&digest).unwrap();
+        }
+        assert_eq!(files.read(&replaced).unwrap_err().kind(), io::ErrorKind::NotFound);
+
+        drop(other);
+        files.begin_sweep();
+        assert_eq!(files.remove_orphans(&HashSet::from([named])).unwrap(), 3);
+        assert!(files.uploads_noted.lock().under_way.is_empty());
     }
 
     #[test]

@@ -25,7 +25,7 @@ use url::form_urlencoded;
 
 use super::csrf;
 use super::error_page::{error_page, failure_page};
-use super::sent_forms::{SentForms, has_mark};
+use super::sent_forms::{SentForms, has_mark, without_mark};
 use super::session::{OptionalSession, Session};
 use super::visit::Visit;
 
@@ -65,7 +65,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         let visit = visit.filter(|visit| csrf::is_visitors(state, visit, session.as_ref(), sent));
         let visit = visit.ok_or_else(stale_form)?;
         if let Some(forms) = parts.extensions.get::<Arc<SentForms>>().filter(|_| has_mark(sent)) {
-            visit.keep_turn(forms.begin(parts.uri.path(), &body).await?);
+            visit.keep_turn(forms.begin(without_mark(sent), parts.uri.path(), &body).await?);
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
     }

@@ -5,6 +5,8 @@
 //! form of the same page with the same content is the same form.
 //!
 //! INVARIANT: only answers that lead on to another page are kept: a form that was refused can be sent again.
+//! INVARIANT: a form that is being carried out is not forgotten, and no visitor has others' forms forgotten
+//! before their own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,8 +19,10 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use uuid::Uuid;
 
-/// How many forms are remembered.
-const KEPT_MAX: usize = 4_096;
+/// How many forms are remembered, besides those that are being carried out.
+const KEPT_MAX: usize = 16_384;
+/// How many of them have the same bond, which is that of a session and a company.
+const KEPT_OF_BOND_MAX: usize = 64;
 /// Between the value that binds a form to the visitor and the mark of its page.
 const BEFORE_MARK: char = '.';
 
@@ -40,39 +44,68 @@ pub(super) fn has_mark(sent: &str) -> bool {
 /// The answer of a form; none before it has led on to another page.
 type KeptAnswer = Arc<Turn<Option<HeaderValue>>>;
 
-/// The newest forms.
+/// The newest forms, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct SentForms(Mutex<VecDeque<([u8; 32], KeptAnswer)>>);
+pub(super) struct SentForms(Mutex<VecDeque<SentForm>>);
+
+#[derive(Debug)]
+struct SentForm {
+    /// The digest of the value that binds it to the visitor.
+    bond: [u8; 32],
+    /// The digest of the rest.
+    form: [u8; 32],
+    answer: KeptAnswer,
+}
+
+impl SentForm {
+    /// Whether somebody carries it out, or waits for that. Only who has the list begins to.
+    fn is_under_way(&self) -> bool {
+        Arc::strong_count(&self.answer) > 1
+    }
+}
 
 /// A form that is being carried out. The same form waits until this goes.
 #[derive(Debug)]
 pub(super) struct FormTurn(OwnedMutexGuard<Option<HeaderValue>>);
 
 impl SentForms {
-    /// Begins to carry out a form.
+    /// Begins to carry out a form that came with the value `bond` before the mark of its page.
     /// Errors: it was carried out; its answer.
-    pub(super) async fn begin(&self, path: &str, body: &[u8]) -> Result<FormTurn, Response> {
+    pub(super) async fn begin(
+        &self,
+        bond: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Result<FormTurn, Response> {
         let mut digest = Sha256::new();
         digest.update(path);
         digest.update([0]);
         digest.update(body);
-        let turn = self.answer_of(digest.finalize().into()).lock_owned().await;
+        let bond = Sha256::digest(bond).into();
+        let turn = self.answer_of(bond, digest.finalize().into()).lock_owned().await;
         match &*turn {
             Some(to) => Err(Redirect::to(to.to_str().unwrap_or("/")).into_response()),
             None => Ok(FormTurn(turn)),
         }
     }
 
-    fn answer_of(&self, form: [u8; 32]) -> KeptAnswer {
+    fn answer_of(&self, bond: [u8; 32], form: [u8; 32]) -> KeptAnswer {
         let mut kept = self.0.lock();
-        if let Some((_, answer)) = kept.iter().find(|(known, _)| *known == form) {
-            return Arc::clone(answer);
+        if let Some(known) = kept.iter().find(|known| known.form == form) {
+            return Arc::clone(&known.answer);
         }
-        if kept.len() >= KEPT_MAX {
-            kept.pop_front();
+        let own = kept.iter().filter(|known| known.bond == bond).count();
+        let is_share_full = own >= KEPT_OF_BOND_MAX;
+        if is_share_full || kept.len() >= KEPT_MAX {
+            let is_of_share = |known: &SentForm| !is_share_full || known.bond == bond;
+            let goes = |known: &SentForm| is_of_share(known) && !known.is_under_way();
+            // Where all are under way, their number is bounded by that of requests.
+            if let Some(oldest) = kept.iter().position(goes) {
+                kept.remove(oldest);
+            }
         }
         let answer = KeptAnswer::default();
-        kept.push_back((form, Arc::clone(&answer)));
+        kept.push_back(SentForm { bond, form, answer: Arc::clone(&answer) });
         answer
     }
 }
@@ -93,38 +126,68 @@ mod tests {
     #[tokio::test]
     async fn a_form_that_led_on_is_carried_out_once_and_one_that_was_refused_again() {
         let forms = SentForms::default();
-        let first = forms.begin("/cards/new", b"a").await.unwrap();
+        let first = forms.begin("ada", "/cards/new", b"a").await.unwrap();
         first.end(&StatusCode::BAD_REQUEST.into_response());
-        let again = forms.begin("/cards/new", b"a").await.unwrap();
+        let again = forms.begin("ada", "/cards/new", b"a").await.unwrap();
         again.end(&Redirect::to("/cards/1").into_response());
-        let answer = forms.begin("/cards/new", b"a").await.unwrap_err();
+        let answer = forms.begin("ada", "/cards/new", b"a").await.unwrap_err();
         assert_eq!(answer.headers()[LOCATION], "/cards/1");
         for (path, body) in [("/cards/new", b"b"), ("/members/new", b"a")] {
-            drop(forms.begin(path, body).await.unwrap());
+            drop(forms.begin("ada", path, body).await.unwrap());
         }
     }
 
     #[tokio::test]
     async fn the_same_form_waits_for_the_first() {
         let forms = Arc::new(SentForms::default());
-        let first = forms.begin("/cards/new", b"a").await.unwrap();
+        let first = forms.begin("ada", "/cards/new", b"a").await.unwrap();
         let waiting = Arc::clone(&forms);
         let second =
-            tokio::spawn(async move { waiting.begin("/cards/new", b"a").await.map(|_| ()) });
+            tokio::spawn(async move { waiting.begin("ada", "/cards/new", b"a").await.map(|_| ()) });
         tokio::task::yield_now().await;
         assert!(!second.is_finished());
         first.end(&Redirect::to("/cards/1").into_response());
         assert!(second.await.unwrap().is_err());
     }
 
+    async fn carry_out(forms: &SentForms, bond: &str, form: usize) {
+        let turn = forms.begin(bond, "/cards/new", &form.to_be_bytes()).await.unwrap();
+        turn.end(&Redirect::to("/cards/1").into_response());
+    }
+
+    async fn is_known(forms: &SentForms, bond: &str, form: usize) -> bool {
+        forms.begin(bond, "/cards/new", &form.to_be_bytes()).await.is_err()
+    }
+
+    /// Once, the forms of all visitors shared one bound, and a form under way could be forgotten: a double
+    /// click beside a busy visitor made two cards.
     #[tokio::test]
-    async fn the_oldest_forms_are_forgotten() {
+    async fn a_visitors_oldest_forms_are_forgotten_and_no_others() {
         let forms = SentForms::default();
-        for form in 0..=KEPT_MAX {
-            let turn = forms.begin("/cards/new", &form.to_be_bytes()).await.unwrap();
-            turn.end(&Redirect::to("/cards/1").into_response());
+        carry_out(&forms, "bea", usize::MAX).await;
+        let under_way = forms.begin("ada", "/cards/new", b"slow").await.unwrap();
+        for form in 0..=5_000 {
+            carry_out(&forms, "ada", form).await;
         }
-        assert!(forms.begin("/cards/new", &0_usize.to_be_bytes()).await.is_ok());
-        assert!(forms.begin("/cards/new", &KEPT_MAX.to_be_bytes()).await.is_err());
+        assert!(forms.0.lock().len() <= KEPT_OF_BOND_MAX + 1);
+        assert!(is_known(&forms, "bea", usize::MAX).await);
+        assert!(is_known(&forms, "ada", 5_000).await);
+        assert!(!is_known(&forms, "ada", 0).await);
+        under_way.end(&Redirect::to("/cards/1").into_response());
+        assert!(forms.begin("ada", "/cards/new", b"slow").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_oldest_forms_of_all_are_forgotten() {
+        let forms = SentForms::default();
+        carry_out(&forms, "ada", 0).await;
+        carry_out(&forms, "bea", 1).await;
+        let others = || SentForm { bond: [0; 32], form: [0; 32], answer: KeptAnswer::default() };
+        forms.0.lock().extend(std::iter::repeat_with(others).take(KEPT_MAX - 2));
+        carry_out(&forms, "cyd", 2).await;
+        assert_eq!(forms.0.lock().len(), KEPT_MAX);
+        assert!(is_known(&forms, "bea", 1).await);
+        assert!(is_known(&forms, "cyd", 2).await);
+        assert!(!is_known(&forms, "ada", 0).await);
     }
 }

@@ -63,7 +63,7 @@ fn catch_up(follower: &mut DeclineFollower, desk: &MailDesk) -> Result<(), Notic
 
 /// Hands in the letter about a decline. Returns whether it goes anywhere.
 fn hand_in(desk: &MailDesk, notice: &DeclineNotice) -> Result<bool, LetterError> {
-    match desk.outbox.hand_in(&letter(desk, notice), notice.id) {
+    match desk.outbox.hand_in_notice(&letter(desk, notice), notice.id) {
         Ok(()) => Ok(true),
         // It will not be another one later.
         Err(error @ (MailError::Address(_) | MailError::Message(_))) => {

@@ -35,5 +35,7 @@ pub(super) const LETTERS_PER_CONNECTION: u32 = 100;
 /// How long a letter that is on its way may still take when the switch stops.
 pub(super) const STOP_WAIT: Duration = Duration::from_secs(5);
 
+/// How many letters about declines stay in the directory of letters that no server takes.
+pub(super) const NOTICE_FILES_MAX: usize = 10_000;
 /// How often new declines are read.
 pub(super) const DECLINES_INTERVAL: Duration = Duration::from_secs(1);

@@ -7,6 +7,7 @@
 //! | `news` | changes that people are notified of, and the letters they become |
 //! | `message` | letters as MIME messages |
 //! | `outbox` | the place where letters are handed in |
+//! | `notice_files` | the files of letters about declines, where no server takes them |
 //! | `sealed_queue` | the letters that wait; `cardswitch_dispatch::mail` has their order |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
@@ -25,6 +26,7 @@ pub mod letter;
 mod limits;
 mod message;
 pub mod news;
+mod notice_files;
 pub mod outbox;
 mod sealed_queue;
 mod sender;

@@ -22,10 +22,12 @@ use uuid::Uuid;
 
 use super::letter::Letter;
 use super::limits::{
-    ASKED_FOR_MAX, INVITATIONS_MAX, LINKS_MAX, LINKS_TO_ADDRESS_MAX, REMEMBERED_MAX, WINDOW,
+    ASKED_FOR_MAX, INVITATIONS_MAX, LINKS_MAX, LINKS_TO_ADDRESS_MAX, NOTICE_FILES_MAX,
+    REMEMBERED_MAX, WINDOW,
 };
 use super::message::Letterhead;
 use super::news::News;
+use super::notice_files::{NoticeFiles, notice_name};
 use super::sealed_queue::{Parcel, SealedQueue, open_directory};
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
@@ -74,6 +76,8 @@ pub struct Outbox {
     directory: PathBuf,
     disk: RealDisk,
     pub(super) queue: SealedQueue,
+    /// The files of letters about declines, once one was written.
+    notices: Mutex<Option<NoticeFiles>>,
     /// The server that letters wait for, where one is configured.
     pub(super) server: Option<Arc<SmtpServer>>,
     /// Whether cardholders get letters about declines.
@@ -125,6 +129,7 @@ impl Outbox {
             directory,
             disk,
             queue,
+            notices: Mutex::new(None),
             server: server.transpose()?.map(Arc::new),
             tells_declines: settings.declines,
             held: Mutex::new(held),
@@ -255,6 +260,31 @@ impl Outbox {
         self.queue.add_letter(id, letter.urgency, &parcel)
     }
 
+    /// Puts a letter about a decline where letters go. As a file, it stays among the newest only.
+    /// Errors: as `hand_in`, or the directory cannot be read.
+    /// Cost: as `hand_in`; the first time reads the directory.
+    pub(super) fn hand_in_notice(&self, letter: &Letter, id: Uuid) -> Result<(), MailError> {
+        if self.server.is_some() {
+            return self.hand_in(letter, id);
+        }
+        self.write_notice(letter, id, NOTICE_FILES_MAX)
+    }
+
+    fn write_notice(&self, letter: &Letter, id: Uuid, kept_max: usize) -> Result<(), MailError> {
+        let mut notices = self.notices.lock();
+        let mut files = match notices.take() {
+            Some(files) => files,
+            None => NoticeFiles::open(&self.directory, kept_max).map_err(MailError::Write)?,
+        };
+        let name = notice_name(id);
+        let written = self.write_named(letter, id, &name);
+        if written.is_ok() {
+            files.add(&self.disk, name);
+        }
+        *notices = Some(files);
+        written.map(drop)
+    }
+
     /// Writes a letter to its file.
     /// Errors: the address takes no mail, or the file cannot be written.
     pub fn write(&self, letter: &Letter) -> Result<PathBuf, MailError> {
@@ -262,11 +292,14 @@ impl Outbox {
     }
 
     fn write_as(&self, letter: &Letter, id: Uuid) -> Result<PathBuf, MailError> {
+        self.write_named(letter, id, &format!("{id}.eml"))
+    }
+
+    fn write_named(&self, letter: &Letter, id: Uuid, name: &str) -> Result<PathBuf, MailError> {
         let message = self.letterhead.message(letter, id)?;
-        let name = format!("{id}.eml");
         // Programs that watch the directory must not take half a letter, and news that became this
         // letter is withdrawn next: that must not outlive the letter.
-        write_whole(&self.disk, &name, &message.formatted()).map_err(MailError::Write)?;
+        write_whole(&self.disk, name, &message.formatted()).map_err(MailError::Write)?;
         Ok(self.directory.join(name))
     }
 }
@@ -344,6 +377,31 @@ mod tests {
             let lines = message.split(|byte| *byte == b'\n');
             assert!(message.is_ascii() && lines.map(<[u8]>::len).max() < Some(1_000), "{company}");
         }
+    }
+
+    /// Once, without a mail server every declined purchase left a file for ever.
+    #[test]
+    fn of_letters_about_declines_the_newest_stay_and_of_others_all() {
+        let (home, opened) = outbox();
+        let names = || {
+            let names = fs::read_dir(opened.directory()).unwrap();
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        };
+        let link = opened.write(&Letter::new_password("ada@example.com", "l")).unwrap();
+        let letter = Letter::more_declined("ada@example.com", "l");
+        let [first, second, third, fourth] = [1, 2, 3, 4].map(Uuid::from_u128);
+        for id in [first, second, second, third] {
+            opened.write_notice(&letter, id, 2).unwrap();
+        }
+        let kept: Vec<String> = names();
+        assert!(kept.len() == 3 && !kept.contains(&notice_name(first)), "{kept:?}");
+        let next = Outbox::open(home.path(), "http://127.0.0.1:8080").unwrap();
+        next.write_notice(&letter, fourth, 2).unwrap();
+        let kept: Vec<String> = names();
+        assert!(kept.len() == 3 && kept.contains(&notice_name(fourth)), "{kept:?}");
+        assert!(link.exists());
+        next.hand_in_notice(&letter, first).unwrap();
+        assert!(opened.directory().join(notice_name(first)).exists());
     }
 
     #[test]

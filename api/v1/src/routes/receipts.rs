@@ -24,12 +24,12 @@ use cardswitch_edge::request_body::read_upload;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
-use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
+use cardswitch_engine::domain::ids::{CompanyId, ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::receipts::{
-    RECEIPT_BYTES_MAX, ReceiptContent, filename, media_type, sniff,
+    KeptReceipt, RECEIPT_BYTES_MAX, ReceiptContent, filename, media_type, sniff,
 };
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
@@ -41,6 +41,7 @@ use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
 use futures_util::stream;
 use serde::Serialize;
+use tracing::Instrument;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -172,21 +173,33 @@ pub async fn hand_in(
     Upload { filename: given, content }: Upload,
 ) -> Result<Receipt, ApiError> {
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
+    let filename = filename(given.as_deref(), kind)
+        .map_err(|flaw| ApiError::invalid_field("filename", flaw))?;
+    let size = u32::try_from(content.len()).unwrap_or(u32::MAX);
+    let kept = keep(reader.state, content).await?;
     let receipt = Receipt {
         id: ReceiptId(reader.state.switch.new_id()),
-        filename: filename(given.as_deref(), kind)
-            .map_err(|flaw| ApiError::invalid_field("filename", flaw))?,
+        filename,
         content_type: kind,
-        size: u32::try_from(content.len()).unwrap_or(u32::MAX),
-        digest: keep(reader.state, content).await?,
+        size,
+        digest: kept.digest(),
         is_lost: false,
         created_at: reader.state.now(),
     };
-    set_receipt(reader, id, Some(receipt.clone())).await?;
+    let (state, command) =
+        (reader.state.clone(), change_of(reader.company.id, id, Some(receipt.clone())));
+    // A task of its own: a client that hangs up gives up no content whose change is under way.
+    let change = async move {
+        let changed = state.carry_out(command).await;
+        drop(kept);
+        changed
+    };
+    let changed = tokio::spawn(change.in_current_span()).await;
+    changed.map_err(|error| ApiError::internal(&error))??;
     Ok(receipt)
 }
 
-async fn keep(state: &AppState, content: Bytes) -> Result<[u8; 32], ApiError> {
+async fn keep(state: &AppState, content: Bytes) -> Result<KeptReceipt, ApiError> {
     let files = state.receipts.clone();
     let kept = tokio::task::spawn_blocking(move || files.keep(&content)).await;
     kept.map_err(|error| ApiError::internal(&error))?.map_err(|error| ApiError::internal(&error))
@@ -253,9 +266,12 @@ pub async fn set_receipt(
     id: TransactionId,
     receipt: Option<Receipt>,
 ) -> Result<(), WriteError> {
+    reader.state.carry_out(change_of(reader.company.id, id, receipt)).await
+}
+
+fn change_of(company: CompanyId, id: TransactionId, receipt: Option<Receipt>) -> AdminCommand {
     let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
-    let command = TransactionCommand::Tag(reader.company.id, id, changes);
-    reader.state.carry_out(AdminCommand::Transaction(command)).await
+    AdminCommand::Transaction(TransactionCommand::Tag(company, id, changes))
 }
 
 /// Download the file of a receipt, as it was uploaded.

@@ -240,12 +240,17 @@ impl LogJournal {
     fn take_next(&mut self, needed: u64) -> Result<PreparedSegment, JournalError> {
         if self.next == NextSegment::Ordered {
             self.next = NextSegment::NotOrdered;
-            let made = self.maker.take()?;
-            if made.len >= needed {
-                return Ok(made);
+            match self.maker.take() {
+                Ok(made) if made.len >= needed => return Ok(made),
+                Ok(made) => {
+                    let name = segment_name(made.ordinal);
+                    self.disk.remove(&name).map_err(JournalError::io(WRITING))?;
+                }
+                // It says so of an earlier moment: room may have been made since, or files be on their
+                // way out, which go before the next attempt.
+                Err(error) if error.is_no_room() => {}
+                Err(error) => return Err(error),
             }
-            let name = segment_name(made.ordinal);
-            self.disk.remove(&name).map_err(JournalError::io(WRITING))?;
         }
         self.order_next(needed);
         self.next = NextSegment::NotOrdered;

@@ -136,6 +136,23 @@ fn a_next_segment_that_a_sync_had_no_room_for_is_made_once_there_is_room() {
     }
 }
 
+/// Once, an order that had just failed for room failed the commit that needed its segment, although room was
+/// made since.
+#[test]
+fn a_segment_that_there_was_no_room_for_is_tried_once_more_before_a_commit_fails() {
+    let disk = FaultyDisk::default();
+    let mut journal = open(&disk).unwrap();
+    journal.order_next(0);
+    disk.plan(DiskFaultPlan { disk_full_sync: Some(1), ..DiskFaultPlan::default() });
+    MakerSteps(Arc::clone(&journal.maker)).step();
+    assert!(journal.maker.has_failed());
+    for _ in 0..15 {
+        append_one(&mut journal, 2).unwrap();
+    }
+    assert_eq!(journal.newest().ordinal, 2);
+    assert_eq!(seqs(open(&disk.after_kill()).unwrap().reader()).len(), 30);
+}
+
 /// Runs of any length with crashes of any kind between them: leftovers of one crash lie where the
 /// next one looks.
 #[test]
