@@ -41,7 +41,7 @@ impl CompanyTurns {
 
     fn places_of(&self, company: CompanySlot) -> Arc<Semaphore> {
         let mut companies = self.of_companies.lock();
-        // Who has a turn or waits for one holds on to the places.
+        // Each turn, and each wait for one, has a handle to the places.
         companies.retain(|_, places| Arc::strong_count(places) > 1);
         let places = companies.entry(company);
         Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(self.of_company_max))))

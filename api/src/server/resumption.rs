@@ -72,7 +72,7 @@ async fn settle(state: &AppState) -> Result<usize, String> {
 async fn sweep(state: &AppState, backups: &Semaphore) -> Result<usize, String> {
     let (switch, receipts) = (state.switch.clone(), Arc::clone(&state.receipts));
     receipts.begin_sweep();
-    // What has ended is durable by now.
+    // An upload that has ended is durable by now.
     if !switch.visible(switch.engine().durable_seq()).await {
         return Err("the tables are late".to_owned());
     }

@@ -176,7 +176,7 @@ fn reverse_later(
         return Err(ReversalOutcome::NothingHeld);
     }
     let given_back = asked.min(if is_posting { posted.or_zero() } else { held });
-    // What refunds have shortened of a posting can be given back once they are reversed.
+    // A refund of a posting leaves less to give back, until it is reversed itself.
     message.left -= if is_posting { given_back } else { asked };
     if is_posting {
         return reverse_posted(change, open, given_back, (money, progress));

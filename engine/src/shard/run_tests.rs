@@ -348,6 +348,18 @@ impl SmallShard {
         Self { shard, committed, edges, time, tables, watermark, late_holds, unprojected }
     }
 
+    /// Three of them are in the tables; returns the second one, too.
+    fn with_four_purchases() -> (Self, TransactionSeq) {
+        let mut small = Self::at_noon();
+        for key in 1..=3 {
+            small.purchase(NOON, key);
+        }
+        let second = small.unprojected[1].record.seq;
+        small.project();
+        small.purchase(NOON, 4);
+        (small, second)
+    }
+
     fn send(&self, at: Timestamp, key: u64, command: NetworkCommand) {
         self.time.store(at.0, Ordering::Release);
         let fingerprint = Some(Fingerprint {
@@ -450,13 +462,7 @@ fn a_page_in_disorder_or_a_loader_that_is_gone_leaves_no_command_waiting() {
 /// disorder stopped it too, at each start.
 #[test]
 fn holds_that_the_tables_cannot_give_end_late_and_stop_nobody() {
-    let mut small = SmallShard::at_noon();
-    for key in 1..=3 {
-        small.purchase(NOON, key);
-    }
-    let damaged = small.unprojected[1].record.seq;
-    small.project();
-    small.purchase(NOON, 4);
+    let (mut small, damaged) = SmallShard::with_four_purchases();
     let held = |small: &SmallShard| small.shard.state.balances(AccountSlot(0)).held;
     *small.tables.fault.lock() = TableFault::Unreadable;
     let late = NOON.plus(7 * Timestamp::DAY + Timestamp::MINUTE);
@@ -477,13 +483,7 @@ fn holds_that_the_tables_cannot_give_end_late_and_stop_nobody() {
 /// One damaged row kept all holds from ending, and the next start knew nothing of it.
 #[test]
 fn a_damaged_row_keeps_its_own_hold_alone_and_is_noted_until_it_can_be_read() {
-    let mut small = SmallShard::at_noon();
-    for key in 1..=3 {
-        small.purchase(NOON, key);
-    }
-    let damaged = small.unprojected[1].record.seq;
-    small.project();
-    small.purchase(NOON, 4);
+    let (mut small, damaged) = SmallShard::with_four_purchases();
     *small.tables.fault.lock() = TableFault::RowOf(damaged);
     let week_later = NOON.plus(7 * Timestamp::DAY + Timestamp::MINUTE);
     small.time.store(week_later.0, Ordering::Release);

@@ -54,7 +54,7 @@ impl NoticeFiles {
         self.names.push_back(name);
         while self.names.len() > self.kept_max {
             let Some(oldest) = self.names.pop_front() else { break };
-            // Whoever reads letters there may have taken it.
+            // A reader of the letters may have removed it already.
             match disk.remove(&oldest) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     tracing::warn!(%error, "an old email about a decline stays");

@@ -4,8 +4,8 @@
 //! Zeroing a segment takes a disk as long as filling it, and removing one takes as long as many
 //! commits. Done between two groups it would hold them up; done to another file it does not.
 //!
-//! INVARIANT: the maker writes only to a file that the journal has not taken yet, and removes only what the
-//! head has let go of.
+//! INVARIANT: the maker writes only to a file that the journal has not taken yet, and removes only segments
+//! before the oldest one that the head names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,8 +96,7 @@ impl SegmentMaker {
         self.bell.notify_all();
     }
 
-    /// Has the file of a segment removed that the head has let go of. Where that fails, the next open
-    /// removes it.
+    /// Has the file of a segment before the oldest removed. Where that fails, the next open removes it.
     pub(super) fn remove(&self, segment: Arc<LogSegment>) {
         self.bench.lock().gone.push(segment);
         self.bell.notify_all();

@@ -147,7 +147,7 @@ impl Model {
             false => self.give_back_held(found, amount.min(held)),
         };
         if given_back > 0 {
-            // What refunds have shortened of a posting can be given back once they are reversed.
+            // A refund of a posting leaves less to give back, until it is reversed itself.
             let used_up = if is_posting { given_back } else { amount };
             self.purchases[found].later[later].left -= used_up;
         }
