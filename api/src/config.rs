@@ -352,13 +352,11 @@ impl Settings {
     }
 
     /// The card network that requisitions can be made for.
-    #[must_use]
     pub fn requisition_network(&self) -> &str {
         self.requisition_network.as_deref().unwrap_or(&self.network)
     }
 
     /// The address clients see, when the switch listens at `http`.
-    #[must_use]
     pub fn base_url_for(&self, http: SocketAddr) -> String {
         match &self.base_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
@@ -368,7 +366,6 @@ impl Settings {
     }
 
     /// The address of the site, when the switch listens at `http`.
-    #[must_use]
     pub fn app_url_for(&self, http: SocketAddr) -> String {
         match &self.app_url {
             Some(url) => url.trim_end_matches('/').to_owned(),

@@ -89,7 +89,6 @@ pub struct Desk {
 
 impl Desk {
     /// The desk of a running switch.
-    #[must_use]
     pub fn new(
         engine: Arc<Engine>,
         secrets: Arc<Secrets>,
@@ -102,7 +101,6 @@ impl Desk {
     }
 
     /// The permit of the one backup that is made at a time.
-    #[must_use]
     pub const fn backups(&self) -> &Arc<Semaphore> {
         &self.backups
     }

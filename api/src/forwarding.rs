@@ -49,7 +49,6 @@ type LeaderConnection = KeptConnection<SocketAddr, Full<Bytes>>;
 
 impl Forwarding {
     /// The way to the leaders that `leaders` names.
-    #[must_use]
     pub fn new(leaders: watch::Receiver<Option<NodeRecord>>) -> Self {
         Self { leaders, kept: KeptConnections::default() }
     }

@@ -57,7 +57,6 @@ pub struct BackupDesk {
 
 impl BackupDesk {
     /// The desk of a switch whose backups have the permit `making`.
-    #[must_use]
     pub fn new(engine: &Arc<Engine>, secrets: Secrets, making: Arc<Semaphore>) -> Self {
         let (engine, folder) = (Arc::downgrade(engine), Arc::new(Semaphore::new(1)));
         Self { engine, secrets, making, folder }
@@ -168,7 +167,6 @@ impl BackupIntake {
     }
 
     /// Whether the last piece has come.
-    #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.is_whole
     }

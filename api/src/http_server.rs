@@ -86,7 +86,6 @@ cardswitch_engine::opaque!(WholeRouter);
 
 impl HttpSide {
     /// A side that tells its health, and nothing else until it is opened.
-    #[must_use]
     pub fn new(
         telemetry: Arc<Telemetry>,
         trusted_proxies: Vec<PeerNetwork>,

@@ -74,7 +74,6 @@ pub enum ManifestError {
 }
 
 /// Whether a directory is a backup, or was one.
-#[must_use]
 pub fn is_backup(directory: &Path) -> bool {
     directory.join(MANIFEST_FILE).symlink_metadata().is_ok()
 }
@@ -133,7 +132,6 @@ impl Manifest {
     }
 
     /// Its path.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.backup.join(MANIFEST_FILE)
     }

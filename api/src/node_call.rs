@@ -51,7 +51,6 @@ pub struct NodeCall {
 
 impl NodeCall {
     /// A request without a body.
-    #[must_use]
     pub const fn get(path: String) -> Self {
         Self { method: Method::GET, path, body: Bytes::new() }
     }
@@ -108,7 +107,6 @@ impl NodeCall {
 }
 
 /// Whether a request came from a holder of the key, not long ago.
-#[must_use]
 pub fn is_from_node(
     key: &impl NodeCallKey,
     request: (&Method, &str),
@@ -120,7 +118,6 @@ pub fn is_from_node(
 }
 
 /// The time at which a holder of the key signed a request, by the holder's clock.
-#[must_use]
 pub fn signed_at(
     key: &impl NodeCallKey,
     (method, path): (&Method, &str),

@@ -27,7 +27,6 @@ const WAY_MAX: Duration = Duration::from_millis(250);
 const ANSWER_BYTES_MAX: usize = 256;
 
 /// The answer of the node that is asked at `path`.
-#[must_use]
 pub fn tell_time(secrets: &Secrets, path: &str) -> String {
     let now = Clock::System.now().0.to_string();
     let tag = secrets.node_call_tag(&[path.as_bytes(), b"\n", now.as_bytes()]);

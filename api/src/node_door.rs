@@ -95,13 +95,11 @@ impl NodeDoor {
     }
 
     /// The address at which it listens.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The cell for the parts that answer requests, filled once they are there.
-    #[must_use]
     pub const fn desk(&self) -> &Arc<OnceLock<NodeDesk>> {
         &self.desk
     }

@@ -50,7 +50,6 @@ pub enum TakingError {
 
 impl TakingError {
     /// Whether the node may take them in a moment.
-    #[must_use]
     pub const fn passes(&self) -> bool {
         matches!(self, Self::NotFollowing | Self::Needed)
     }
@@ -68,7 +67,6 @@ pub struct FollowerPanKeys {
 
 impl FollowerPanKeys {
     /// The keys of a following node with this directory, these tables and secrets.
-    #[must_use]
     pub fn new(
         (data, secrets): (PathBuf, Secrets),
         tables: Arc<Store>,

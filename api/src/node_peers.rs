@@ -58,7 +58,6 @@ impl ReceiptPeers for NodePeers {
 }
 
 /// Whether a node has published no record for long.
-#[must_use]
 pub fn is_away(node: &NodeRecord) -> bool {
     Clock::System.now().0 - node.at >= AWAY_AFTER
 }

@@ -40,7 +40,6 @@ pub const VELOCITY: VelocityLimits = VelocityLimits { per_minute: 3, per_hour: 3
 pub const NO_FUNDS_BALANCE: Minor = Minor(500);
 
 /// The profile of the card at this place of a portfolio.
-#[must_use]
 pub const fn profile_at(place: usize) -> Profile {
     if place % SPECIAL_EVERY == SPECIAL_EVERY - 1 {
         SPECIAL[place / SPECIAL_EVERY % SPECIAL.len()]
@@ -50,7 +49,6 @@ pub const fn profile_at(place: usize) -> Profile {
 }
 
 /// The state such a card is made in.
-#[must_use]
 pub const fn state_of(profile: Profile) -> CardState {
     match profile {
         Profile::Suspended => CardState::Suspended,
@@ -61,7 +59,6 @@ pub const fn state_of(profile: Profile) -> CardState {
 }
 
 /// The allowance of such a card, made at the instant `at`. Units: hundredths.
-#[must_use]
 pub fn terms_of(profile: Profile, at: Timestamp) -> AllowanceTerms {
     let mut terms = AllowanceTerms::budget(Minor(25_000_000));
     match profile {
@@ -78,7 +75,6 @@ pub fn terms_of(profile: Profile, at: Timestamp) -> AllowanceTerms {
 }
 
 /// The expiration of such a card, where it is not the usual one.
-#[must_use]
 pub fn expires_on(profile: Profile, zone: Tz, at: Timestamp) -> Option<BusinessDate> {
     (profile == Profile::Expired).then(|| {
         let today = date_at(zone, at).to_naive();

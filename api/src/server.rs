@@ -159,13 +159,11 @@ impl Server {
     }
 
     /// The address of the HTTP door.
-    #[must_use]
     pub const fn http(&self) -> SocketAddr {
         self.http
     }
 
     /// The address of the ISO 8583 door of the setting `iso8583`.
-    #[must_use]
     pub fn iso8583(&self) -> SocketAddr {
         // INVARIANT: that door always stands, as the first one.
         self.iso8583.first().map_or(self.http, |door| door.address)
@@ -173,13 +171,11 @@ impl Server {
 
     /// The line that says where it answers: `http=ADDR iso8583=ADDR metrics=ADDR`, then
     /// `iso8583.NAME=ADDR` of each further door.
-    #[must_use]
     pub fn addresses(&self) -> String {
         address_line(self.http, &self.iso8583, self.metrics)
     }
 
     /// The address that shows figures and health.
-    #[must_use]
     pub const fn metrics(&self) -> SocketAddr {
         self.metrics
     }
@@ -214,19 +210,16 @@ impl Server {
     }
 
     /// The engine.
-    #[must_use]
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
     /// The permit of the one backup that is made at a time.
-    #[must_use]
     pub const fn backups(&self) -> &Arc<Semaphore> {
         &self.backups
     }
 
     /// Why the engine has failed, if it has.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.engine.failure()
     }

@@ -22,7 +22,6 @@ impl SettingArgs {
     }
 
     /// As `over`, for a command that needs few of the settings: none is checked.
-    #[must_use]
     pub fn over_unchecked(self, file: Settings) -> Settings {
         self.0.over(file)
     }

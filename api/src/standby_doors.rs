@@ -91,31 +91,26 @@ impl StandbyDoors {
     }
 
     /// Receives the leader at each change.
-    #[must_use]
     pub fn leaders(&self) -> watch::Receiver<Option<NodeRecord>> {
         self.leader.subscribe()
     }
 
     /// Turns true when answers that would never end by themselves are to end.
-    #[must_use]
     pub fn stopped(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
 
     /// The address of the HTTP door.
-    #[must_use]
     pub const fn http(&self) -> SocketAddr {
         self.http
     }
 
     /// Addresses of the ISO 8583 doors, the first door first.
-    #[must_use]
     pub fn iso8583(&self) -> &[SocketAddr] {
         &self.iso8583
     }
 
     /// The sign by which the doors learn of leaders.
-    #[must_use]
     pub fn sign(&self) -> LeaderSign {
         LeaderSign(self.leader.clone())
     }

@@ -25,19 +25,16 @@ pub enum Clock {
 
 impl Clock {
     /// A manual clock that stands at `at`.
-    #[must_use]
     pub const fn manual(at: Timestamp) -> Self {
         Self::Manual(AtomicI64::new(at.0))
     }
 
     /// Whether simulations may supply the time.
-    #[must_use]
     pub const fn is_manual(&self) -> bool {
         matches!(self, Self::Manual(_))
     }
 
     /// The time now.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => {
@@ -65,19 +62,16 @@ pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts to measure.
-    #[must_use]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
     /// The time since the start.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 
     /// The time from this start to that of `later`; zero if `later` started earlier.
-    #[must_use]
     pub fn until(&self, later: Self) -> Duration {
         later.0.saturating_duration_since(self.0)
     }

@@ -130,31 +130,26 @@ impl DataDirectory {
     }
 
     /// The directory's id, which its files carry.
-    #[must_use]
     pub const fn id(&self) -> [u8; 16] {
         self.identity.id
     }
 
     /// The cell of its switch, if it has one.
-    #[must_use]
     pub const fn cell(&self) -> Option<Cell> {
         self.identity.cell
     }
 
     /// The path of the directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The journal's directory.
-    #[must_use]
     pub fn journal_path(&self) -> PathBuf {
         self.path.join("journal")
     }
 
     /// The query tables' file.
-    #[must_use]
     pub fn store_path(&self) -> PathBuf {
         self.path.join("store.redb")
     }

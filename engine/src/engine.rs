@@ -277,7 +277,6 @@ impl Engine {
     }
 
     /// The same engine for readers beside its owner: it takes no commands.
-    #[must_use]
     pub fn for_reading(&self) -> Self {
         Self {
             desk: RwLock::new(None),
@@ -302,50 +301,42 @@ impl Engine {
 
     /// The instant of the newest record when this engine began to decide. Timers that were due by then
     /// run first, at instants soon after it, which may be long ago.
-    #[must_use]
     pub const fn decides_after(&self) -> Timestamp {
         self.decides_after
     }
 
     /// Whether another node can lead by now: this node then has all durable records only if a
     /// command has been answered since.
-    #[must_use]
     pub const fn is_replicated(&self) -> bool {
         self.is_replicated
     }
 
     /// How many commands wait for the shard.
-    #[must_use]
     pub fn queued(&self) -> usize {
         self.queued.load(Ordering::Acquire)
     }
 
     /// The counters and times of the engine itself.
-    #[must_use]
     pub const fn meters(&self) -> &Arc<Meters> {
         &self.meters
     }
 
     /// How far the query tables were behind each time that they had taken something in.
-    #[must_use]
     pub fn projection_lags(&self) -> HistogramSnapshot {
         self.feed.lag()
     }
 
     /// The query tables.
-    #[must_use]
     pub const fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
     /// How far the query tables have come.
-    #[must_use]
     pub const fn watermark(&self) -> &Arc<Watermark> {
         &self.watermark
     }
 
     /// How far the query tables are behind what is durable.
-    #[must_use]
     pub fn projection_lag(&self) -> ProjectionLag {
         let applied = self.watermark.applied().0;
         let records = self.durable.durable_seq().saturating_sub(applied);
@@ -354,37 +345,31 @@ impl Engine {
     }
 
     /// The newest durable record.
-    #[must_use]
     pub fn durable_seq(&self) -> RecordSeq {
         RecordSeq(self.durable.durable_seq())
     }
 
     /// The time.
-    #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
     /// Opens the ids that carry sequence numbers.
-    #[must_use]
     pub const fn ids(&self) -> &IdMint {
         &self.ids
     }
 
     /// Notes for the operator about how the journal was opened.
-    #[must_use]
     pub fn journal_notes(&self) -> &[JournalNote] {
         &self.journal_notes
     }
 
     /// The data directory.
-    #[must_use]
     pub fn directory(&self) -> &DataDirectory {
         &self.directory
     }
 
     /// Why the engine has stopped taking commands, if it has.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(why) = self.health.failure() {
             return Some(format!("journal: {why}"));
@@ -397,7 +382,6 @@ impl Engine {
     }
 
     /// Why the query tables stand still, if they do. Authorizations go on without them.
-    #[must_use]
     pub fn projection_failure(&self) -> Option<String> {
         let threads = self.threads.lock();
         let why = threads.as_ref()?.projector.health().failure()?;
@@ -405,14 +389,12 @@ impl Engine {
     }
 
     /// Whether holds end late, for rows of their purchases cannot be read.
-    #[must_use]
     pub fn are_holds_late(&self) -> bool {
         self.store.late_holds().are_any()
     }
 
     /// How far the system's clock is behind the newest record, if it is far. Until it has caught up, each command
     /// gets the instant after the one before it: time stands still.
-    #[must_use]
     pub fn clock_behind(&self) -> Option<Duration> {
         let newest = self.meters.newest_instant.load(Ordering::Relaxed);
         let behind_us = newest.saturating_sub(self.clock.now().0);

@@ -44,7 +44,6 @@ impl Doorbell {
 }
 
 /// Makes an inbox for so many messages.
-#[must_use]
 pub fn inbox<T>(capacity: usize) -> (InboxSender<T>, Inbox<T>) {
     let bell = Arc::new(Doorbell::default());
     let (sender, receiver) = bounded(capacity);
@@ -66,7 +65,6 @@ impl<T> Inbox<T> {
     }
 
     /// Takes the next message; waits for it. None when all senders are gone.
-    #[must_use]
     pub fn take(&self) -> Option<T> {
         loop {
             match self.try_take() {
@@ -83,7 +81,6 @@ impl<T> Inbox<T> {
     }
 
     /// The bell that wakes the thread waiting here.
-    #[must_use]
     pub const fn bell(&self) -> &Arc<Doorbell> {
         &self.bell
     }

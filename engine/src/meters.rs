@@ -36,7 +36,6 @@ pub struct HistogramSnapshot {
 
 impl Histogram {
     /// The upper bound of a bucket, itself included. Units: nanoseconds.
-    #[must_use]
     pub const fn bound_ns(bucket: usize) -> u64 {
         1 << (bucket + FIRST_BOUND_LOG2 as usize)
     }
@@ -58,7 +57,6 @@ impl Histogram {
     }
 
     /// The figures now.
-    #[must_use]
     pub fn now(&self) -> HistogramSnapshot {
         let mut buckets = [0; BOUNDED_BUCKETS + 1];
         for (figure, bucket) in buckets.iter_mut().zip(&self.buckets) {
@@ -70,7 +68,6 @@ impl Histogram {
 
 impl HistogramSnapshot {
     /// The number of durations.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -17,7 +17,6 @@ impl RecoveryStage {
     const ALL: [Self; 3] = [Self::Reading, Self::Replaying, Self::Recovered];
 
     /// The stage as one word.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Reading => "reading",
@@ -48,7 +47,6 @@ pub struct RecoverySnapshot {
 
 impl RecoveryProgress {
     /// The progress now.
-    #[must_use]
     pub fn now(&self) -> RecoverySnapshot {
         let stage = usize::from(self.stage.load(Ordering::Acquire));
         RecoverySnapshot {

@@ -22,7 +22,6 @@ pub enum StepOutcome {
 
 impl StepOutcome {
     /// `Worked` where something was done.
-    #[must_use]
     pub const fn of(has_worked: bool) -> Self {
         if has_worked { Self::Worked } else { Self::Idle }
     }

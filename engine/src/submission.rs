@@ -49,7 +49,6 @@ pub struct Submission {
 
 impl Submission {
     /// Commands that wait from now on.
-    #[must_use]
     pub fn now(envelopes: Vec<Envelope>) -> Self {
         Self { envelopes, since: Stopwatch::start() }
     }

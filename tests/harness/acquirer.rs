@@ -22,7 +22,6 @@ pub struct Acquirer {
 impl Acquirer {
     /// Connects.
     #[track_caller]
-    #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
         Self::try_connect(address).expect("the ISO 8583 door is open")
     }
@@ -38,7 +37,6 @@ impl Acquirer {
 
     /// Connects from an address of the loopback.
     #[track_caller]
-    #[must_use]
     pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
         let stream = connect_from(source, address).expect("the ISO 8583 door is open");
         stream.set_nodelay(true).expect("a socket takes TCP_NODELAY");
@@ -46,7 +44,6 @@ impl Acquirer {
     }
 
     /// A second handle on the same connection, to read while another thread writes.
-    #[must_use]
     pub fn second_handle(&self) -> Self {
         Self { stream: self.stream.try_clone().expect("a socket can be cloned") }
     }

@@ -18,7 +18,6 @@ pub struct Browser {
 
 impl Browser {
     /// A browser that has been nowhere yet, for the site at `address`.
-    #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self {
             client: HttpClient::anonymous(address),
@@ -36,7 +35,6 @@ impl Browser {
     }
 
     /// The value of a cookie it keeps.
-    #[must_use]
     pub fn cookie(&self, name: &str) -> Option<&str> {
         self.cookies.get(name).map(String::as_str)
     }
@@ -137,7 +135,6 @@ impl Browser {
 }
 
 /// The value of a hidden field of a page.
-#[must_use]
 pub fn hidden_field(page: &str, name: &str) -> Option<String> {
     let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\""))?;
     Some(rest.split_once('"')?.0.to_owned())

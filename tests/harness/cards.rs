@@ -29,7 +29,6 @@ pub struct TestCard {
 impl TestCard {
     /// The expiration as a terminal sends it.
     /// Source: ISO DE14, YYMM.
-    #[must_use]
     pub fn expiry_yymm(&self) -> String {
         let digits: String = self.expiration.chars().filter(char::is_ascii_digit).collect();
         assert_eq!(digits.len(), 8, "`{}` is no yyyy-mm-dd", self.expiration);
@@ -54,14 +53,12 @@ impl Portfolio {
     }
 
     /// Every card.
-    #[must_use]
     pub fn all(&self) -> &[TestCard] {
         &self.cards
     }
 
     /// The cards made for `profile`, of which there must be one at least.
     #[track_caller]
-    #[must_use]
     pub fn with_profile(&self, profile: &str) -> Vec<&TestCard> {
         let found: Vec<_> = self.cards.iter().filter(|card| card.profile == profile).collect();
         assert!(!found.is_empty(), "init made no card with profile `{profile}`");
@@ -70,14 +67,12 @@ impl Portfolio {
 
     /// The first card made for `profile`.
     #[track_caller]
-    #[must_use]
     pub fn first(&self, profile: &str) -> &TestCard {
         self.with_profile(profile)[0]
     }
 
     /// A card on which nothing declines.
     #[track_caller]
-    #[must_use]
     pub fn ordinary(&self) -> &TestCard {
         self.first("ordinary")
     }

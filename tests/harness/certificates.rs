@@ -27,7 +27,6 @@ const KEY: [&str; 6] =
 impl Authority {
     /// Makes one that nobody else knows.
     #[track_caller]
-    #[must_use]
     pub fn new(folder: &Path, name: &str) -> Self {
         let authority = Self { folder: folder.to_path_buf(), name: name.to_owned() };
         let Certificate { certificate, key } = authority.files(name);
@@ -38,21 +37,18 @@ impl Authority {
     }
 
     /// Its own certificate.
-    #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.files(&self.name).certificate
     }
 
     /// Signs a certificate of the loopback, for servers and clients.
     #[track_caller]
-    #[must_use]
     pub fn issue(&self, name: &str) -> Certificate {
         self.issue_for(name, "IP:127.0.0.1,DNS:localhost")
     }
 
     /// As `issue`, of the hosts that these alternative names of openssl name.
     #[track_caller]
-    #[must_use]
     pub fn issue_for(&self, name: &str, hosts: &str) -> Certificate {
         let files = self.files(name);
         let own = self.files(&self.name);

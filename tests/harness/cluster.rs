@@ -56,7 +56,6 @@ struct Member {
 }
 
 /// The name of a member.
-#[must_use]
 pub fn etcd_name(member: usize) -> String {
     format!("etcd-{member}")
 }
@@ -64,7 +63,6 @@ pub fn etcd_name(member: usize) -> String {
 impl Cluster {
     /// Makes a cluster of `installation`, and starts all of it.
     #[track_caller]
-    #[must_use]
     pub fn of(installation: Installation) -> Self {
         Self::make(installation, None, false, PATIENT)
     }
@@ -72,21 +70,18 @@ impl Cluster {
     /// The same with nodes that wait for a silent leader as long as nodes do by default. Nothing may run
     /// beside it.
     #[track_caller]
-    #[must_use]
     pub fn with_default_silence(installation: Installation) -> Self {
         Self::make(installation, None, false, &[])
     }
 
     /// The same with a clock for each node that can be turned; see `turn_clock`.
     #[track_caller]
-    #[must_use]
     pub fn with_clocks(installation: Installation) -> Self {
         Self::make(installation, None, true, PATIENT)
     }
 
     /// The same with machines of their own for each node and each member; see `node_machine`.
     #[track_caller]
-    #[must_use]
     pub fn on_machines(installation: Installation) -> Self {
         Self::make(installation, Some(Lan::new(2 * MACHINES)), false, PATIENT)
     }
@@ -124,13 +119,11 @@ impl Cluster {
 
     /// The network that its machines are on.
     #[track_caller]
-    #[must_use]
     pub fn lan(&self) -> &Lan {
         self.lan.as_ref().expect("it is on machines")
     }
 
     /// The directory of a node.
-    #[must_use]
     pub fn data(&self, node: usize) -> PathBuf {
         match node {
             0 => self.installation.data(),
@@ -139,7 +132,6 @@ impl Cluster {
     }
 
     /// The master key, kept apart from all directories.
-    #[must_use]
     pub fn master_key(&self) -> PathBuf {
         self.installation.home().join("master.key")
     }
@@ -188,7 +180,6 @@ impl Cluster {
     }
 
     /// Runs a command on this cluster.
-    #[must_use]
     pub fn command(&self, arguments: &[&str]) -> CommandOutput {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--journal", &self.journal]);
@@ -245,7 +236,6 @@ impl Cluster {
 
     /// A node that runs.
     #[track_caller]
-    #[must_use]
     pub fn node(&self, node: usize) -> &Switch {
         self.nodes[node].as_ref().expect("the node was started")
     }
@@ -258,7 +248,6 @@ impl Cluster {
     }
 
     /// The node that leads by its own word, if exactly one says so.
-    #[must_use]
     pub fn leader(&self) -> Option<usize> {
         let mut leaders =
             (0..NODES).filter(|node| self.nodes[*node].is_some() && self.is_led_by(*node));
@@ -266,7 +255,6 @@ impl Cluster {
     }
 
     /// Whether a node says of itself that it leads.
-    #[must_use]
     pub fn is_led_by(&self, node: usize) -> bool {
         self.role(node).as_deref() == Some("ready")
     }
@@ -277,7 +265,6 @@ impl Cluster {
     }
 
     /// A node's report on itself, if it answers.
-    #[must_use]
     pub fn told_by(&self, node: usize) -> Option<Value> {
         let watcher = HttpClient::anonymous(self.doors[node][2]);
         let asked = HttpRequest { method: "GET", path: "/readyz", headers: &[], body: b"" };
@@ -318,7 +305,6 @@ impl Cluster {
     }
 
     /// The nodes that the cluster knows, if etcd answers.
-    #[must_use]
     pub fn records(&self) -> Vec<Value> {
         let status = self.status().unwrap_or_default();
         status["nodes"].as_array().cloned().unwrap_or_default()
@@ -340,7 +326,6 @@ impl Cluster {
     }
 
     /// The output of `cluster status`, if etcd answers.
-    #[must_use]
     pub fn status(&self) -> Option<Value> {
         let output = self.command(&["cluster", "status", "--json"]);
         (output.code == Some(0)).then(|| output.expect_json())
@@ -391,7 +376,6 @@ impl Cluster {
     }
 
     /// A key of etcd, as JSON has it.
-    #[must_use]
     pub fn etcd_text(&self, key: &str) -> String {
         BASE64_STANDARD.encode(key)
     }
@@ -442,13 +426,11 @@ impl Drop for Member {
 }
 
 /// The machine of a node, where each has one.
-#[must_use]
 pub fn node_machine(node: usize) -> u8 {
     u8::try_from(node).expect("few nodes")
 }
 
 /// The machine of a member of etcd.
-#[must_use]
 pub fn etcd_machine(member: usize) -> u8 {
     MACHINES + node_machine(member)
 }

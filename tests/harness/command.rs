@@ -86,7 +86,6 @@ pub fn run_cardswitch_reading(arguments: &[&str], input: impl AsRef<[u8]>) -> Co
 
 /// The JSON object on the last non-empty line of `text`.
 #[track_caller]
-#[must_use]
 pub fn last_json_line(text: &str) -> Value {
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     let line = line.expect("a command asked for JSON prints some");
@@ -106,7 +105,6 @@ pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
 }
 
 /// `cardswitch` with these arguments, started by a shell that does `prelude` before, such as `umask 000`.
-#[must_use]
 pub fn cardswitch_after(prelude: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{prelude}; exec \"$@\""), "sh"]);
@@ -132,7 +130,6 @@ fn started_by(mut starter: Command, command: &Command) -> Command {
 }
 
 /// The binary under test: `CARDSWITCH_BIN`, else the one in the target directory of this test.
-#[must_use]
 pub fn cardswitch_binary() -> PathBuf {
     if let Some(given) = env::var_os("CARDSWITCH_BIN") {
         return PathBuf::from(given);

@@ -37,7 +37,6 @@ pub struct Hook {
 
 impl Hook {
     /// The value of a header, by its name in lower case; blank where it is missing.
-    #[must_use]
     pub fn header(&self, name: &str) -> &str {
         let mut found = self.head.lines().filter_map(|line| line.split_once(": "));
         found.find(|(key, _)| *key == name).map_or("", |(_, value)| value)
@@ -63,7 +62,6 @@ pub struct HookReceiver {
 
 impl HookReceiver {
     /// Starts one on a free port of the loopback.
-    #[must_use]
     pub fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -88,7 +86,6 @@ impl HookReceiver {
     }
 
     /// Its address.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/hook", self.address)
     }
@@ -99,13 +96,11 @@ impl HookReceiver {
     }
 
     /// Everything that came so far.
-    #[must_use]
     pub fn hooks(&self) -> Vec<Hook> {
         lock(&self.shared.hooks).clone()
     }
 
     /// How many requests a silent one keeps waiting.
-    #[must_use]
     pub fn held(&self) -> usize {
         self.shared.held.load(Ordering::SeqCst)
     }

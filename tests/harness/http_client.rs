@@ -38,7 +38,6 @@ pub struct HttpResponse {
 
 impl HttpResponse {
     /// The value of a header, by its name in lower case.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -50,20 +49,17 @@ impl HttpResponse {
     }
 
     /// The body as text.
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8(self.body.clone()).expect("bodies are UTF-8")
     }
 
     /// The body as it came.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.body
     }
 
     /// The body as JSON.
     #[track_caller]
-    #[must_use]
     pub fn json(&self) -> Value {
         let kind = self.header("content-type").unwrap_or_default();
         let is_json = ["application/json", "application/scim+json"]
@@ -110,13 +106,11 @@ pub struct HttpClient {
 
 impl HttpClient {
     /// A client without an Authorization header.
-    #[must_use]
     pub fn anonymous(address: SocketAddr) -> Self {
         Self { source: None, address, authorization: None }
     }
 
     /// A client that sends `authorization` as it is.
-    #[must_use]
     pub fn with_authorization(address: SocketAddr, authorization: &str) -> Self {
         Self { source: None, address, authorization: Some(authorization.to_owned()) }
     }
@@ -129,35 +123,30 @@ impl HttpClient {
 
     /// GET.
     #[track_caller]
-    #[must_use]
     pub fn get(&self, path: &str) -> HttpResponse {
         self.send(&HttpRequest { method: "GET", path, headers: &[], body: b"" })
     }
 
     /// DELETE.
     #[track_caller]
-    #[must_use]
     pub fn delete(&self, path: &str) -> HttpResponse {
         self.send(&HttpRequest { method: "DELETE", path, headers: &[], body: b"" })
     }
 
     /// POST of a JSON body.
     #[track_caller]
-    #[must_use]
     pub fn post(&self, path: &str, body: &Value) -> HttpResponse {
         self.send_json("POST", path, body)
     }
 
     /// PUT of a JSON body.
     #[track_caller]
-    #[must_use]
     pub fn put(&self, path: &str, body: &Value) -> HttpResponse {
         self.send_json("PUT", path, body)
     }
 
     /// PATCH of a JSON body.
     #[track_caller]
-    #[must_use]
     pub fn patch(&self, path: &str, body: &Value) -> HttpResponse {
         self.send_json("PATCH", path, body)
     }
@@ -176,7 +165,6 @@ impl HttpClient {
 
     /// Sends anything.
     #[track_caller]
-    #[must_use]
     pub fn send(&self, request: &HttpRequest<'_>) -> HttpResponse {
         let mut stream = self.connect().expect("the HTTP door is open");
         stream.set_nodelay(true).expect("a socket takes TCP_NODELAY");
@@ -187,7 +175,6 @@ impl HttpClient {
     }
 
     /// Sends anything; none where the switch was gone before its answer was whole.
-    #[must_use]
     pub fn try_send(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
         let mut stream = self.connect().ok()?;
         stream.set_nodelay(true).ok()?;
@@ -232,7 +219,6 @@ impl HttpClient {
 /// Sends `bytes` as they are and reads every answer until the switch ends the connection; none where
 /// it ended otherwise than by its end (a reset).
 #[track_caller]
-#[must_use]
 pub fn exchange_raw(address: SocketAddr, bytes: &[u8]) -> Option<Vec<HttpResponse>> {
     let mut stream = TcpStream::connect(address).expect("the HTTP door is open");
     // The switch may have judged before all is sent; then it goes on reading.

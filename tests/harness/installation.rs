@@ -46,14 +46,12 @@ pub struct Installation {
 impl Installation {
     /// Runs `cardswitch init` with `cards` test cards and everything drawn from `seed`.
     #[track_caller]
-    #[must_use]
     pub fn init(cards: u32, seed: u64) -> Self {
         Self::init_with(cards, seed, &[])
     }
 
     /// As `init`, with further arguments.
     #[track_caller]
-    #[must_use]
     pub fn init_with(cards: u32, seed: u64, further: &[&str]) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let data = directory.path().join("data");
@@ -70,7 +68,6 @@ impl Installation {
 
     /// Starts `cardswitch serve` by a shell that does `prelude` before, such as `umask 000`.
     #[track_caller]
-    #[must_use]
     pub fn serve_after(&self, prelude: &str) -> Switch {
         let data = self.data();
         let arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
@@ -80,7 +77,6 @@ impl Installation {
     /// Adds an access token of the company with these scopes (with commas between several; read
     /// alone where blank). The directory must be at rest.
     #[track_caller]
-    #[must_use]
     pub fn add_token(&self, scopes: &str) -> String {
         let (data, company) = (self.data(), &self.credentials.company_id);
         let mut arguments = vec!["token", "add", "--data", text_of(&data), "--company", company];
@@ -94,28 +90,24 @@ impl Installation {
 
     /// Starts `cardswitch serve` on this directory, on free ports of the loopback.
     #[track_caller]
-    #[must_use]
     pub fn serve(&self) -> Switch {
         self.serve_with(&[])
     }
 
     /// As `serve`, with further arguments.
     #[track_caller]
-    #[must_use]
     pub fn serve_with(&self, further: &[&str]) -> Switch {
         self.serve_logging("info", further)
     }
 
     /// As `serve_with`, logging from this level on.
     #[track_caller]
-    #[must_use]
     pub fn serve_logging(&self, level: &str, further: &[&str]) -> Switch {
         self.start(&self.data(), level, further)
     }
 
     /// As `serve`, under a limit of the system such as `-n 1024` (the arguments of `ulimit`).
     #[track_caller]
-    #[must_use]
     pub fn serve_under(&self, limit: &str) -> Switch {
         self.serve_after(&format!("ulimit {limit} || exit"))
     }
@@ -128,14 +120,12 @@ impl Installation {
 
     /// As `serve_with`, on a directory that came out of this one.
     #[track_caller]
-    #[must_use]
     pub fn serve_directory(&self, data: &Path, further: &[&str]) -> Switch {
         self.start(data, "info", further)
     }
 
     /// Starts `cardswitch serve` where it was before: at these doors (HTTP, ISO 8583, for operators).
     #[track_caller]
-    #[must_use]
     pub fn serve_at(&self, doors: [SocketAddr; 3]) -> Switch {
         self.serve_node(None, (&self.data(), doors), &[], &[])
     }
@@ -175,7 +165,6 @@ impl Installation {
 
     /// Starts `cardswitch serve` without waiting for anything, telling its health at `metrics`.
     #[track_caller]
-    #[must_use]
     pub fn begin_to_serve(&self, metrics: SocketAddr) -> Child {
         let (data, metrics) = (self.data(), metrics.to_string());
         let mut arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
@@ -187,14 +176,12 @@ impl Installation {
 
     /// Runs `serve` where it is expected to refuse, to its end.
     #[track_caller]
-    #[must_use]
     pub fn serve_refused(&self) -> CommandOutput {
         run_cardswitch(&serve_arguments(text_of(&self.data()), "127.0.0.1:0", "127.0.0.1:0"))
     }
 
     /// Runs `serve` on addresses of which one is taken, to its end.
     #[track_caller]
-    #[must_use]
     pub fn serve_refused_on(&self, http: SocketAddr, iso8583: SocketAddr) -> CommandOutput {
         let (http, iso8583) = (http.to_string(), iso8583.to_string());
         run_cardswitch(&serve_arguments(text_of(&self.data()), &http, &iso8583))
@@ -202,7 +189,6 @@ impl Installation {
 
     /// Runs `verify --json`, whatever its verdict.
     #[track_caller]
-    #[must_use]
     pub fn verify(&self) -> CommandOutput {
         run_cardswitch(&["verify", "--data", text_of(&self.data()), "--json"])
     }
@@ -218,31 +204,26 @@ impl Installation {
     }
 
     /// The data directory.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
 
     /// The directory of this installation: data directory, cards file, logs.
-    #[must_use]
     pub fn home(&self) -> &Path {
         self.directory.path()
     }
 
     /// The cards file, as `feed --cards` takes it.
-    #[must_use]
     pub fn cards_file(&self) -> PathBuf {
         self.directory.path().join("cards.jsonl")
     }
 
     /// The journal's directory.
-    #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.data().join("journal")
     }
 
     /// The journal's first segment, which a new installation does not leave.
-    #[must_use]
     pub fn journal_segment(&self) -> PathBuf {
         self.journal().join("0000000000000001.segment")
     }

@@ -34,7 +34,6 @@ pub enum Direction {
 
 /// Whether networks can be made here. If the environment says that they cannot, this prints that `what` is not
 /// tested.
-#[must_use]
 pub fn has_machines(what: &str) -> bool {
     let is_left_out = env::var("CARDSWITCH_NAMESPACES").is_ok_and(|wish| wish == "none");
     if is_left_out {
@@ -46,7 +45,6 @@ pub fn has_machines(what: &str) -> bool {
 impl Lan {
     /// Makes a network of so many machines.
     #[track_caller]
-    #[must_use]
     pub fn new(machines: u8) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = std::process::id().wrapping_mul(31) + NEXT.fetch_add(1, Ordering::Relaxed);
@@ -93,19 +91,16 @@ impl Lan {
     }
 
     /// The namespace that is a machine.
-    #[must_use]
     pub fn namespace(&self, machine: u8) -> String {
         format!("{}-{machine}", self.name)
     }
 
     /// The address of a machine.
-    #[must_use]
     pub fn address(&self, machine: u8) -> IpAddr {
         self.host(machine + 1).into()
     }
 
     /// A door of a machine.
-    #[must_use]
     pub fn door(&self, machine: u8, port: u16) -> SocketAddr {
         SocketAddr::new(self.address(machine), port)
     }

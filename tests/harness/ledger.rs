@@ -27,7 +27,6 @@ pub struct NetworkTransaction {
 
 /// Every transaction of a card, over as many pages as there are.
 #[track_caller]
-#[must_use]
 pub fn transactions_of_card(network_api: &HttpClient, card_id: &str) -> Vec<NetworkTransaction> {
     let mut found = Vec::new();
     loop {
@@ -48,7 +47,6 @@ pub fn transactions_of_card(network_api: &HttpClient, card_id: &str) -> Vec<Netw
 
 /// A JSON amount (number or numeric text) in hundredths.
 #[track_caller]
-#[must_use]
 pub fn minor(amount: &Value) -> i64 {
     let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
     let (negative, digits) = text.strip_prefix('-').map_or((false, text.as_str()), |d| (true, d));

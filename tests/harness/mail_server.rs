@@ -12,7 +12,6 @@ pub struct MailServer(Arc<Mutex<Vec<String>>>);
 impl MailServer {
     /// Starts one at an address.
     #[track_caller]
-    #[must_use]
     pub fn start(address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).expect("the address is free");
         let letters = Arc::<Mutex<Vec<String>>>::default();
@@ -28,7 +27,6 @@ impl MailServer {
     }
 
     /// The letters that it has taken.
-    #[must_use]
     pub fn letters(&self) -> Vec<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -30,14 +30,12 @@ pub struct Message {
 
 impl Message {
     /// A message without fields.
-    #[must_use]
     pub fn new(mti: &str) -> Self {
         Self { mti: mti.to_owned(), fields: BTreeMap::new() }
     }
 
     /// A network management request.
     /// Source: MTI 0800, DE70.
-    #[must_use]
     pub fn network_management(code: &str, stan: u32) -> Self {
         let mut message = Self::new("0800");
         message.set(7, "0115120000");
@@ -69,7 +67,6 @@ impl Message {
     }
 
     /// A field's value as text, if it is there.
-    #[must_use]
     pub fn get(&self, field: u8) -> Option<&str> {
         let value = self.fields.get(&field)?;
         Some(std::str::from_utf8(value).expect("text fields are ASCII"))
@@ -83,13 +80,11 @@ impl Message {
     /// The response, which every answer has.
     /// Source: ISO DE39.
     #[track_caller]
-    #[must_use]
     pub fn response(&self) -> &str {
         self.get(39).expect("an answer has DE39")
     }
 
     /// The exact response code that begins DE44, if the answer has one.
-    #[must_use]
     pub fn exact_code(&self) -> Option<&str> {
         self.get(44)?.split(' ').next()
     }
@@ -111,7 +106,6 @@ impl Message {
     }
 
     /// The bytes of the message, without a length before them.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.mti.as_bytes().to_vec();
         bytes.extend_from_slice(&self.bitmap());
@@ -131,7 +125,6 @@ impl Message {
 
     /// Reads a message; the switch only sends whole ones, so anything else fails the test.
     #[track_caller]
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
         let mut reader = Reader { rest: bytes };
         let mut message = Self::new(&reader.text(4));
@@ -181,7 +174,6 @@ impl fmt::Debug for Message {
 
 /// The DE39 that stands for a response code.
 /// Source: the table under the field profile.
-#[must_use]
 pub fn de39_of(code: &str) -> Option<&'static str> {
     let table = [
         ("0", "00"),

@@ -17,7 +17,6 @@ pub struct Postgresql {
 impl Postgresql {
     /// Starts a server with an empty database.
     #[track_caller]
-    #[must_use]
     pub fn start() -> Self {
         let made = run(&["mktemp", "--directory"]);
         let home = text_of(&made).trim().to_owned();
@@ -61,14 +60,12 @@ impl Postgresql {
     }
 
     /// The address of its database.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
     /// The rows of a query, each as texts.
     #[track_caller]
-    #[must_use]
     pub fn rows(&self, query: &str) -> Vec<Vec<String>> {
         let asked = run(&["psql", "-XAt", "-v", "ON_ERROR_STOP=1", "-c", query, &self.url()]);
         let cells = |line: &str| line.split('|').map(str::to_owned).collect();

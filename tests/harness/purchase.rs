@@ -53,7 +53,6 @@ pub struct Purchase {
 
 impl Purchase {
     /// A purchase of groceries on `card`, without any credentials.
-    #[must_use]
     pub fn of(card: &TestCard, amount_minor: u64) -> Self {
         let serial = next_serial();
         Self {
@@ -73,7 +72,6 @@ impl Purchase {
 
     /// The authorization request.
     /// Source: MTI 0100.
-    #[must_use]
     pub fn request(&self) -> Message {
         let mut message = self.core("0100");
         message.set_optional(14, self.expiry_yymm.as_deref());
@@ -86,7 +84,6 @@ impl Purchase {
 
     /// The reversal of what `authorization_id` stands for, in full.
     /// Source: MTI 0400.
-    #[must_use]
     pub fn reversal(&self, authorization_id: &str) -> Message {
         let mut message = self.core("0400");
         message.set(11, &format!("{:06}", next_stan()));
@@ -97,7 +94,6 @@ impl Purchase {
 
     /// A reversal after which `remaining_minor` stays held.
     /// Source: MTI 0400 with DE95.
-    #[must_use]
     pub fn partial_reversal(&self, authorization_id: &str, remaining_minor: u64) -> Message {
         let mut message = self.reversal(authorization_id);
         message.set(95, &format!("{remaining_minor:012}{:030}", 0));
@@ -106,7 +102,6 @@ impl Purchase {
 
     /// The presentment of `amount_minor`, the only and final one.
     /// Source: MTI 0220.
-    #[must_use]
     pub fn presentment(&self, authorization_id: &str, amount_minor: u64) -> Message {
         let mut message = self.core("0220");
         message.set(4, &format!("{amount_minor:012}"));
@@ -154,7 +149,6 @@ const ACQUIRER: &str = "400001";
 
 /// Names the authorization with this trace number.
 /// Source: ISO DE90.
-#[must_use]
 pub fn original_data(stan: u32) -> String {
     format!("0100{stan:06}{TRANSMITTED_AT}{ACQUIRER:0>11}{:011}", 0)
 }

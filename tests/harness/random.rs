@@ -11,7 +11,6 @@ pub struct Random {
 
 impl Random {
     /// Starts a stream.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -44,7 +43,6 @@ impl Random {
 }
 
 /// The seed of the random test `name`: `CARDSWITCH_SEED`, or a new one from the clock. Printed.
-#[must_use]
 pub fn seed_for(name: &str) -> u64 {
     let seed = match env::var("CARDSWITCH_SEED") {
         Ok(text) => text.parse().expect("CARDSWITCH_SEED is a whole number"),
@@ -57,7 +55,6 @@ pub fn seed_for(name: &str) -> u64 {
 }
 
 /// How much a random or load test does: `usual`, or `long` under `CARDSWITCH_CAMPAIGN=long`.
-#[must_use]
 pub fn campaign_scaled(usual: usize, long: usize) -> usize {
     let is_long = env::var("CARDSWITCH_CAMPAIGN").is_ok_and(|campaign| campaign == "long");
     if is_long { long } else { usual }

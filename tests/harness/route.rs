@@ -30,7 +30,6 @@ impl Route {
     /// Starts `cardswitch route` before these cells, each with its switches, the first being the home cell, and
     /// waits until it says that both doors answer.
     #[track_caller]
-    #[must_use]
     pub fn before(cells: &[(&str, &[&Switch])]) -> Self {
         let cells = cells.iter().map(|(cell, switches)| {
             let doors = switches.iter().map(|switch| {
@@ -44,7 +43,6 @@ impl Route {
 
     /// As `before`, with cells as `--cell` has them and further arguments.
     #[track_caller]
-    #[must_use]
     pub fn with(cells: &[String], further: &[&str]) -> Self {
         let free = "127.0.0.1:0";
         let doors = ["--http", free, "--iso8583", free, "--metrics", free];
@@ -71,7 +69,6 @@ impl Route {
     }
 
     /// Everything the process has logged so far.
-    #[must_use]
     pub fn log(&self) -> String {
         log_of(&self.log)
     }
@@ -83,32 +80,27 @@ impl Route {
     }
 
     /// A client of `/v1` with an access token.
-    #[must_use]
     pub fn api(&self, access_token: &str) -> HttpClient {
         HttpClient::with_authorization(self.http, &format!("Token {access_token}"))
     }
 
     /// A client of `/network/v1` with a network key.
-    #[must_use]
     pub fn network_api(&self, network_key: &str) -> HttpClient {
         HttpClient::with_authorization(self.http, &format!("Bearer {network_key}"))
     }
 
     /// A client that shows no credentials.
-    #[must_use]
     pub fn anonymous(&self) -> HttpClient {
         HttpClient::anonymous(self.http)
     }
 
     /// A client of the address where figures and health are told.
-    #[must_use]
     pub fn watcher(&self) -> HttpClient {
         HttpClient::anonymous(self.metrics)
     }
 
     /// A new connection to the ISO 8583 door.
     #[track_caller]
-    #[must_use]
     pub fn acquirer(&self) -> Acquirer {
         Acquirer::connect(self.iso8583)
     }

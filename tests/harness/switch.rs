@@ -32,7 +32,6 @@ pub struct Switch {
 impl Switch {
     /// Starts `cardswitch serve` on a directory that others made, on free ports; its log is beside it.
     #[track_caller]
-    #[must_use]
     pub fn serve(data: &Path, further: &[&str], credentials: Credentials) -> Self {
         let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend_from_slice(further);
@@ -79,25 +78,21 @@ impl Switch {
 
     /// The address of a further ISO 8583 door.
     #[track_caller]
-    #[must_use]
     pub fn door(&self, name: &str) -> SocketAddr {
         self.doors[name]
     }
 
     /// The process id.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// The output of `init` about its directory.
-    #[must_use]
     pub const fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
     /// A client of `/v1` with the administrator's access token.
-    #[must_use]
     pub fn api(&self) -> HttpClient {
         HttpClient::with_authorization(
             self.http,
@@ -106,39 +101,33 @@ impl Switch {
     }
 
     /// A client of `/v1` with another access token.
-    #[must_use]
     pub fn api_with(&self, access_token: &str) -> HttpClient {
         HttpClient::with_authorization(self.http, &format!("Token {access_token}"))
     }
 
     /// A client of `/network/v1` with the network key.
-    #[must_use]
     pub fn network_api(&self) -> HttpClient {
         let authorization = format!("Bearer {}", self.credentials.network_key);
         HttpClient::with_authorization(self.http, &authorization)
     }
 
     /// A client that shows no credentials.
-    #[must_use]
     pub fn anonymous(&self) -> HttpClient {
         HttpClient::anonymous(self.http)
     }
 
     /// A client of the address where figures and health are told.
-    #[must_use]
     pub fn watcher(&self) -> HttpClient {
         HttpClient::anonymous(self.metrics)
     }
 
     /// A new connection to the ISO 8583 door.
     #[track_caller]
-    #[must_use]
     pub fn acquirer(&self) -> Acquirer {
         Acquirer::connect(self.iso8583)
     }
 
     /// Everything the process has logged so far.
-    #[must_use]
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.log_path).expect("the log can be read");
         String::from_utf8_lossy(&bytes).into_owned()
@@ -147,7 +136,6 @@ impl Switch {
     /// The process' resident memory.
     /// Units: bytes.
     /// Source: /proc/PID/status, so Linux only.
-    #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))
             .expect("a running process has a status");
@@ -158,7 +146,6 @@ impl Switch {
 
     /// How many file descriptors it has open.
     /// Source: /proc/PID/fd, so Linux only.
-    #[must_use]
     pub fn open_descriptors(&self) -> usize {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.pid()));
         entries.expect("a running process has descriptors").count()

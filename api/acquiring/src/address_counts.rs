@@ -33,13 +33,11 @@ impl AddressCounts {
     }
 
     /// How many an address has.
-    #[must_use]
     pub fn of(&self, address: IpAddr) -> usize {
         self.0.lock().get(&network_of(address)).copied().unwrap_or_default()
     }
 
     /// Whether nobody has any.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }

@@ -13,13 +13,11 @@ pub struct Advice {
 
 impl Advice {
     /// On bytes of a stream, at a door with this dialect.
-    #[must_use]
     pub fn on_stream(bytes: &[u8], dialect: &Dialect) -> Self {
         Self::unless_spoken(Spelling::of_stream(bytes), dialect)
     }
 
     /// On a message that was read as one, behind this TPDU, at a door with this dialect.
-    #[must_use]
     pub fn on_message(message: &[u8], tpdu: Option<Tpdu>, dialect: &Dialect) -> Self {
         let tpdu = tpdu.map(Tpdu::bytes).unwrap_or_default();
         let frame = [if dialect.framing.tpdu { &tpdu[..] } else { &[] }, message].concat();
@@ -32,7 +30,6 @@ impl Advice {
 
     /// The dialect that would read the bytes, for a metric; none where the door reads them itself
     /// or the spelling is unknown.
-    #[must_use]
     pub fn foreign(&self) -> Option<ForeignDialect> {
         let spelling = self.spelling.as_ref()?;
         let dialect = spelling.dialect().map_or("none", |(name, _)| name);

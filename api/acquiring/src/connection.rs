@@ -81,7 +81,6 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that begins now.
-    #[must_use]
     pub fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>, now: Duration) -> Self {
         Self {
             intake: Intake::Open,
@@ -148,19 +147,16 @@ impl Connection {
     }
 
     /// Whether the peer is out of step: it may be sending, and its earlier answers are still to be read.
-    #[must_use]
     pub const fn is_lost(&self) -> bool {
         self.is_lost
     }
 
     /// The bytes that are kept for this connection, used or not.
-    #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.inbox.kept_bytes() + self.session.kept_bytes()
     }
 
     /// The time at which the silence of the peer is looked at next.
-    #[must_use]
     pub const fn overdue_at(&self) -> Duration {
         self.overdue_at
     }

@@ -54,7 +54,6 @@ pub struct CountersSnapshot {
 
 impl Counters {
     /// The counts now.
-    #[must_use]
     pub fn now(&self) -> CountersSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let connections = read(&self.connections);
@@ -108,7 +107,6 @@ impl Counters {
 
     /// Unreadable messages that seem to be of another dialect than the door's, by the dialect that
     /// would read them.
-    #[must_use]
     pub fn foreign(&self) -> BTreeMap<ForeignDialect, u64> {
         self.foreign.lock().clone()
     }

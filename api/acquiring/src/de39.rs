@@ -38,7 +38,6 @@ impl De39 {
     pub const OUTCOME_UNKNOWN: Self = Self(*b"96");
 
     /// The meaning of the code, in a few words.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match &self.0 {
             b"00" => "approved",
@@ -68,7 +67,6 @@ impl De39 {
     }
 
     /// The answer to a decision. A number that is no card's has an answer of its own.
-    #[must_use]
     pub const fn of_decision(code: ResponseCode, reason: SubReason) -> Self {
         if matches!(reason, SubReason::UnknownCard) {
             return Self::UNKNOWN_CARD;
@@ -93,7 +91,6 @@ impl De39 {
     }
 
     /// The answer to a reversal request; a reversal advice is always accepted.
-    #[must_use]
     pub const fn of_reversal(outcome: ReversalOutcome) -> Self {
         match outcome {
             ReversalOutcome::Reversed => Self::APPROVED,
@@ -104,7 +101,6 @@ impl De39 {
     }
 
     /// The answer to a presentment or refund.
-    #[must_use]
     pub const fn of_posting(outcome: PostingOutcome) -> Self {
         match outcome {
             PostingOutcome::Posted => Self::APPROVED,
@@ -115,7 +111,6 @@ impl De39 {
     }
 
     /// Whether an advice's DE39 says that the network approved. Source: ISO 0120.
-    #[must_use]
     pub fn is_approval(text: &[u8]) -> bool {
         text == Self::APPROVED.0 || text == Self::APPROVED_IN_PART.0
     }

@@ -146,7 +146,6 @@ impl FaultPlan {
     }
 
     /// Every kind of fault, seldom: rates and delays are drawn from the seed.
-    #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let answers = [

@@ -70,7 +70,6 @@ impl FrameBuffer {
     }
 
     /// The bytes of a message.
-    #[must_use]
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }

@@ -86,7 +86,6 @@ impl Refusal {
     }
 
     /// The answer to it.
-    #[must_use]
     pub const fn de39(self) -> De39 {
         match self {
             Self::UnknownTransaction => De39::INVALID_TRANSACTION,
@@ -105,7 +104,6 @@ const BALANCE_INQUIRY: &[u8] = b"30";
 const NETWORK_FUNCTIONS: [&[u8]; 3] = [b"001", b"002", b"301"];
 
 /// Says what is to be done with a message.
-#[must_use]
 pub fn map_message(message: &Message<'_>, secrets: &Secrets) -> MessageAction {
     let mti = message.mti();
     if mti.response().is_none() {

@@ -50,7 +50,6 @@ pub struct AnswerElements {
 
 impl AnswerElements {
     /// An answer of nothing but a code.
-    #[must_use]
     pub const fn plain(code: De39) -> Self {
         Self {
             code,
@@ -66,7 +65,6 @@ impl AnswerElements {
     }
 
     /// The answer to a message that the engine never saw because it cannot be carried out.
-    #[must_use]
     pub fn refused(refusal: Refusal) -> Self {
         let reason = match refusal {
             Refusal::Missing(de) => format!("missing_de{de}"),
@@ -82,7 +80,6 @@ impl AnswerElements {
     }
 
     /// The answer to a message that the engine did not take.
-    #[must_use]
     pub fn not_taken() -> Self {
         Self::declined(De39::NOT_TAKEN, "not_taken")
     }
@@ -92,7 +89,6 @@ impl AnswerElements {
     }
 
     /// The answer that the engine gave to `request`.
-    #[must_use]
     pub fn of_reply(request: &Echo, reply: &Reply) -> Self {
         let reply = match reply {
             Reply::Network(reply) => reply,

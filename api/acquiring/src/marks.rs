@@ -42,7 +42,6 @@ pub struct Marks<'a> {
 impl Marks<'_> {
     /// The marks as they are kept with a transaction, with the keys by which it may be named where its
     /// card is known.
-    #[must_use]
     pub fn trace(&self, keys: Option<(&Secrets, PanHash)>) -> NetworkTrace {
         let text = |mark: Option<&str>| LineText::spaced(mark.unwrap_or_default().trim_end());
         NetworkTrace {
@@ -57,7 +56,6 @@ impl Marks<'_> {
     }
 
     /// The key that names a message with these marks; none without a STAN.
-    #[must_use]
     pub fn original_key(&self, secrets: &Secrets, card: PanHash) -> Option<OriginalKey> {
         let stan = self.stan?;
         let time = self.transmission_time.unwrap_or(NO_TRANSMISSION_TIME);
@@ -71,7 +69,6 @@ impl Marks<'_> {
     }
 
     /// The key that names a message with these marks; none without a retrieval reference.
-    #[must_use]
     pub fn retrieval_key(&self, secrets: &Secrets, card: PanHash) -> Option<RetrievalKey> {
         let rrn = self.rrn.map(str::trim_end).filter(|rrn| !rrn.is_empty())?;
         let mut hasher = secrets.message_hasher(HashPurpose::Retrieval);
@@ -88,21 +85,18 @@ impl Marks<'_> {
 }
 
 /// An authorization id of six letters and digits; none of anything else.
-#[must_use]
 pub fn parse_authorization_id(text: &str) -> Option<AuthorizationId> {
     let id: [u8; 6] = text.as_bytes().try_into().ok()?;
     id.iter().all(u8::is_ascii_alphanumeric).then_some(AuthorizationId(id))
 }
 
 /// An authorization id as text.
-#[must_use]
 pub fn render_authorization_id(id: AuthorizationId) -> String {
     id.0.iter().copied().map(char::from).collect()
 }
 
 /// The merchant's number: its text where that is a number every reader keeps, otherwise a stable
 /// 48-bit number from SHA-256 of acquirer and text. Blank text is merchant 0.
-#[must_use]
 pub fn merchant_number(acquirer: &str, card_acceptor_id: &str) -> u64 {
     let text = card_acceptor_id.trim();
     if text.is_empty() {

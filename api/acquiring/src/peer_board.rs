@@ -58,13 +58,11 @@ impl SeenMessage {
     }
 
     /// The time since it came.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
     /// Whether it was approved, wholly or in part.
-    #[must_use]
     pub fn is_approved(&self) -> bool {
         De39::is_approval(&self.code)
     }
@@ -82,7 +80,6 @@ pub struct PeerFault {
 
 impl PeerFault {
     /// The time since it was seen last.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.last.elapsed()
     }
@@ -124,7 +121,6 @@ impl SeenPeer {
     }
 
     /// The time since it came, spoke or went.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.last.map_or(Duration::MAX, |last| last.elapsed())
     }
@@ -221,7 +217,6 @@ pub struct DoorNumber(usize);
 
 impl PeerBoard {
     /// Every door with its peers.
-    #[must_use]
     pub fn seen(&self) -> Vec<SeenDoor> {
         let records: Vec<_> = {
             let peers = self.peers.lock();

@@ -31,7 +31,6 @@ pub(crate) struct SlowPart {
 
 impl SlowBytes {
     /// For a door whose peers may leave so many bytes waiting in all.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self { all: AtomicUsize::new(0), of_peers: AddressCounts::default(), max }
     }

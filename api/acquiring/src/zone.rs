@@ -171,7 +171,6 @@ impl Zone {
     }
 
     /// The keys, as far as they may be shown.
-    #[must_use]
     pub fn keys_shown(&self) -> Vec<ZoneKeyView> {
         let shown =
             |name, (check_value, exchanged_at)| ZoneKeyView { name, check_value, exchanged_at };

@@ -47,13 +47,11 @@ impl<K: Copy + Ord + Hash, V: TableEntry> BoundedTable<K, V> {
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// How many entries there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }

@@ -26,7 +26,6 @@ pub enum ClockStanding {
 
 impl ClockStanding {
     /// The fault and its remedy; none where there is no fault.
-    #[must_use]
     pub fn words(&self) -> Option<&str> {
         match self {
             Self::Level => None,

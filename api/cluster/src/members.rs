@@ -104,7 +104,6 @@ impl ClusterView {
     }
 
     /// The node that leads, or led last.
-    #[must_use]
     pub fn leader(&self) -> Option<&NodeRecord> {
         self.nodes.iter().find(|node| node.is_of(self.tip.writer))
     }

@@ -62,56 +62,47 @@ impl Default for NodeStatus {
 
 impl NodeStatus {
     /// Whether this node leads.
-    #[must_use]
     pub fn leads(&self) -> bool {
         self.leads.load(Ordering::Relaxed)
     }
 
     /// The epoch of the chain.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
     }
 
     /// The newest record of the chain.
-    #[must_use]
     pub fn chain_record(&self) -> u64 {
         self.chain_record.load(Ordering::Relaxed)
     }
 
     /// How etcd is, as it was seen last.
-    #[must_use]
     pub fn etcd(&self) -> EtcdView {
         self.etcd.lock().clone()
     }
 
     /// How long etcd has not answered.
-    #[must_use]
     pub fn silence(&self) -> Duration {
         self.answered.lock().elapsed()
     }
 
     /// Whether `record` was the chain's newest one, or a later one than that, at a moment since `within`.
-    #[must_use]
     pub fn was_newest(&self, record: u64, within: Duration) -> bool {
         let tips = self.tips.lock();
         tips.iter().any(|(seen, newest)| *newest <= record && seen.elapsed() <= within)
     }
 
     /// The newest record of each node of the cluster.
-    #[must_use]
     pub fn nodes(&self) -> Vec<NodeRecord> {
         self.nodes.lock().clone()
     }
 
     /// The clock of this node compared with those of the others.
-    #[must_use]
     pub fn clock(&self) -> ClockStanding {
         standing_of(&self.clocks_ahead())
     }
 
     /// How far the clock of each other node is ahead of this one's. Units: microseconds.
-    #[must_use]
     pub fn clocks_ahead(&self) -> Vec<(String, i64)> {
         self.clocks.lock().ahead()
     }

@@ -55,7 +55,6 @@ impl fmt::Display for DialectError {
 impl std::error::Error for DialectError {}
 
 /// The text of a shipped dialect's file.
-#[must_use]
 pub fn shipped(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

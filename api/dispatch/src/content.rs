@@ -33,7 +33,6 @@ pub struct EndpointEvents {
 
 impl Content {
     /// The numbers of the events.
-    #[must_use]
     pub fn numbers(&self) -> &[EventNumber] {
         match self {
             Self::Events(numbers) | Self::Again(numbers, _) => numbers,
@@ -108,7 +107,6 @@ fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>,
 /// The id of the message with these events: the same for the same events, so that one that a crash
 /// made the switch forget is known to its receiver. A directory that came out of a backup gives
 /// numbers out again; `series` tells its messages from those of the one that was lost.
-#[must_use]
 pub(crate) fn message_id(
     series: Uuid,
     endpoint: WebhookEndpointId,

@@ -116,7 +116,6 @@ impl Bodies {
     pub const NONE: Self = Self { request: String::new(), answer: String::new() };
 
     /// The text of a body, as much of it as is kept.
-    #[must_use]
     pub fn text_of(body: &[u8]) -> String {
         let kept = String::from_utf8_lossy(&body[..body.len().min(BODY_KEPT_MAX)]);
         kept.chars().filter(|c| !c.is_control() || *c == '\n').collect()
@@ -152,7 +151,6 @@ pub struct Attempt {
 
 impl Attempt {
     /// Whether the message arrived.
-    #[must_use]
     pub const fn is_delivered(&self) -> bool {
         matches!(self.result, AttemptResult::Answered(200..=299))
     }
@@ -281,7 +279,6 @@ impl Deliveries {
     }
 
     /// The id that tells messages of this file from those of any other.
-    #[must_use]
     pub fn series(&self) -> Uuid {
         *self.series.lock()
     }
@@ -340,7 +337,6 @@ impl Deliveries {
     }
 
     /// Draws the id of another series.
-    #[must_use]
     pub fn draw_series(&self) -> Uuid {
         (self.draw_series)()
     }

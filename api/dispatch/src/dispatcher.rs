@@ -231,13 +231,11 @@ impl Dispatcher {
     }
 
     /// The last event that was handed to lanes.
-    #[must_use]
     pub const fn followed(&self) -> EventNumber {
         self.followed.number
     }
 
     /// Whether an event after that would be read at this uptime.
-    #[must_use]
     pub fn is_following(&self, uptime: Duration) -> bool {
         !self.by_company.is_empty() && uptime >= self.read_at
     }
@@ -372,7 +370,6 @@ impl Dispatcher {
     }
 
     /// How many requests have not ended.
-    #[must_use]
     pub fn under_way(&self) -> usize {
         self.sending + self.sending_failing + self.sending_asked.values().sum::<usize>()
     }

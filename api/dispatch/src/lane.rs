@@ -134,7 +134,6 @@ pub struct EndpointHealth {
 
 impl Lane {
     /// A lane that gets the events after `number`.
-    #[must_use]
     pub const fn after(number: EventNumber) -> Self {
         Self {
             position: Position::Behind(number),
@@ -167,7 +166,6 @@ impl Lane {
     }
 
     /// The event after which the lane wants to read the log by itself, if it does now.
-    #[must_use]
     pub fn wants(&self) -> Option<EventNumber> {
         let has_room = self.fresh.len() < MESSAGE_EVENTS_MAX && !self.is_stalled();
         match self.position {
@@ -190,14 +188,12 @@ impl Lane {
     }
 
     /// Whether it fails at present: such lanes must not take the place of others.
-    #[must_use]
     pub const fn is_failing(&self) -> bool {
         self.failures > 0
     }
 
     /// The instant from which something can be sent; none where there is nothing, or something is
     /// being sent.
-    #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         if self.is_off || self.sending.is_some() {
             return None;
@@ -341,7 +337,6 @@ impl Lane {
     }
 
     /// Up to which event the log was read for it; the follower has read up to `followed`.
-    #[must_use]
     pub fn read_upto(&self, followed: EventNumber) -> EventNumber {
         match self.position {
             Position::Abreast(after) => after.max(followed),
@@ -351,7 +346,6 @@ impl Lane {
 
     /// The lane as it is kept, with the place up to which the log was read for it: it may be kept without the place of
     /// the follower, which has read up to `followed`.
-    #[must_use]
     pub fn as_of(&self, followed: EventNumber) -> Self {
         let position = match self.position {
             Position::Abreast(after) => Position::Abreast(after.max(followed)),
@@ -418,7 +412,6 @@ impl Lane {
     }
 
     /// Whether it is off.
-    #[must_use]
     pub const fn is_off(&self) -> bool {
         self.is_off
     }
@@ -434,7 +427,6 @@ impl Lane {
     }
 
     /// How it does.
-    #[must_use]
     pub fn health(&self) -> EndpointHealth {
         EndpointHealth {
             waiting: self.waiting.len(),
@@ -447,13 +439,11 @@ impl Lane {
     }
 
     /// How many events are on their way: those in the log that were not read yet not counted.
-    #[must_use]
     pub fn pending(&self) -> usize {
         self.on_their_way().count()
     }
 
     /// The first event that is on its way, where there is one.
-    #[must_use]
     pub fn oldest(&self) -> Option<EventNumber> {
         self.on_their_way().map(|entry| entry.number).min()
     }

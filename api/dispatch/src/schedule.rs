@@ -16,7 +16,6 @@ const _: () = assert!(WAITS_S.len() == RETRIES_MAX as usize);
 
 /// The instant of the next try after `retries` retries, from `now`; none where all are used up.
 /// The draw is the message's own, so that it is the same after a restart.
-#[must_use]
 pub fn next_try(message: Uuid, retries: u8, now: Timestamp) -> Option<Timestamp> {
     let wait_s = WAITS_S.get(usize::from(retries))?;
     let bytes = message.as_bytes();

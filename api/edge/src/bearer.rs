@@ -4,7 +4,6 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
 /// The secret in the Authorization header, under the scheme `Token` or `Bearer`.
-#[must_use]
 pub fn bearer_of(headers: &HeaderMap) -> Option<&str> {
     let (scheme, shown) = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().split_once(' ')?;
     let is_known = ["token", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));

@@ -21,7 +21,6 @@ pub struct ClientAddress(pub IpAddr);
 
 impl ClientAddress {
     /// The address behind `peer`.
-    #[must_use]
     pub fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[PeerNetwork]) -> Self {
         let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
         let mut address = peer.to_canonical();
@@ -39,7 +38,6 @@ impl ClientAddress {
     }
 
     /// The address of a request with these extensions as text; none where it came over no socket.
-    #[must_use]
     pub fn of(extensions: &Extensions) -> Option<String> {
         extensions.get::<Self>().map(|Self(address)| address.to_string())
     }

@@ -26,7 +26,6 @@ pub struct CompanyTurn {
 
 impl CompanyTurns {
     /// So many turns at a time, and so many of them for one company.
-    #[must_use]
     pub fn new(max: usize, of_company_max: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(max)), of_company_max, of_companies: Mutex::default() }
     }

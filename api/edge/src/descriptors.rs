@@ -64,7 +64,6 @@ pub struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// So many; one address has `per_address`, and half of them where that is not set.
-    #[must_use]
     pub fn new(max: usize, per_address: Option<NonZeroUsize>) -> Self {
         let per_address_max = per_address.map_or(max.div_ceil(2), NonZeroUsize::get);
         Self { max, per_address_max: per_address_max.min(max) }
@@ -140,7 +139,6 @@ impl Default for DescriptorShares {
 
 impl DescriptorShares {
     /// The shares of so many.
-    #[must_use]
     pub fn of(descriptors: usize, per_address: AddressLimits) -> Self {
         let part = |parts: usize, max: usize| (descriptors / PARTS * parts).clamp(1, max);
         let http_max = part(HTTP_PARTS, HTTP_CONNECTIONS_MAX);

@@ -67,7 +67,6 @@ impl ApiError {
     }
 
     /// Fields of the request are at fault; the code is the field's where it is one.
-    #[must_use]
     pub fn invalid(faults: Vec<Fault>) -> Self {
         let (code, message) = match faults.as_slice() {
             [fault] => (fault.flaw.code, fault.message()),
@@ -79,39 +78,33 @@ impl ApiError {
     }
 
     /// One field of the request is at fault.
-    #[must_use]
     pub fn invalid_field(param: &str, flaw: Flaw) -> Self {
         Self::invalid(vec![Fault::new(param, flaw)])
     }
 
     /// The journal failed under the request.
-    #[must_use]
     pub fn outcome_unknown() -> Self {
         WriteError::OutcomeUnknown.into()
     }
 
     /// A statement has more than `lines_max` lines, which is more than its format takes.
-    #[must_use]
     pub fn statement_too_long(lines_max: u64) -> Self {
         let message = format!("has more than {lines_max} lines in this range: ask for fewer days");
         Self::invalid_field("start_date", Flaw::new("too_many_lines", message))
     }
 
     /// Tokens are not given for this.
-    #[must_use]
     pub fn unsupported_grant_type() -> Self {
         let message = "must be `authorization_code` or `password`";
         Self::invalid_field("grant_type", Flaw::new("unsupported_grant_type", message))
     }
 
     /// A scope is asked for that is not given.
-    #[must_use]
     pub fn invalid_scope(message: &str) -> Self {
         Self::invalid_field("scope", Flaw::new("invalid_scope", message))
     }
 
     /// The caller asks too often.
-    #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
         let message = "too many requests";
         Self {
@@ -121,7 +114,6 @@ impl ApiError {
     }
 
     /// Something of the switch's own failed; `cause` goes to the log, not to the client.
-    #[must_use]
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
         tracing::error!(%cause, "a request failed");
         let message = "the switch failed to answer; the log has the cause";
@@ -143,7 +135,6 @@ macro_rules! failures {
         $name:ident($($part:ident: $type:ty)?) $status:ident $code:literal $message:expr;)*) => {
         impl ApiError {$(
             $(#[$about])+
-            #[must_use]
             pub fn $name($($part: $type)?) -> Self {
                 Self::new(StatusCode::$status, $code, $message)
             }
@@ -299,31 +290,26 @@ impl From<WriteError> for ApiError {
 
 impl ApiError {
     /// The status of the answer.
-    #[must_use]
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
     /// The word that programs know the failure by.
-    #[must_use]
     pub const fn code(&self) -> &'static str {
         self.code
     }
 
     /// The message for people.
-    #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
     /// The fields at fault.
-    #[must_use]
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
 
     /// The body of the answer: the shape of every failure.
-    #[must_use]
     pub fn body(&self) -> serde_json::Value {
         // INVARIANT: texts and nulls alone always render.
         serde_json::to_value(self.error_body()).unwrap_or_default()

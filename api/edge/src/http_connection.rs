@@ -101,7 +101,6 @@ pub struct Cut;
 
 impl Cut {
     /// An answer that nobody gets.
-    #[must_use]
     pub fn response() -> Response {
         let mut response = Response::default();
         response.extensions_mut().insert(Self);

@@ -24,7 +24,6 @@ pub const SEQ: HeaderName = HeaderName::from_static("cardswitch-seq");
 pub const MIN_SEQ: &str = "min_seq";
 
 /// The newest record that an answer at a path can show; none where it shows no records.
-#[must_use]
 pub fn newest_shown(path: &str) -> Option<fn(&Engine) -> RecordSeq> {
     if path.starts_with("/v1/") {
         Some(|engine| engine.watermark().applied())
@@ -37,7 +36,6 @@ pub fn newest_shown(path: &str) -> Option<fn(&Engine) -> RecordSeq> {
 }
 
 /// Whether a request changes nothing.
-#[must_use]
 pub fn is_read(method: &Method) -> bool {
     [Method::GET, Method::HEAD].contains(method)
 }

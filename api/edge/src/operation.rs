@@ -108,7 +108,6 @@ pub struct AccessTable(Vec<(String, &'static str, RequiredAccess)>);
 
 impl AccessTable {
     /// The table of operations. An operation that needs no access token has no row.
-    #[must_use]
     pub fn of<S>(operations: &[Operation<S>]) -> Self {
         let guarded =
             operations.iter().filter(|operation| operation.needed != RequiredAccess::Open);
@@ -116,7 +115,6 @@ impl AccessTable {
     }
 
     /// The access that an operation needs; none where there is no such operation.
-    #[must_use]
     pub fn needed(&self, method: &str, path: &str) -> Option<RequiredAccess> {
         let method = if method == "HEAD" { "GET" } else { method };
         let mut rows = self.0.iter();
@@ -124,7 +122,6 @@ impl AccessTable {
     }
 
     /// The methods of a path, as the header `Allow` lists them; none where there is no such path.
-    #[must_use]
     pub fn allowed_methods(&self, path: &str) -> Option<String> {
         let methods = self.0.iter().filter(|(known, ..)| known == path);
         let names =

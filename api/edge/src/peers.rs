@@ -25,7 +25,6 @@ impl PeerNetwork {
     ];
 
     /// Whether the address belongs to it. IPv4 addresses count as such in IPv6 clothes, too.
-    #[must_use]
     pub fn contains(&self, peer: IpAddr) -> bool {
         match (self.address, peer.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(peer)) => {

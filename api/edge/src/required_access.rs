@@ -23,7 +23,6 @@ pub enum RequiredAccess {
 
 impl RequiredAccess {
     /// The scopes of which one suffices; none where any token does.
-    #[must_use]
     pub const fn scopes(self) -> &'static [&'static str] {
         match self {
             Open | Read => &[],
@@ -34,7 +33,6 @@ impl RequiredAccess {
     }
 
     /// Whether a token of this scope will do.
-    #[must_use]
     pub const fn is_met_by(self, scope: AccessScope) -> bool {
         match self {
             Open | Read => true,

@@ -44,7 +44,6 @@ pub struct Switch {
 
 impl Switch {
     /// The way into `engine`.
-    #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         let access = Arc::new(watch::Sender::new(RecordSeq(0)));
         let told = Arc::clone(&access);
@@ -55,19 +54,16 @@ impl Switch {
     }
 
     /// The engine itself.
-    #[must_use]
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
     /// Randomness whose ids, tokens and card numbers name the cell of this switch, if it is of one.
-    #[must_use]
     pub fn random(&self) -> CellRandom<SystemRandom> {
         CellRandom::new(SystemRandom, self.engine.directory().cell())
     }
 
     /// An id of this switch, later than those before.
-    #[must_use]
     pub fn new_id(&self) -> Uuid {
         let (id, cell) = (Uuid::now_v7(), self.engine.directory().cell());
         cell.map_or(id, |cell| cell.mark_id(id))
@@ -178,13 +174,11 @@ impl Switch {
 
     /// Changes with each record that may have changed who may see what, before anybody is told that it
     /// was made. Reads show it by then.
-    #[must_use]
     pub fn access_changes(&self) -> watch::Receiver<RecordSeq> {
         self.access.subscribe()
     }
 
     /// The newest record that may have changed who may see what.
-    #[must_use]
     pub fn newest_access_change(&self) -> RecordSeq {
         *self.access.borrow()
     }
@@ -221,7 +215,6 @@ impl Switch {
     }
 
     /// A view of the tables as they are when something is first looked for in it.
-    #[must_use]
     pub const fn view(&self) -> LazySnapshot<'_> {
         LazySnapshot { switch: self, snapshot: OnceCell::new() }
     }

@@ -126,7 +126,6 @@ impl TlsDoor {
 }
 
 /// The name that a peer's certificate gives it; none where it has shown none.
-#[must_use]
 pub fn peer_name(stream: &TlsStream<TcpStream>) -> Option<String> {
     let (_, connection) = stream.get_ref();
     let shown = connection.peer_certificates()?.first()?;

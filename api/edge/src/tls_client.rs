@@ -123,7 +123,6 @@ fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
 
 /// Whether a connection broke because the door refused the certificate that was shown, or that none was: then it
 /// has read nothing. TLS 1.3 tells a client only once it reads.
-#[must_use]
 pub fn is_refusal(error: &io::Error) -> bool {
     use rustls::AlertDescription::{
         AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,

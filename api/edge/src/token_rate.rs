@@ -59,7 +59,6 @@ impl TableEntry for TokenUsage {
 
 impl TokenRate {
     /// So many requests a second; 0 for any number.
-    #[must_use]
     pub fn per_second(requests: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(requests);
         Self {
@@ -77,7 +76,6 @@ impl TokenRate {
     }
 
     /// How many requests were refused.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }

@@ -17,7 +17,6 @@ pub struct DoorAddresses {
 
 impl DoorAddresses {
     /// The first one, which stands for all in reports.
-    #[must_use]
     pub fn first(&self) -> Option<SocketAddr> {
         self.all.first().copied()
     }

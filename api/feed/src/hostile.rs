@@ -63,7 +63,6 @@ impl Mishap {
     ];
 
     /// The word for it in flags and reports.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lost => "lost",
@@ -94,7 +93,6 @@ pub struct MishapRates([u64; Mishap::ALL.len()]);
 
 impl MishapRates {
     /// The rates of a seed: each mishap is off in half of all seeds.
-    #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let mut draws = Draws::new(seed, RATES_STREAM);
         Self(std::array::from_fn(|_| {

@@ -155,7 +155,6 @@ pub struct FeedOptions {
 
 impl FeedOptions {
     /// A run in real time on two connections: 10 purchases a second for a minute.
-    #[must_use]
     pub fn new(line: Line, portfolio: Portfolio) -> Self {
         Self {
             line,

@@ -37,7 +37,6 @@ pub trait Carrier: fmt::Debug + Send + Sync {
 
 impl Line {
     /// A line to a door of the default dialect, without a carrier.
-    #[must_use]
     pub fn to(door: impl Into<DoorAddresses>) -> Self {
         Self { door: door.into(), dialect: Dialect::default(), carrier: None }
     }

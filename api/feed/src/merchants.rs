@@ -79,13 +79,11 @@ pub(super) fn catalogue() -> &'static Catalogue {
 }
 
 /// The category of the merchant in a slot, as the requests of scenarios name it. Source: ISO DE18.
-#[must_use]
 pub fn merchant_category(slot: u16) -> u16 {
     catalogue().merchant(slot).mcc
 }
 
 /// Whether the simulated network has a merchant of a category.
-#[must_use]
 pub fn has_merchant_of(mcc: u16) -> bool {
     catalogue().find(Some(mcc), ACCOUNT_CURRENCY).is_some()
 }

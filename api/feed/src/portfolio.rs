@@ -86,7 +86,6 @@ impl std::fmt::Debug for Card {
 
 impl Card {
     /// The expiry as a message carries it, YYMM. Source: ISO DE14.
-    #[must_use]
     pub fn expiry_yymm(&self) -> String {
         format!("{:02}{:02}", self.expiration.year().rem_euclid(100), self.expiration.month())
     }
@@ -147,19 +146,16 @@ impl Portfolio {
     }
 
     /// The cards, in the order of their file.
-    #[must_use]
     pub fn cards(&self) -> &[Card] {
         &self.cards
     }
 
     /// The card in a slot.
-    #[must_use]
     pub fn card(&self, slot: u32) -> Option<&Card> {
         self.cards.get(usize::try_from(slot).ok()?)
     }
 
     /// Slots of the cards without anything special.
-    #[must_use]
     pub fn ordinary(&self) -> &[u32] {
         &self.ordinary
     }

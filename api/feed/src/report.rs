@@ -253,7 +253,6 @@ pub struct FeedReport {
 
 impl FeedReport {
     /// Purchases in each second of wall time while they arrived.
-    #[must_use]
     pub fn authorizations_per_s(&self) -> u64 {
         let elapsed_ms = self.elapsed.as_millis().max(1);
         u64::try_from(u128::from(self.counts.authorizations) * 1000 / elapsed_ms)
@@ -261,7 +260,6 @@ impl FeedReport {
     }
 
     /// The object that scripts read: one line of JSON.
-    #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let mishaps = self.mishaps.iter().map(|(mishap, count)| (mishap.name(), *count));
         let mishaps: serde_json::Value = mishaps.collect();
@@ -284,7 +282,6 @@ impl FeedReport {
     }
 
     /// The report for people.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -372,13 +369,11 @@ fn seconds(duration: Duration) -> serde_json::Value {
 
 /// A word for each response code. Source: spec "Response codes".
 /// Microseconds as milliseconds, to the hundredth.
-#[must_use]
 pub fn ms(micros: u64) -> String {
     format!("{}.{:02}", micros / 1_000, micros / 10 % 100)
 }
 
 /// A response code in words; blank where it has none.
-#[must_use]
 pub const fn code_name(code: u16) -> &'static str {
     match code {
         1000 => "declined",

@@ -90,7 +90,6 @@ impl std::fmt::Debug for ScenarioOptions {
 
 impl ScenarioOptions {
     /// The options for a switch at these addresses, over ISO 8583.
-    #[must_use]
     pub const fn new(line: Line, http: HttpSource, access_token: String) -> Self {
         let answer_timeout = ANSWER_TIMEOUT;
         Self { line, http, access_token, door: DoorProtocol::Iso8583, answer_timeout }
@@ -123,7 +122,6 @@ pub struct Mismatch {
 
 impl StepReport {
     /// Tells whether all was found as expected.
-    #[must_use]
     pub const fn is_as_expected(&self) -> bool {
         self.mismatches.is_empty()
     }
@@ -149,13 +147,11 @@ impl Scenario {
     }
 
     /// The subject of the scenario, in the words of the file.
-    #[must_use]
     pub fn about(&self) -> &str {
         &self.script.about
     }
 
     /// The file that it was read from.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

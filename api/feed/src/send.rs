@@ -36,7 +36,6 @@ const PLAIN_ELEMENTS: [u8; 4] = [4, 38, 39, 44];
 
 impl MessageExchange {
     /// The content of an element of the answer.
-    #[must_use]
     pub fn element(&self, de: u8) -> Option<&str> {
         self.elements.iter().find(|(number, _)| *number == de).map(|(_, text)| text.as_str())
     }

@@ -34,14 +34,12 @@ pub struct ActorState {
 
 impl AppState {
     /// The state for changes of the actor in the note.
-    #[must_use]
     pub fn for_changes_of(&self, note: AuditNote) -> ActorState {
         ActorState { state: self.clone(), note, claim: None }
     }
 
     /// The state for a request with these extensions. Until a client has proven itself, the actor is
     /// the switch; then `ActorState::as_actor` names it.
-    #[must_use]
     pub fn for_request(&self, extensions: &Extensions, actor: Actor) -> ActorState {
         self.for_changes_of(AuditNote { actor, address: ClientAddress::of(extensions) })
     }
@@ -59,7 +57,6 @@ impl Deref for ActorState {
 
 impl ActorState {
     /// The same in the hands of another actor, at the same address.
-    #[must_use]
     pub fn as_actor(&self, actor: Actor) -> Self {
         let mut other = self.clone();
         other.note.actor = actor;

@@ -50,7 +50,6 @@ impl Invitation {
     }
 
     /// The news for the invited member, once it is made by `AppState::carry_out_and_tell`.
-    #[must_use]
     pub fn news(&self, company: &Company) -> News {
         News::Invitation { company: company.id.0, key: self.key.text.clone() }
     }

@@ -104,7 +104,6 @@ impl KeptReceipt {
     }
 
     /// The SHA-256 of the content.
-    #[must_use]
     pub const fn digest(&self) -> [u8; 32] {
         self.digest
     }
@@ -339,7 +338,6 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The SHA-256 of a finished receipt, by its file's name below the data directory.
-#[must_use]
 pub fn receipt_digest(name: &str) -> Option<[u8; 32]> {
     let name = name.strip_prefix(RECEIPTS_DIRECTORY)?.strip_prefix('/')?;
     parse_digest(name).filter(|_| name.len() == NAME_LEN)
@@ -354,7 +352,6 @@ fn parse_digest(name: &str) -> Option<Digest> {
 
 /// The type of a content, by its first bytes; none where it is no receipt. A client's word for it
 /// does not count.
-#[must_use]
 pub fn sniff(content: &[u8]) -> Option<ReceiptType> {
     const BEGINNINGS: [(&[u8], ReceiptType); 3] = [
         (b"\x89PNG\r\n\x1a\n", ReceiptType::Png),
@@ -366,7 +363,6 @@ pub fn sniff(content: &[u8]) -> Option<ReceiptType> {
 }
 
 /// The media type of a receipt.
-#[must_use]
 pub const fn media_type(kind: ReceiptType) -> &'static str {
     match kind {
         ReceiptType::Png => "image/png",

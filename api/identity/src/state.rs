@@ -68,19 +68,16 @@ pub struct ApiConfig {
 
 impl AppState {
     /// The switch's time now.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         self.switch.engine().clock().now()
     }
 
     /// The date in a company's zone now.
-    #[must_use]
     pub fn today(&self, company: &Company) -> BusinessDate {
         date_at(company.zone, self.now())
     }
 
     /// The state of the handlers of the network's HTTP door.
-    #[must_use]
     pub fn network_door(&self) -> DoorState {
         let Self { switch, secrets, config, .. } = self;
         DoorState {
@@ -92,7 +89,6 @@ impl AppState {
     }
 
     /// The tools and the outbox of letters.
-    #[must_use]
     pub fn mail_desk(&self) -> MailDesk {
         let Self { switch, secrets, outbox, config, .. } = self;
         MailDesk {
@@ -104,7 +100,6 @@ impl AppState {
     }
 
     /// The addresses of objects.
-    #[must_use]
     pub fn urls(&self) -> &Urls {
         &self.config.urls
     }

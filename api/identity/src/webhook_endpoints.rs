@@ -27,7 +27,6 @@ pub const DESCRIPTION_CHARS_MAX: usize = 200;
 pub const STATES: [&str; 3] = ["enabled", "disabled", "gone"];
 
 /// The word for a state.
-#[must_use]
 pub const fn render_state(state: EndpointState) -> &'static str {
     let [enabled, disabled, gone] = STATES;
     match state {

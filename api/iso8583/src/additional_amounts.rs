@@ -37,7 +37,6 @@ pub struct AdditionalAmount {
 
 impl AdditionalAmount {
     /// Reads one group; none when it is not twenty characters of the layout.
-    #[must_use]
     pub fn parse(group: &[u8]) -> Option<Self> {
         let &[a1, a2, t1, t2, c1, c2, c3, sign, ref amount @ ..] =
             <&[u8; GROUP_LEN]>::try_from(group).ok()?;
@@ -56,7 +55,6 @@ impl AdditionalAmount {
     }
 
     /// The groups of a DE 54; none when one of them is malformed or the length is no multiple of twenty.
-    #[must_use]
     pub fn parse_all(content: &[u8]) -> Option<impl Iterator<Item = Self>> {
         let groups = content.chunks(GROUP_LEN);
         groups
@@ -66,13 +64,11 @@ impl AdditionalAmount {
     }
 
     /// The group of an amount type in a DE 54, if the element is well formed and has it.
-    #[must_use]
     pub fn find(content: &[u8], amount_type: [u8; 2]) -> Option<Self> {
         Self::parse_all(content)?.find(|group| group.amount_type == amount_type)
     }
 
     /// The group as it stands in a DE 54; none when the amount has more than twelve digits.
-    #[must_use]
     pub fn to_group(&self) -> Option<[u8; GROUP_LEN]> {
         let mut group = [b'0'; GROUP_LEN];
         let (head, amount) = group.split_at_mut_checked(8)?;

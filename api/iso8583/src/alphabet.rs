@@ -49,7 +49,6 @@ impl Alphabet {
     }
 
     /// The byte that stands for an ASCII character.
-    #[must_use]
     pub fn byte_of(self, ascii: u8) -> u8 {
         self.table().map_or(ascii, |table| table.bytes[usize::from(ascii)])
     }

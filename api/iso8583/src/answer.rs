@@ -25,7 +25,6 @@ pub struct AnswerMessage<'a> {
 
 impl<'a> AnswerMessage<'a> {
     /// An answer that echoes what identifies the request; none for messages that are never answered.
-    #[must_use]
     pub fn to(request: &'a Echo) -> Option<Self> {
         let mti = request.mti().response()?;
         let echoed = ECHOED.intersection(request.kept());
@@ -33,7 +32,6 @@ impl<'a> AnswerMessage<'a> {
     }
 
     /// The type of the answer.
-    #[must_use]
     pub const fn mti(&self) -> Mti {
         self.mti
     }

@@ -26,7 +26,6 @@ impl Bitmap {
     pub const EMPTY: Self = Self { halves: [0; 2] };
 
     /// The set of the given data elements; numbers outside 1 to 128 are left out.
-    #[must_use]
     pub const fn of(elements: &[u8]) -> Self {
         let mut set = Self::EMPTY;
         let mut at = 0;
@@ -38,7 +37,6 @@ impl Bitmap {
     }
 
     /// Whether the data element is in the set.
-    #[must_use]
     pub const fn contains(self, de: u8) -> bool {
         let (half, bit) = place_of(de);
         self.halves[half] & bit != 0
@@ -78,14 +76,12 @@ impl Bitmap {
     }
 
     /// Whether the set has no element.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         let [first, second] = self.halves;
         first | second == 0
     }
 
     /// How many data elements the set has.
-    #[must_use]
     pub const fn len(self) -> usize {
         let [first, second] = self.halves;
         (first.count_ones() + second.count_ones()) as usize
@@ -104,7 +100,6 @@ impl Bitmap {
     }
 
     /// How many data elements of the set are below this one.
-    #[must_use]
     pub const fn count_below(self, de: u8) -> usize {
         self.below(de).len()
     }
@@ -116,7 +111,6 @@ impl Bitmap {
     }
 
     /// Whether elements above 64 make a second bitmap necessary.
-    #[must_use]
     pub const fn needs_secondary(self) -> bool {
         self.halves[1] != 0
     }
@@ -124,7 +118,6 @@ impl Bitmap {
     /// Reads one bitmap or two from the start of the bytes; also gives how many bytes they took.
     ///
     /// None when the bytes end too early, or are not hex where they have to be.
-    #[must_use]
     pub fn read(bytes: &[u8], encoding: BitmapEncoding) -> Option<(Self, usize)> {
         let each = half_bytes(encoding);
         let first = read_half(bytes.get(..each)?, encoding)?;

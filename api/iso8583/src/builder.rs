@@ -25,7 +25,6 @@ pub struct MessageBuilder {
 
 impl MessageBuilder {
     /// A message without elements.
-    #[must_use]
     pub fn new(mti: Mti) -> Self {
         Self {
             mti,
@@ -37,7 +36,6 @@ impl MessageBuilder {
     }
 
     /// A copy of a decoded message, to be changed or sent on.
-    #[must_use]
     pub fn from_message(message: &Message<'_>) -> Self {
         message.fields().fold(Self::new(message.mti()), |built, (de, _)| built.copy(message, de))
     }
@@ -58,13 +56,11 @@ impl MessageBuilder {
     }
 
     /// The message type.
-    #[must_use]
     pub const fn mti(&self) -> Mti {
         self.mti
     }
 
     /// The elements set so far.
-    #[must_use]
     pub const fn present(&self) -> Bitmap {
         self.present
     }

@@ -38,7 +38,6 @@ pub enum DecodeFault {
 
 impl DecodeFault {
     /// The fault in words.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FrameTooLong => "frame is too long",
@@ -68,7 +67,6 @@ pub struct DecodeError<'a> {
 
 impl DecodeError<'_> {
     /// The message type, where it was readable.
-    #[must_use]
     pub fn mti(&self) -> Option<Mti> {
         self.readable.as_ref().map(|message| message.mti())
     }
@@ -109,7 +107,6 @@ pub fn decode(frame: &[u8]) -> Result<Message<'_>, DecodeError<'_>> {
 /// merchant's name. Texts are the elements of class `ans`, and the retrieval reference number.
 ///
 /// None where the layout cannot be read, or where nothing changes.
-#[must_use]
 pub fn with_plain_texts(frame: &[u8]) -> Option<Vec<u8>> {
     let (announced, bitmap_bytes) = read_bitmap(frame)?;
     let mut cursor = FrameCursor { frame, at: MTI_BYTES + bitmap_bytes };

@@ -7,13 +7,11 @@ use crate::message::Message;
 use crate::private_use::{PARTIAL_CAPABLE, PRESENTMENT, PrivateUse};
 
 /// The message as lines of number, name and value, after a line with its type.
-#[must_use]
 pub fn describe<'m>(message: &'m Message<'_>) -> impl fmt::Display + 'm {
     Description(message)
 }
 
 /// A card number of which at most the first six and last four digits show.
-#[must_use]
 pub fn mask_pan(digits: &[u8]) -> impl fmt::Display + '_ {
     MaskedPan(digits)
 }

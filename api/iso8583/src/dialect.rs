@@ -33,7 +33,6 @@ pub struct Dialect {
 
 impl Dialect {
     /// The default spelling in this framing.
-    #[must_use]
     pub fn framed(framing: Framing) -> Self {
         Self { framing, ..Self::default() }
     }

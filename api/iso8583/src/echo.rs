@@ -46,7 +46,6 @@ impl Echo {
     };
 
     /// The elements that an answer to this request may repeat.
-    #[must_use]
     pub fn of(request: &Message<'_>) -> Self {
         let mut echo = Self::EMPTY;
         echo.copy(request);
@@ -79,19 +78,16 @@ impl Echo {
     }
 
     /// The type of the request.
-    #[must_use]
     pub const fn mti(&self) -> Mti {
         self.mti
     }
 
     /// The elements kept.
-    #[must_use]
     pub const fn kept(&self) -> Bitmap {
         self.kept
     }
 
     /// The content of a kept element.
-    #[must_use]
     pub fn get(&self, de: u8) -> Option<&[u8]> {
         if !self.kept.contains(de) {
             return None;
@@ -102,7 +98,6 @@ impl Echo {
     }
 
     /// The number that a kept element of digits spells.
-    #[must_use]
     pub fn get_number(&self, de: u8) -> Option<u64> {
         parse_number(self.get(de)?)
     }

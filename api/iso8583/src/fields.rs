@@ -16,7 +16,6 @@ pub enum Length {
 
 impl Length {
     /// Digits of the length prefix.
-    #[must_use]
     pub const fn prefix_digits(self) -> u16 {
         match self {
             Self::Fixed => 0,
@@ -47,7 +46,6 @@ pub enum Class {
 
 impl Class {
     /// The short name of the standard.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::Digits => "n",
@@ -62,7 +60,6 @@ impl Class {
 
     /// Whether the bytes, as they stand on the wire, are of this class.
     /// Cost: eight bytes at a time where the class is a run of characters.
-    #[must_use]
     pub fn accepts(self, content: &[u8]) -> bool {
         match self {
             Self::Digits => are_within::<b'0', b'9'>(content),
@@ -157,7 +154,6 @@ pub struct FieldSpec {
 
 impl FieldSpec {
     /// Whether a content of this length fits. Units: bytes.
-    #[must_use]
     pub fn fits(&self, len: usize) -> bool {
         let len_max = usize::from(self.len_max);
         match self.length {
@@ -173,7 +169,6 @@ impl FieldSpec {
 }
 
 /// The entry of a data element; none outside 2 to 128 (DE 1 is the second bitmap).
-#[must_use]
 pub const fn field(de: u8) -> Option<&'static FieldSpec> {
     if de >= 2 && de <= 128 { Some(&FIELDS[de as usize]) } else { None }
 }

@@ -28,13 +28,11 @@ impl Tpdu {
     pub const BYTES: usize = 5;
 
     /// From its five bytes.
-    #[must_use]
     pub const fn new(bytes: [u8; 5]) -> Self {
         Self(bytes)
     }
 
     /// Its five bytes.
-    #[must_use]
     pub const fn bytes(self) -> [u8; 5] {
         self.0
     }
@@ -121,7 +119,6 @@ const _: () = assert!(FRAME_BYTES_MAX < u16::from_be_bytes([TOKEN_MIN, 0]) as us
 
 impl FramingLoss {
     /// The reason as the log writes it.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::HttpRequest => "an HTTP request",
@@ -146,7 +143,6 @@ impl FramingLoss {
 }
 
 /// Looks at the start of a buffer.
-#[must_use]
 pub fn next_frame(buffer: &[u8], framing: &Framing) -> Frame {
     let (start, end, consumed) = match framing.length {
         LengthPrefix::Delimiter(delimiter) => match until(buffer, delimiter) {

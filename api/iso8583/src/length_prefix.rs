@@ -56,7 +56,6 @@ pub struct Delimiter {
 
 impl Delimiter {
     /// The bytes.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }

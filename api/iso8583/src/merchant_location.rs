@@ -22,7 +22,6 @@ pub const MERCHANT_LOCATION_LEN: usize = NAME + CITY + STATE + COUNTRY;
 
 impl<'a> MerchantLocation<'a> {
     /// Splits the content of DE 43; none when it is not forty characters of ASCII.
-    #[must_use]
     pub fn parse(content: &'a [u8]) -> Option<Self> {
         if content.len() != MERCHANT_LOCATION_LEN || !content.is_ascii() {
             return None;
@@ -36,7 +35,6 @@ impl<'a> MerchantLocation<'a> {
     }
 
     /// The content of DE 43: each part cut or filled up to its width, characters beyond printable ASCII as `?`.
-    #[must_use]
     pub fn to_content(&self) -> [u8; MERCHANT_LOCATION_LEN] {
         let mut content = [b' '; MERCHANT_LOCATION_LEN];
         let parts =

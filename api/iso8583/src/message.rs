@@ -86,25 +86,21 @@ impl<'a> Message<'a> {
     }
 
     /// The message type.
-    #[must_use]
     pub const fn mti(&self) -> Mti {
         self.mti
     }
 
     /// The elements that the message has, 2 to 128.
-    #[must_use]
     pub const fn present(&self) -> Bitmap {
         self.present
     }
 
     /// Whether the message has the element.
-    #[must_use]
     pub const fn has(&self, de: u8) -> bool {
         self.present.contains(de)
     }
 
     /// The content of an element as it stands on the wire, without length prefix.
-    #[must_use]
     pub fn get(&self, de: u8) -> Option<&'a [u8]> {
         if !self.present.contains(de) {
             return None;
@@ -115,25 +111,21 @@ impl<'a> Message<'a> {
     }
 
     /// The content of an element as text, with its padding. None for binary elements that are not ASCII.
-    #[must_use]
     pub fn get_text(&self, de: u8) -> Option<&'a str> {
         std::str::from_utf8(self.get(de)?).ok()
     }
 
     /// The content of an element as text, without spaces around it.
-    #[must_use]
     pub fn get_trimmed(&self, de: u8) -> Option<&'a str> {
         self.get_text(de).map(str::trim_ascii)
     }
 
     /// The number that an element of digits spells. None when it is absent, empty, not digits, or more than a u64 holds.
-    #[must_use]
     pub fn get_number(&self, de: u8) -> Option<u64> {
         parse_number(self.get(de)?)
     }
 
     /// The content of a fixed element as an array. None when it is absent or of another length.
-    #[must_use]
     pub fn get_array<const LEN: usize>(&self, de: u8) -> Option<[u8; LEN]> {
         self.get(de)?.try_into().ok()
     }

@@ -25,7 +25,6 @@ impl Mti {
     pub const NETWORK_REQUEST: Self = Self(*b"0800");
 
     /// Reads four ASCII digits; anything else is none.
-    #[must_use]
     pub const fn parse(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [a, b, c, d]
@@ -41,56 +40,47 @@ impl Mti {
     }
 
     /// The four ASCII digits.
-    #[must_use]
     pub const fn bytes(self) -> [u8; 4] {
         self.0
     }
 
     /// The four ASCII digits as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         // INVARIANT: only ASCII digits get in.
         std::str::from_utf8(&self.0).unwrap_or("????")
     }
 
     /// First digit: 0 is ISO 8583:1987.
-    #[must_use]
     pub const fn version(self) -> u8 {
         self.0[0] - b'0'
     }
 
     /// Second digit: 1 authorization, 2 financial, 4 reversal, 8 network management.
-    #[must_use]
     pub const fn class(self) -> u8 {
         self.0[1] - b'0'
     }
 
     /// Third digit: 0 request, 1 its response, 2 advice, 3 its response.
-    #[must_use]
     pub const fn function(self) -> u8 {
         self.0[2] - b'0'
     }
 
     /// Fourth digit: the sender, odd for a repeat.
-    #[must_use]
     pub const fn origin(self) -> u8 {
         self.0[3] - b'0'
     }
 
     /// Whether this answers another message; such a message is never answered itself.
-    #[must_use]
     pub const fn is_response(self) -> bool {
         self.function() % 2 == 1
     }
 
     /// Whether the sender says that it sent the same before.
-    #[must_use]
     pub const fn is_repeat(self) -> bool {
         self.origin() % 2 == 1
     }
 
     /// Whether this is an advice: it tells what happened and is not to be refused.
-    #[must_use]
     pub const fn is_advice(self) -> bool {
         self.function() == 2
     }
@@ -104,7 +94,6 @@ impl Mti {
 
     /// The type that answers this one: 0101 gives 0110, 0121 gives 0130. None for what is never answered: responses and
     /// functions above advice (notifications).
-    #[must_use]
     pub const fn response(self) -> Option<Self> {
         match self.function() {
             0 | 2 => {

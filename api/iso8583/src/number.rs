@@ -1,7 +1,6 @@
 //! Numbers in ASCII digits.
 
 /// The number that the digits spell; none when there are no digits, other characters, or more than a u64 holds.
-#[must_use]
 pub fn parse_number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -13,7 +12,6 @@ pub fn parse_number(digits: &[u8]) -> Option<u64> {
 }
 
 /// The number in exactly `WIDTH` digits, zeros in front; none when it needs more.
-#[must_use]
 pub fn zero_padded<const WIDTH: usize>(number: u64) -> Option<[u8; WIDTH]> {
     let mut digits = [b'0'; WIDTH];
     write_zero_padded(number, &mut digits).then_some(digits)

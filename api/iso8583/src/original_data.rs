@@ -25,7 +25,6 @@ pub const ORIGINAL_DATA_LEN: usize = 42;
 
 impl OriginalData {
     /// Splits the content of DE 90; none when it is not 42 digits.
-    #[must_use]
     pub fn parse(content: &[u8]) -> Option<Self> {
         if content.len() != ORIGINAL_DATA_LEN || !content.iter().all(u8::is_ascii_digit) {
             return None;
@@ -44,7 +43,6 @@ impl OriginalData {
     }
 
     /// The content of DE 90; none when a number has more digits than its place.
-    #[must_use]
     pub fn to_content(&self) -> Option<[u8; ORIGINAL_DATA_LEN]> {
         let mut content = [b'0'; ORIGINAL_DATA_LEN];
         let (mti, rest) = content.split_at_mut_checked(4)?;

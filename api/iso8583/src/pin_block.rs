@@ -21,7 +21,6 @@ const PIN_DIGITS_MAX: usize = 12;
 
 impl Pin {
     /// Takes 4 to 12 ASCII digits; anything else is none.
-    #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let in_range = (PIN_DIGITS_MIN..=PIN_DIGITS_MAX).contains(&text.len());
         if !in_range || !text.iter().all(u8::is_ascii_digit) {
@@ -33,7 +32,6 @@ impl Pin {
     }
 
     /// The ASCII digits.
-    #[must_use]
     pub fn digits(&self) -> &[u8] {
         // INVARIANT: the length is one of 4 to 12.
         self.digits.get(..self.len).unwrap_or_default()
@@ -47,7 +45,6 @@ impl fmt::Debug for Pin {
 }
 
 /// The clear block of a PIN for a card number; none when the card number is not 13 digits or more.
-#[must_use]
 pub fn encode_pin_block(pin: &Pin, pan: &[u8]) -> Option<[u8; 8]> {
     let mut nibbles = [0xf; 16];
     nibbles[0] = 0;
@@ -59,7 +56,6 @@ pub fn encode_pin_block(pin: &Pin, pan: &[u8]) -> Option<[u8; 8]> {
 }
 
 /// The PIN of a clear block for a card number; none when the block is of neither format or was made for another number.
-#[must_use]
 pub fn decode_pin_block(block: [u8; 8], pan: &[u8]) -> Option<Pin> {
     let nibbles = unpack(xor(block, pan_field(pan)?));
     let (&[format, len], rest) = nibbles.split_first_chunk()?;

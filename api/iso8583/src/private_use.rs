@@ -44,7 +44,6 @@ pub struct PrivateUse<'a> {
 
 impl<'a> PrivateUse<'a> {
     /// Takes the content if all of it has the form of sub-elements; none when it is opaque.
-    #[must_use]
     pub fn parse(content: &'a [u8]) -> Option<Self> {
         let mut rest = content;
         while !rest.is_empty() {
@@ -64,13 +63,11 @@ impl<'a> PrivateUse<'a> {
     }
 
     /// The value of the first sub-element with the tag.
-    #[must_use]
     pub fn find(&self, tag: u8) -> Option<&'a [u8]> {
         self.elements().find(|(other, _)| *other == tag).map(|(_, value)| value)
     }
 
     /// The CVV, three or four digits.
-    #[must_use]
     pub fn cvv(&self) -> Option<&'a str> {
         let digits = self.find(CVV)?;
         let right = matches!(digits.len(), 3 | 4) && digits.iter().all(u8::is_ascii_digit);
@@ -78,13 +75,11 @@ impl<'a> PrivateUse<'a> {
     }
 
     /// The billing ZIP as given.
-    #[must_use]
     pub fn zip(&self) -> Option<&'a str> {
         std::str::from_utf8(self.find(ZIP)?).ok()
     }
 
     /// The presentment number and count. None when absent, not four digits, or not a number of 1 to count.
-    #[must_use]
     pub fn presentment(&self) -> Option<PresentmentSequence> {
         let [a, b, c, d] = <[u8; 4]>::try_from(self.find(PRESENTMENT)?).ok()?;
         let (number, count) = (two_digits(a, b)?, two_digits(c, d)?);
@@ -92,13 +87,11 @@ impl<'a> PrivateUse<'a> {
     }
 
     /// Whether the terminal says that it takes partial approvals.
-    #[must_use]
     pub fn is_partial_capable(&self) -> bool {
         self.find(PARTIAL_CAPABLE) == Some(b"1")
     }
 
     /// The virtual time. Units: microseconds since 1970.
-    #[must_use]
     pub fn virtual_micros(&self) -> Option<u64> {
         parse_number(self.find(VIRTUAL_MICROS)?)
     }
@@ -119,7 +112,6 @@ pub struct PrivateUseWriter {
 
 impl PrivateUseWriter {
     /// Nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -173,13 +165,11 @@ impl PrivateUseWriter {
     }
 
     /// Whether nothing was appended; DE 48 is then left out of a message.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 
     /// The content of DE 48.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.content
     }

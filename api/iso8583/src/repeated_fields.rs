@@ -39,7 +39,6 @@ impl RepeatedFields {
     }
 
     /// Whether there is one whose number is above this.
-    #[must_use]
     pub fn has_beyond(&self, number: u8) -> bool {
         self.numbers.elements().any(|other| other > number)
     }

@@ -11,7 +11,6 @@ const AMOUNT_DIGITS: usize = 12;
 /// The amount that stays. None when the element does not start with twelve digits.
 ///
 /// Units: minor units of the transaction's currency.
-#[must_use]
 pub fn parse_replacement_amount(content: &[u8]) -> Option<u64> {
     parse_number(content.get(..AMOUNT_DIGITS)?)
 }
@@ -19,7 +18,6 @@ pub fn parse_replacement_amount(content: &[u8]) -> Option<u64> {
 /// The content of DE 95 for the amount that stays, the other amounts zero; none when it has more than twelve digits.
 ///
 /// Units: minor units of the transaction's currency.
-#[must_use]
 pub fn replacement_amounts(amount_minor: u64) -> Option<[u8; REPLACEMENT_AMOUNTS_LEN]> {
     let mut content = *b"000000000000000000000000C00000000C00000000";
     write_zero_padded(amount_minor, &mut content[..AMOUNT_DIGITS]).then_some(content)

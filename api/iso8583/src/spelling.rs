@@ -63,25 +63,21 @@ const SCORE_MIN: u32 = 5;
 
 impl Spelling {
     /// The likely spelling of a stream; none where it does not look like ISO 8583.
-    #[must_use]
     pub fn of_stream(bytes: &[u8]) -> Option<Self> {
         best(LENGTHS.into_iter().flat_map(|length| framed(bytes, length)))
     }
 
     /// The likely spelling of a frame behind a length of this form, a TPDU included.
-    #[must_use]
     pub fn of_frame(bytes: &[u8], length: LengthPrefix) -> Option<Self> {
         best(behind_length(bytes, Some(length), LENGTH_EXACT))
     }
 
     /// How it is framed, where that is known.
-    #[must_use]
     pub fn framing(&self) -> Option<Framing> {
         self.length.map(|length| Framing { length, tpdu: self.tpdu })
     }
 
     /// Whether this dialect writes so.
-    #[must_use]
     pub fn is_of(&self, dialect: &Dialect) -> bool {
         let (text, bitmap, version) = match &dialect.translation {
             None => (TextSpelling::Ascii, BitmapEncoding::Binary, b'0'),
@@ -99,7 +95,6 @@ impl Spelling {
     }
 
     /// The shipped dialect that reads it, and what a file based on it has to say besides; none for 2003.
-    #[must_use]
     pub const fn dialect(&self) -> Option<(&'static str, &'static str)> {
         use BitmapEncoding::{Binary, HexText};
         use TextSpelling::{Ascii, Ebcdic, Packed};
@@ -119,7 +114,6 @@ impl Spelling {
     }
 
     /// The year of the standard. Source: ISO 8583, first digit of the type.
-    #[must_use]
     pub const fn year(&self) -> u16 {
         match self.mti[0] {
             b'0' => 1987,

@@ -15,7 +15,6 @@ pub struct Track2<'a> {
 
 impl<'a> Track2<'a> {
     /// Reads the content of DE 35; none when it lacks a number, a separator or an expiry of digits.
-    #[must_use]
     pub fn parse(content: &'a [u8]) -> Option<Self> {
         const PAN_DIGITS_MAX: usize = 19;
         // Readers that pass on the start sentinel are common.

@@ -287,7 +287,6 @@ impl Translation {
     }
 
     /// Whether messages are named by local date and time (elements 12 and 13), not by that of their transmission (7).
-    #[must_use]
     pub const fn names_by_local_time(&self) -> bool {
         self.names_by_local_time
     }
@@ -351,7 +350,6 @@ impl Translation {
     }
 
     /// The field that an element comes from.
-    #[must_use]
     pub fn field_of(&self, element: u8) -> Option<u8> {
         self.sources.get(usize::from(element))?.as_ref().map(|source| source.field)
     }

@@ -101,21 +101,18 @@ impl Http {
 
 impl Requests {
     /// These requests, of which there is at least one.
-    #[must_use]
     pub fn new(requests: Arc<[Vec<u8>]>) -> Self {
         assert!(!requests.is_empty(), "there is something to send");
         Self { requests, next: 0, body_bytes: 0, reader: AnswerReader::new() }
     }
 
     /// The length of the last answer's body.
-    #[must_use]
     pub const fn body_bytes(&self) -> usize {
         self.body_bytes
     }
 }
 
 /// A whole request, with a body of JSON where it has one.
-#[must_use]
 pub fn render_request(method: &str, path: &str, authorization: &str, body: &str) -> Vec<u8> {
     let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
     format!(

@@ -39,19 +39,16 @@ impl Latencies {
     }
 
     /// The latency that so many per cent do not pass. Units: microseconds.
-    #[must_use]
     pub fn percentile_us(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1e3
     }
 
     /// The longest. Units: microseconds.
-    #[must_use]
     pub fn max_us(&self) -> f64 {
         self.0.max() as f64 / 1e3
     }
 
     /// How many were noted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }

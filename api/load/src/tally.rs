@@ -77,19 +77,16 @@ impl Tally {
     }
 
     /// The latencies of everything that was meant to be sent.
-    #[must_use]
     pub const fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 
     /// Answers a second, over the time until the last of them.
-    #[must_use]
     pub fn per_second(&self) -> f64 {
         self.counts.answered as f64 * 1e9 / self.counts.elapsed_ns.max(1) as f64
     }
 
     /// The number of answers that approve: DE39, or `response_code`.
-    #[must_use]
     pub fn approved(&self) -> u64 {
         let codes = self.counts.codes.iter();
         codes.filter(|(code, _)| code == "00" || code == "0").map(|(_, count)| count).sum()

@@ -52,7 +52,6 @@ pub struct ListenerOptions {
 
 impl ListenerOptions {
     /// Loopback peers only, the default dialect.
-    #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         Self {
             name: DOOR_NAME_DEFAULT.to_owned(),
@@ -84,7 +83,6 @@ pub struct SwitchShare {
 
 impl SwitchShare {
     /// For doors to this engine, with the bounds of a process that may have any number of descriptors.
-    #[must_use]
     pub fn new(engine: Arc<dyn Submit>, secrets: Arc<Secrets>) -> Self {
         let connections_max = DescriptorShares::default().iso8583.max;
         Self {
@@ -117,13 +115,11 @@ impl SwitchShare {
     }
 
     /// The counters of the doors.
-    #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.counters)
     }
 
     /// The peers of the doors, with their last messages.
-    #[must_use]
     pub fn board(&self) -> Arc<PeerBoard> {
         Arc::clone(&self.board)
     }
@@ -185,7 +181,6 @@ impl Listener {
     }
 
     /// Its name in logs.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.options.name
     }

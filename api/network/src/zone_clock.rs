@@ -15,7 +15,6 @@ pub struct ZoneClock {
 
 impl ZoneClock {
     /// Begins to count the steady time.
-    #[must_use]
     pub fn start() -> Self {
         Self { begun: Instant::now() }
     }

@@ -78,7 +78,6 @@ pub struct CellDoorSnapshot {
 
 impl DoorKind {
     /// Its name in figures and logs.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Http => "http",

@@ -161,7 +161,6 @@ impl Cells {
     }
 
     /// Every door as it is now, in the order of cells.
-    #[must_use]
     pub fn now(&self) -> Vec<CellDoorSnapshot> {
         self.all_doors().map(|door| door.now()).collect()
     }

@@ -57,7 +57,6 @@ pub struct HttpDoor {
 
 impl HttpDoor {
     /// The way to `cells`, for clients that may stand behind these proxies.
-    #[must_use]
     pub fn new(cells: Arc<Cells>, trusted_proxies: Vec<PeerNetwork>) -> Self {
         Self { cells, trusted_proxies, kept: KeptConnections::default() }
     }

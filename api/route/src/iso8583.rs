@@ -40,7 +40,6 @@ pub struct Iso8583Door {
 
 impl Iso8583Door {
     /// The way to `cells`, for these peers, who speak `dialect` as the cells do.
-    #[must_use]
     pub fn new(cells: Arc<Cells>, peers: Vec<PeerNetwork>, dialect: Dialect) -> Self {
         Self { cells, peers, dialect: Arc::new(dialect) }
     }

@@ -3,13 +3,11 @@
 use zeroize::Zeroizing;
 
 /// Two lower-case digits a byte.
-#[must_use]
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The bytes of hex digits; none where there are others, or half a byte.
-#[must_use]
 pub fn from_hex(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
     if !digits.len().is_multiple_of(2) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
@@ -20,7 +18,6 @@ pub fn from_hex(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 /// As `from_hex`, so many bytes exactly.
-#[must_use]
 pub fn array_from_hex<const N: usize>(digits: &str) -> Option<Zeroizing<[u8; N]>> {
     let bytes = from_hex(digits)?;
     let mut array = Zeroizing::new([0; N]);

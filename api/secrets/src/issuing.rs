@@ -74,7 +74,6 @@ pub struct CellRandom<R> {
 
 impl<R: RandomSource> CellRandom<R> {
     /// The same randomness for a switch of `cell`.
-    #[must_use]
     pub const fn new(source: R, cell: Option<Cell>) -> Self {
         Self { source, cell }
     }
@@ -116,7 +115,6 @@ pub struct CardNumbers {
 
 impl CardNumbers {
     /// Numbers that begin with `bin`, 6 to 8 digits; none where it is not that.
-    #[must_use]
     pub fn new(bin: &str) -> Option<Self> {
         let is_bin = (6..=8).contains(&bin.len()) && bin.bytes().all(|byte| byte.is_ascii_digit());
         is_bin.then(|| Self { bin: bin.as_bytes().to_vec() })

@@ -172,7 +172,6 @@ pub enum FormBond {
 
 impl Secrets {
     /// Derives every key from the data key.
-    #[must_use]
     pub fn from_root(data_key: [u8; 32]) -> Self {
         let data_key = Zeroizing::new(data_key);
         let source = Hkdf::<Sha256>::new(Some(KEY_SALT), data_key.as_slice());
@@ -202,7 +201,6 @@ impl Secrets {
 
     /// The hash by which the engine finds a card.
     /// Cost: two compressions of SHA-256; the key's own are done beforehand.
-    #[must_use]
     pub fn pan_hash(&self, pan: &Pan) -> PanHash {
         PanHash(self.pan_lookup.number(&[pan.digits()]))
     }
@@ -224,7 +222,6 @@ impl Secrets {
 
     /// Opens a sealed card number; none where it was not sealed here for this card, or under a
     /// generation of the key that is not kept.
-    #[must_use]
     pub fn open_pan(&self, sealed: &SealedPan, card: CardId) -> Option<Pan> {
         Pan::parse(&self.pan_seal.open(sealed, card)?)
     }
@@ -235,7 +232,6 @@ impl Secrets {
     }
 
     /// The generation of the key that card numbers are sealed under.
-    #[must_use]
     pub fn pan_generation(&self) -> PanGeneration {
         self.pan_seal.newest()
     }
@@ -252,7 +248,6 @@ impl Secrets {
     }
 
     /// Opens what opens a shared link; none where it was not sealed here as that of this link.
-    #[must_use]
     pub fn open_link(
         &self,
         kind: LinkSecret,
@@ -263,7 +258,6 @@ impl Secrets {
     }
 
     /// The hash by which a shared link is found.
-    #[must_use]
     pub fn link_digest(&self, key: &[u8; 32]) -> [u8; 16] {
         self.link_lookup.half_tag(&[key])
     }
@@ -275,7 +269,6 @@ impl Secrets {
     }
 
     /// Opens the seed of a user's one-time codes; none where it was not sealed here for this user.
-    #[must_use]
     pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.totp_seal, sealed, user.0.as_bytes())
     }
@@ -292,7 +285,6 @@ impl Secrets {
     }
 
     /// Opens what webhooks are signed with; none where it was not sealed here for this endpoint.
-    #[must_use]
     pub fn open_webhook_secret(
         &self,
         sealed: &[u8],
@@ -316,7 +308,6 @@ impl Secrets {
     }
 
     /// Opens a zone key; none where it was not sealed here for this door and use.
-    #[must_use]
     pub fn open_zone_key(&self, sealed: &[u8], of: ExchangedKeyId) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.zone_seal, sealed, of.0.as_bytes())
     }
@@ -332,7 +323,6 @@ impl Secrets {
     }
 
     /// Opens a place in the event log; none where it was not sealed here for this company.
-    #[must_use]
     pub fn open_event_place(
         &self,
         sealed: &[u8],
@@ -349,33 +339,28 @@ impl Secrets {
 
     /// Opens what waits in a file of the mail queue; none where it was not sealed here under this
     /// name.
-    #[must_use]
     pub fn open_mail(&self, kind: MailFile, sealed: &[u8], id: Uuid) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.mail_seal, sealed, &context_of(kind as u8, id))
     }
 
     /// The tag of a form of the site, which shows its bond, as text.
-    #[must_use]
     pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
         to_hex(&self.site_forms.half_tag(&[&[bond as u8], bound_to]))
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.
-    #[must_use]
     pub fn cvv(&self, pan: &Pan) -> [u8; 3] {
         let number = self.cvv.number(&[pan.digits()]);
         [number / 100 % 10, number / 10 % 10, number % 10].map(ascii_digit)
     }
 
     /// The value by which the engine compares PINs of this card; never that of "no PIN".
-    #[must_use]
     pub fn pin_verifier(&self, pan: &Pan, pin: &[u8]) -> PinVerifier {
         let pan_len = [u8::try_from(pan.digits().len()).unwrap_or(u8::MAX)];
         PinVerifier(self.pin.number(&[&pan_len, pan.digits(), pin]).max(1))
     }
 
     /// The key of the public ids.
-    #[must_use]
     pub fn id_key(&self) -> [u8; 16] {
         *self.id_key
     }
@@ -391,13 +376,11 @@ impl Secrets {
     }
 
     /// The keys behind idempotency keys.
-    #[must_use]
     pub const fn idempotency(&self) -> &IdempotencyKeys {
         &self.idempotency
     }
 
     /// A keyed hash over the parts of a message; hashes of different purposes never meet.
-    #[must_use]
     pub fn message_hasher(&self, purpose: HashPurpose) -> MessageHasher {
         MessageHasher::new(&self.fingerprint_key, purpose)
     }
@@ -421,19 +404,16 @@ fn webhook_context(kind: WebhookSeal, id: Uuid) -> [u8; 17] {
 
 /// The digest under which a token or key is kept. Tokens are 256 random bits, so a plain hash
 /// gives nothing away.
-#[must_use]
 pub fn token_digest(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
 /// Compares two digests in constant time.
-#[must_use]
 pub fn digests_equal(left: &[u8; 32], right: &[u8; 32]) -> bool {
     left.ct_eq(right).into()
 }
 
 /// Compares two short secrets in constant time.
-#[must_use]
 pub fn codes_equal(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }

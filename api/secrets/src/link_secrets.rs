@@ -33,7 +33,6 @@ impl LinkKey {
     }
 
     /// Reads the key in an address; none where the text cannot be one.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         // An address is written in one way.
         let key = array_from_hex(text).filter(|_| !text.contains(char::is_uppercase))?;
@@ -41,13 +40,11 @@ impl LinkKey {
     }
 
     /// The key as it stands in an address.
-    #[must_use]
     pub fn text(&self) -> String {
         to_hex(&self.0)
     }
 
     /// The hash by which its link is found.
-    #[must_use]
     pub fn digest(&self, secrets: &Secrets) -> [u8; 16] {
         secrets.link_digest(&self.0)
     }
@@ -59,7 +56,6 @@ impl LinkKey {
     }
 
     /// Opens a sealed key; none where it was not sealed here for this link.
-    #[must_use]
     pub fn open(secrets: &Secrets, link: SharedLinkId, sealed: &[u8]) -> Option<Self> {
         let bytes = secrets.open_link(LinkSecret::Key, sealed, link)?;
         bytes.as_slice().try_into().ok().map(Self)
@@ -108,7 +104,6 @@ pub fn seal_passphrase(
 }
 
 /// Opens sealed passphrase fields; none where they were not sealed here for this link.
-#[must_use]
 pub fn open_passphrase(
     secrets: &Secrets,
     link: SharedLinkId,

@@ -23,7 +23,6 @@ impl Pan {
 
     /// Reads a card number from ASCII digits; none where the text cannot be one. The check digit
     /// is not looked at: a number that fails it is simply no card's.
-    #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let fits = (Self::LEN_MIN..=Self::LEN_MAX).contains(&text.len());
         if !fits || !text.iter().all(u8::is_ascii_digit) {
@@ -35,7 +34,6 @@ impl Pan {
     }
 
     /// Completes the leading digits of a card number with its check digit.
-    #[must_use]
     pub fn with_check_digit(leading: &[u8]) -> Option<Self> {
         let mut text = leading.to_vec();
         text.push(b'0');
@@ -48,25 +46,21 @@ impl Pan {
     }
 
     /// The digits in clear, as ASCII.
-    #[must_use]
     pub fn digits(&self) -> &[u8] {
         &self.digits[..usize::from(self.len)]
     }
 
     /// The number in clear, for the few answers whose purpose is to show it.
-    #[must_use]
     pub fn reveal(&self) -> String {
         self.digits().iter().copied().map(char::from).collect()
     }
 
     /// Whether the check digit is right. Source: ISO/IEC 7812, Luhn's formula.
-    #[must_use]
     pub fn is_luhn_valid(&self) -> bool {
         luhn_sum(self.digits()).is_multiple_of(10)
     }
 
     /// The last four digits.
-    #[must_use]
     pub fn last_four(&self) -> [u8; 4] {
         let mut last = [0; 4];
         last.copy_from_slice(&self.digits()[usize::from(self.len) - 4..]);
@@ -75,7 +69,6 @@ impl Pan {
 
     /// The most that logs, pages and exports show. Of short numbers the first six stay hidden,
     /// since with the last four they would be most of the number.
-    #[must_use]
     pub fn masked(&self) -> MaskedPan {
         let mut first_six = [b'*'; 6];
         if self.len >= 14 {

@@ -99,13 +99,11 @@ pub enum PanKeysError {
 
 impl PanKeys {
     /// The path of the file in a data directory.
-    #[must_use]
     pub fn path(data: &Path) -> PathBuf {
         data.join(PAN_KEYS_FILE)
     }
 
     /// The generation that seals.
-    #[must_use]
     pub fn newest(&self) -> PanGeneration {
         self.made.last_key_value().map_or(PanGeneration::default(), |(generation, _)| *generation)
     }
@@ -117,7 +115,6 @@ impl PanKeys {
     }
 
     /// When a generation was made; none for the first, which is as old as the directory.
-    #[must_use]
     pub fn made_at(&self, generation: PanGeneration) -> Option<Timestamp> {
         self.made.get(&generation).map(|made| made.at)
     }
@@ -151,13 +148,11 @@ impl PanKeys {
     }
 
     /// The newest generation alone.
-    #[must_use]
     pub fn with_newest_alone(&self) -> Self {
         self.within(self.newest()..=self.newest())
     }
 
     /// Those of some generations alone.
-    #[must_use]
     pub fn within(&self, kept: RangeInclusive<PanGeneration>) -> Self {
         let mut keys = self.clone();
         keys.oldest = keys.oldest.max(*kept.start());

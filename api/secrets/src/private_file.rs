@@ -12,7 +12,6 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// The path beside `path` with this ending behind its name.
-#[must_use]
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(ending);
@@ -29,7 +28,6 @@ pub fn remove_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The path at which a file is written before it is renamed into its place.
-#[must_use]
 pub fn unfinished(path: &Path) -> PathBuf {
     beside(path, ".new")
 }

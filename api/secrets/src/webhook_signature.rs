@@ -37,25 +37,21 @@ impl WebhookSecret {
     }
 
     /// The secret of these bytes, as they were sealed.
-    #[must_use]
     pub const fn from_bytes(bytes: Zeroizing<Vec<u8>>) -> Self {
         Self(bytes)
     }
 
     /// Its bytes, to be sealed.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
     /// The text that the owner is shown.
-    #[must_use]
     pub fn text(&self) -> String {
         format!("{SECRET_PREFIX}{}", STANDARD.encode(&*self.0))
     }
 
     /// The signature of a message.
-    #[must_use]
     pub fn sign(&self, message: &SignedMessage<'_>) -> String {
         // INVARIANT: HMAC takes keys of every length.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return String::new() };
@@ -80,20 +76,17 @@ pub struct SignedMessage<'a> {
 }
 
 /// The header `webhook-signature` under all secrets that sign now.
-#[must_use]
 pub fn signature_header(secrets: &[WebhookSecret], message: &SignedMessage<'_>) -> String {
     let signatures: Vec<_> = secrets.iter().map(|secret| secret.sign(message)).collect();
     signatures.join(" ")
 }
 
 /// The text of a message's id in headers.
-#[must_use]
 pub fn message_text(id: Uuid) -> String {
     format!("msg_{}", id.simple())
 }
 
 /// Until when a secret that is replaced at `now` signs too.
-#[must_use]
 pub const fn overlap_until(now: Timestamp) -> Timestamp {
     Timestamp(now.0.saturating_add(SECRET_OVERLAP_US))
 }

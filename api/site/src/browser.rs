@@ -26,7 +26,6 @@ const SYSTEMS: [(&str, &str); 7] = [
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Such as `Firefox on Linux`.
-#[must_use]
 pub(super) fn browser_of(user_agent: &str) -> String {
     let named = |table: &[(&str, &'static str)]| {
         table.iter().find(|(mark, _)| user_agent.contains(mark)).map(|(_, name)| *name)

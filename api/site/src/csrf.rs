@@ -21,7 +21,6 @@ use super::visit::Visit;
 pub(super) const FIELD: &str = "csrf";
 
 /// The value for forms on the page of a visit.
-#[must_use]
 pub(super) fn csrf_of(state: &AppState, visit: &Visit, session: Option<&Session>) -> String {
     match session {
         Some(session) => session.csrf(state),

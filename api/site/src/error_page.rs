@@ -25,7 +25,6 @@ struct ErrorContent<'a> {
 }
 
 /// A page about a failure.
-#[must_use]
 pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
     let content = ErrorContent { status: status.as_u16(), title, text };
     let mut response = with_status(frame::page(title, content), status);
@@ -34,7 +33,6 @@ pub fn error_page(status: StatusCode, title: &str, text: &str) -> Response {
 }
 
 /// The page of a status that needs no words of its own.
-#[must_use]
 pub(super) fn failure_page(status: StatusCode) -> Response {
     let (title, text) = match status.as_u16() {
         400 => {

@@ -31,7 +31,6 @@ impl FormSnapshot {
     }
 
     /// The same with more values.
-    #[must_use]
     pub(super) fn fields(
         self,
         fields: impl IntoIterator<Item = (&'static str, impl fmt::Display)>,

@@ -179,14 +179,12 @@ fn broken(error: &askama::Error) -> Response {
 
 /// A page at full width, with the ways on that the visitor has; narrow for somebody who has not
 /// signed in.
-#[must_use]
 pub(super) fn page(title: &str, content: impl Template) -> Response {
     waiting(Page::of(title, content))
 }
 
 /// A page as of `page`, with scripts of the site that make more of it; without them it is whole as
 /// well.
-#[must_use]
 pub(super) fn page_with_scripts(
     title: &str,
     scripts: &[&'static Asset],
@@ -197,25 +195,21 @@ pub(super) fn page_with_scripts(
 }
 
 /// A page to read, for anybody: with ways on of its own in place of those of the site.
-#[must_use]
 pub fn reading_page(title: &str, ways: Vec<Ways>, content: Markup) -> Response {
     waiting(Page::of(title, content).map(|page| Page { ways: Some(ways), ..page }))
 }
 
 /// A page for one question: narrow, without ways on.
-#[must_use]
 pub(super) fn small_page(title: &str, content: impl Template) -> Response {
     waiting(Page::of(title, content).map(|page| Page { is_small: true, ..page }))
 }
 
 /// A page as of `small_page`, which shows nothing of its visitor.
-#[must_use]
 pub(super) fn plain_page(title: &str, content: impl Template) -> Response {
     waiting(plain(title, content))
 }
 
 /// A page as of `plain_page`, with scripts of the site that make more of it.
-#[must_use]
 pub(super) fn plain_page_with_scripts(
     title: &str,
     scripts: &[&'static Asset],
@@ -226,7 +220,6 @@ pub(super) fn plain_page_with_scripts(
 }
 
 /// A page from which the browser goes on to `target` by itself.
-#[must_use]
 pub(super) fn forwarding_page(title: &str, target: &str, content: impl Template) -> Response {
     waiting(plain(title, content).map(|page| Page { forward: Some(target.to_owned()), ..page }))
 }

@@ -13,7 +13,6 @@ const NEXT_BYTES_MAX: usize = 8 * 1024;
 const NOWHERE: &str = "http://nowhere.invalid";
 
 /// The path within the site that `next` names as browsers read it; none where it leads elsewhere.
-#[must_use]
 pub fn local_path(next: &str) -> Option<String> {
     // Browsers drop tabs and line ends, and take a backslash for a slash: nothing honest has them.
     let is_odd = |letter: char| letter.is_control() || letter == '\\';
@@ -31,7 +30,6 @@ pub fn local_path(next: &str) -> Option<String> {
 }
 
 /// The address of the sign-in page that goes on to `next`, where that is a page of the site.
-#[must_use]
 pub fn login_path(next: &str) -> String {
     match local_path(next).filter(|next| next != "/" && next != START_PATH) {
         Some(next) => {

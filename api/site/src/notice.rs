@@ -83,7 +83,6 @@ notices! {
 
 impl Notice {
     /// The sentence on the page.
-    #[must_use]
     pub const fn text(self) -> &'static str {
         self.text
     }
@@ -95,7 +94,6 @@ impl Notice {
 }
 
 /// Goes on to the page at `path`, which will say `notice`.
-#[must_use]
 pub fn go_on(state: &AppState, path: &str, notice: Notice) -> Response {
     let cookie = SiteCookie::Notice.set(notice.word, WAITING_S, state.urls().is_behind_tls());
     (AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to(path)).into_response()

@@ -64,13 +64,11 @@ pub struct Session {
 
 impl Session {
     /// The value that forms about the user carry.
-    #[must_use]
     pub fn csrf(&self, state: &AppState) -> String {
         state.secrets.form_tag(FormBond::Session, &self.ticket.digest)
     }
 
     /// The value that forms about a company carry: out of date once the user acts for another one.
-    #[must_use]
     pub fn company_csrf(&self, state: &AppState, CompanyId(company): CompanyId) -> String {
         let bound_to = [&self.ticket.digest[..], company.as_bytes()].concat();
         state.secrets.form_tag(FormBond::Company, &bound_to)
@@ -97,7 +95,6 @@ impl Session {
     }
 
     /// The user as an audit names them.
-    #[must_use]
     pub fn actor(&self) -> Actor {
         let member = self.current.as_ref().map(|(_, member)| member.id);
         Actor::User { id: self.user.id, member }
@@ -110,14 +107,12 @@ impl Session {
     }
 
     /// Whether the user administers the current company.
-    #[must_use]
     pub fn is_administrator(&self) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|(_, member)| member.role == MemberRole::Administrator)
     }
 
     /// Whether the user may register apps for the current company.
-    #[must_use]
     pub fn is_developer(&self) -> bool {
         let current = self.current.as_ref();
         let is_named =

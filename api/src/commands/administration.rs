@@ -62,7 +62,6 @@ pub struct Office {
 
 impl Office {
     /// The office of a switch with these settings, which people reach at `urls`.
-    #[must_use]
     pub fn new(switch: Switch, urls: Urls, settings: &Settings) -> Self {
         Self { switch, urls, network: settings.network.clone() }
     }

@@ -68,7 +68,6 @@ pub struct RestoreArgs {
 
 impl RestoreArgs {
     /// A data directory at `data` out of all of the backup `from`.
-    #[must_use]
     pub fn whole(
         from: PathBuf,
         data: PathBuf,

@@ -164,20 +164,17 @@ const REAL_DURATION: Duration = Duration::from_secs(60);
 
 impl PaceArgs {
     /// The rate asked for, or one that suits the clock.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate.unwrap_or(if self.speed.is_some() { VIRTUAL_RATE } else { REAL_RATE })
     }
 
     /// The duration asked for, or one that suits the clock.
-    #[must_use]
     pub fn duration(&self) -> Duration {
         let usual = if self.speed.is_some() { VIRTUAL_DURATION } else { REAL_DURATION };
         self.duration.unwrap_or(usual)
     }
 
     /// The clock of the run.
-    #[must_use]
     pub fn time(&self, start: DateTime<Utc>, connections: usize) -> FeedTime {
         match self.speed {
             None => FeedTime::Real { connections },
@@ -364,7 +361,6 @@ fn to_utc(at: Timestamp) -> Option<DateTime<Utc>> {
 }
 
 /// When virtual time starts unless said otherwise.
-#[must_use]
 pub fn default_start() -> DateTime<Utc> {
     DateTime::from_timestamp_micros(VIRTUAL_START_US).unwrap_or_default()
 }

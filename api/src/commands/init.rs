@@ -113,7 +113,6 @@ impl CompanyArgs {
 }
 
 /// A company for demonstrations.
-#[must_use]
 pub fn demo_company() -> CompanyArgs {
     use clap::Parser;
     #[derive(clap::Parser)]

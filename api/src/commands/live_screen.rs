@@ -21,7 +21,6 @@ pub(super) struct LiveScreen {
 
 impl LiveScreen {
     /// Starts to show a run that is to take `duration`, virtual or real.
-    #[must_use]
     pub(super) fn start(progress: Arc<Progress>, duration: Duration) -> Self {
         let (stop, stopped) = oneshot::channel();
         let is_terminal = std::io::stderr().is_terminal();

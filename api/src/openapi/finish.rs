@@ -36,7 +36,6 @@ pub enum DocumentedDoor {
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
 /// Completes a document.
-#[must_use]
 pub(super) fn finish(plain: OpenApi, door: DocumentedDoor, urls: &Urls) -> Value {
     // INVARIANT: a document made of strings and maps is JSON.
     let mut document = serde_json::to_value(plain).unwrap_or_default();

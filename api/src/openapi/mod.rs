@@ -44,7 +44,6 @@ pub use self::finish::DocumentedDoor;
 use self::reference::DocPage;
 
 /// The document of a door.
-#[must_use]
 pub fn document(door: DocumentedDoor, urls: &Urls) -> Value {
     let plain = match door {
         DocumentedDoor::Company => document_of(CompanyDocument::openapi(), &OPERATIONS),
@@ -89,7 +88,6 @@ struct Documentation {
 
 impl PublishedDocuments {
     /// Nothing yet; links begin with what `urls` says.
-    #[must_use]
     pub fn new(urls: &Urls) -> Self {
         Self { urls: urls.clone(), made: OnceLock::new() }
     }

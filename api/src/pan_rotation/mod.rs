@@ -126,7 +126,6 @@ pub struct ResealingProgress {
 
 impl ResealingProgress {
     /// How many cards are still to be re-sealed, as far as they were counted.
-    #[must_use]
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
@@ -171,7 +170,6 @@ impl PanRotation {
     }
 
     /// The progress that figures read.
-    #[must_use]
     pub const fn figures(&self) -> &Arc<ResealingProgress> {
         &self.progress
     }
@@ -227,7 +225,6 @@ impl PanRotation {
     }
 
     /// How far re-sealing has come, at no cost.
-    #[must_use]
     pub fn progress(&self) -> PanKeyProgress {
         let ResealingProgress { left, asked, done } = &*self.progress;
         PanKeyProgress {

@@ -25,7 +25,6 @@ pub struct OperatorListener {
 
 impl OperatorListener {
     /// The address for operators.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

@@ -62,7 +62,6 @@ impl ApiMeter {
     }
 
     /// All figures, in an order that stays.
-    #[must_use]
     pub fn now(&self) -> Vec<RouteSnapshot> {
         let names = METHODS.iter().map(|(name, _)| *name).chain([OTHER_METHOD]);
         let mut figures = Vec::new();

@@ -68,7 +68,6 @@ pub fn show_cluster(telemetry: &Telemetry, node: &Node) {
 }
 
 /// How the cluster of a node is that leads it, for the overview.
-#[must_use]
 pub fn line_of(node: &Node) -> ClusterLine {
     let (status, own) = (Arc::clone(&node.status), node.record.name.clone());
     Box::new(move || {

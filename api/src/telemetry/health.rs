@@ -153,13 +153,11 @@ impl Health {
     }
 
     /// Whether purchases are decided now.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.state == HealthState::Ready
     }
 
     /// The state in one word.
-    #[must_use]
     pub const fn word(&self) -> &'static str {
         match self.state {
             HealthState::Recovering(_) => "recovering",
@@ -173,7 +171,6 @@ impl Health {
     }
 
     /// The status of `/healthz`: whether the process is of any use, now or soon.
-    #[must_use]
     pub fn liveness(&self) -> StatusCode {
         match self.state {
             HealthState::Failed => StatusCode::SERVICE_UNAVAILABLE,
@@ -182,13 +179,11 @@ impl Health {
     }
 
     /// The status of `/readyz`: whether it should be sent work.
-    #[must_use]
     pub fn readiness(&self) -> StatusCode {
         if self.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
     }
 
     /// The body of both. Nothing in it is a secret, for nobody is asked who they are.
-    #[must_use]
     pub fn body(&self) -> Value {
         let mut body = json!({ "status": self.word() });
         if let HealthState::Recovering(now) = &self.state {

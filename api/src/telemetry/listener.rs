@@ -117,7 +117,6 @@ pub fn health_answer(path: &str, health: impl FnOnce() -> Health) -> Option<Resp
 
 /// The address to listen at: the one given, else its own port. If HTTP takes a free port, so does
 /// this, so that several switches on one machine need no more settings.
-#[must_use]
 pub fn address_for(told: Option<SocketAddr>, http: SocketAddr) -> SocketAddr {
     const PORT: u16 = 9464;
     let port = if http.port() == 0 { 0 } else { PORT };

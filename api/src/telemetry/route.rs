@@ -63,7 +63,6 @@ const FIGURES: [(&str, Kind, &str, DoorFigure); 6] = [
 
 impl RouterTelemetry {
     /// The router before `cells`, which stops once `stop` turns true.
-    #[must_use]
     pub const fn new(cells: Arc<Cells>, stop: watch::Receiver<bool>) -> Self {
         Self { cells, stop }
     }

@@ -20,7 +20,6 @@ pub struct Watchers {
 
 impl Watchers {
     /// None yet, and never more than so many.
-    #[must_use]
     pub fn new(max: usize) -> Self {
         Self { open: VecDeque::new(), max }
     }

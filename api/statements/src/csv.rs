@@ -46,7 +46,6 @@ pub struct CsvStatement {
 
 impl CsvStatement {
     /// The file of these lines.
-    #[must_use]
     pub fn new(export: Export) -> Self {
         let currency = render_currency(export.account.currency);
         Self { export, currency, has_header: false }

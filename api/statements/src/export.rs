@@ -115,7 +115,6 @@ impl Export {
     }
 
     /// How many lines are left to read.
-    #[must_use]
     pub fn lines_left(&self) -> u64 {
         let numbers = self.span.numbers();
         numbers.end.saturating_sub(numbers.start)
@@ -141,7 +140,6 @@ impl Export {
     }
 
     /// The last day that the closing balance speaks of: today where the period is not over.
-    #[must_use]
     pub fn closed_on(&self, today: BusinessDate) -> BusinessDate {
         self.period.end.min(today).max(self.period.start)
     }

@@ -51,7 +51,6 @@ pub struct OfxStatement {
 
 impl OfxStatement {
     /// The file of these lines.
-    #[must_use]
     pub const fn new(export: Export) -> Self {
         Self { export, part: OfxPart::Head }
     }

@@ -37,7 +37,6 @@ pub struct AddressBody {
 
 impl AddressBody {
     /// The address as it is shown.
-    #[must_use]
     pub fn new(address: &Address) -> Self {
         Self {
             address_1: address.address_1.to_string(),
@@ -75,7 +74,6 @@ pub struct ShippingAddressBody {
 
 impl ShippingAddressBody {
     /// The company's shipping address as it is shown.
-    #[must_use]
     pub fn new(company: &Company, urls: &Urls) -> Self {
         let (id, address) = (shipping_address_id(company.id), company.shipping_address.clone());
         Self {
@@ -108,7 +106,6 @@ pub enum NewShippingAddress {
 }
 
 /// The id of a company's one shipping address, derived from the company's.
-#[must_use]
 pub fn shipping_address_id(company: CompanyId) -> Uuid {
     let digest = Sha256::new().chain_update(b"shipping address").chain_update(company.0).finalize();
     let mut bytes = [0; 16];

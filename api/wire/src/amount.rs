@@ -33,7 +33,6 @@ pub struct Amount {
 
 impl Amount {
     /// The amount in the currency's major units.
-    #[must_use]
     pub fn new(minor: Minor, code: CurrencyCode) -> Self {
         Self { minor, code }
     }
@@ -44,7 +43,6 @@ impl Amount {
     }
 
     /// The amount, or none for `Minor::UNLIMITED`.
-    #[must_use]
     pub fn limit(minor: Minor, code: CurrencyCode) -> Option<Self> {
         (minor != Minor::UNLIMITED).then(|| Self::new(minor, code))
     }

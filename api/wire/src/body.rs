@@ -219,7 +219,6 @@ impl Shape {
     }
 
     /// The schema of an object, described by the lines of a doc comment.
-    #[must_use]
     pub fn schema(self, about: &str) -> RefOr<Schema> {
         let about: Vec<_> = about.lines().map(str::trim).collect();
         let mut schema = json!({"type": "object", "properties": self.properties});

@@ -8,7 +8,6 @@ const EXPONENT_DEFAULT: u32 = 2;
 
 /// How many decimals amounts of a currency have; two where the currency is not known.
 /// Source: ISO 4217.
-#[must_use]
 pub fn exponent(currency: CurrencyCode) -> u32 {
     Currency::from_numeric(currency.0)
         .and_then(Currency::exponent)
@@ -16,14 +15,12 @@ pub fn exponent(currency: CurrencyCode) -> u32 {
 }
 
 /// The three letters of a currency; its three digits where it is not known.
-#[must_use]
 pub fn render_currency(currency: CurrencyCode) -> String {
     Currency::from_numeric(currency.0)
         .map_or_else(|| format!("{:03}", currency.0), |known| known.code().to_owned())
 }
 
 /// Parses three letters, in any case, of a currency that has minor units.
-#[must_use]
 pub fn parse_currency(text: &str) -> Option<CurrencyCode> {
     let currency = Currency::from_code(&text.to_ascii_uppercase())?;
     currency.exponent()?;

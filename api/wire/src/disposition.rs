@@ -1,7 +1,6 @@
 //! File names in the header `Content-Disposition`. Source: RFC 6266, RFC 8187.
 
 /// A file to be saved under `filename`: in plain letters for old clients, and as it is.
-#[must_use]
 pub fn render_attachment(filename: &str) -> String {
     let plain: String = filename.chars().map(plain_letter).collect();
     let mut header = format!("attachment; filename=\"{plain}\"; filename*=UTF-8''");
@@ -21,7 +20,6 @@ fn plain_letter(letter: char) -> char {
 }
 
 /// The file's name in a `Content-Disposition` that a client sent, where it says one.
-#[must_use]
 pub fn name_in_disposition(header: &str) -> Option<String> {
     let parameters = parameters(header);
     let named = |name: &str| {
@@ -69,7 +67,6 @@ fn value(text: &str) -> (String, &str) {
 
 /// The file's name as a form has it: browsers write `%22` for a quotation mark and leave percent
 /// signs alone. Source: HTML, "multipart/form-data encoding algorithm".
-#[must_use]
 pub fn name_in_form(name: &str) -> String {
     name.replace("%22", "\"")
 }

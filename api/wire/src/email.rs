@@ -28,7 +28,6 @@ pub fn email(value: &RawValue) -> Result<String, Flaw> {
 }
 
 /// Whether a text is an e-mail address.
-#[must_use]
 pub fn is_email(text: &str) -> bool {
     let Some((name, host)) = text.rsplit_once('@') else { return false };
     text.len() <= ADDRESS_BYTES_MAX && is_name(name) && is_host(host)

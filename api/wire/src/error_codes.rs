@@ -18,7 +18,6 @@ pub struct ErrorCode {
 }
 
 /// The line of a code; none where there is no such code.
-#[must_use]
 pub fn error_code(code: &str) -> Option<&'static ErrorCode> {
     let place = ERROR_CODES.binary_search_by_key(&code, |known| known.code).ok()?;
     ERROR_CODES.get(place)

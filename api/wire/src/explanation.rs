@@ -25,7 +25,6 @@ pub struct Words {
 
 impl Words {
     /// The value a rule compared; of a credential only that one was compared.
-    #[must_use]
     pub fn input(&self, rule: Rule, input: &Quantity) -> String {
         match *input {
             Quantity::Is(is_compared) if is_credential(rule) => {
@@ -36,7 +35,6 @@ impl Words {
     }
 
     /// Something that is compared.
-    #[must_use]
     pub fn quantity(&self, quantity: &Quantity) -> String {
         match *quantity {
             Quantity::Amount(amount) => self.amount(amount),

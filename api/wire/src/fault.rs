@@ -11,25 +11,21 @@ pub struct Flaw {
 
 impl Flaw {
     /// A flaw with this code and message.
-    #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
     /// A required value is missing.
-    #[must_use]
     pub fn required() -> Self {
         Self::new("required", "is required")
     }
 
     /// A value is no object.
-    #[must_use]
     pub fn not_an_object() -> Self {
         Self::new("not_an_object", "must be an object")
     }
 
     /// A value names an object that does not exist.
-    #[must_use]
     pub fn not_found(noun: &str) -> Self {
         Self::new("not_found", format!("names no {noun} of this company"))
     }
@@ -46,20 +42,17 @@ pub struct Fault {
 
 impl Fault {
     /// A fault of the field `param`.
-    #[must_use]
     pub fn new(param: impl Into<String>, flaw: Flaw) -> Self {
         Self { param: param.into(), flaw }
     }
 
     /// The whole sentence.
-    #[must_use]
     pub fn message(&self) -> String {
         format!("`{}` {}", self.param, self.flaw.message)
     }
 }
 
 /// The faults of a window that ends before it starts: one for each end.
-#[must_use]
 pub fn window_faults() -> [Fault; 2] {
     [
         Fault::new("start_time", Flaw::new("after_end_time", "must not be after `end_time`")),

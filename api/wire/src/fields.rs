@@ -47,7 +47,6 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads an object; none where the text is no JSON object.
-    #[must_use]
     pub fn parse(json: &'a [u8]) -> Option<Self> {
         // Looked at once as a whole: else each value is looked at again.
         let values = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
@@ -55,13 +54,11 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether the field is there and not null.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.values.get(name).is_some_and(|value| value.get() != "null")
     }
 
     /// Whether the field is there, be it null.
-    #[must_use]
     pub fn is_sent(&self, name: &str) -> bool {
         self.values.get(name).is_some()
     }
@@ -171,14 +168,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether the field `name` was found at fault already.
-    #[must_use]
     pub fn is_faulty(&self, name: &str) -> bool {
         let param = format!("{}{name}", self.path);
         self.faults.iter().any(|fault| fault.param == param)
     }
 
     /// Whether no fault was found so far.
-    #[must_use]
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty()
     }
@@ -353,7 +348,6 @@ fn array(value: &RawValue, len_max: usize) -> Result<Vec<&RawValue>, Flaw> {
 }
 
 /// Parses an id in its usual form of 36 characters.
-#[must_use]
 pub fn parse_id(text: &str) -> Option<Uuid> {
     (text.len() == uuid::fmt::Hyphenated::LENGTH).then(|| Uuid::parse_str(text).ok())?
 }

@@ -66,7 +66,6 @@ impl RuleEntry {
 }
 
 /// The words for a rule.
-#[must_use]
 #[expect(clippy::too_many_lines, reason = "a table: one entry a rule")]
 pub const fn entry(rule: Rule) -> RuleEntry {
     const ACTIVE: &str = "use an active card";
@@ -346,20 +345,17 @@ pub trait Audience {
 }
 
 /// Whether a rule is about something that a message may show.
-#[must_use]
 pub const fn is_credential(rule: Rule) -> bool {
     RuleSet::CREDENTIALS.contains(rule)
 }
 
 /// The rule that declined a transaction; none where no rule was asked.
-#[must_use]
 pub fn deciding_rule(record: &TransactionRecord) -> Option<Rule> {
     let first = record.failed_rules.first();
     first.filter(|rule| rule.response_code() == record.response_code)
 }
 
 /// Words within a sentence as a heading.
-#[must_use]
 pub fn capitalized(words: &str) -> String {
     let mut letters = words.chars();
     let first: String =
@@ -368,7 +364,6 @@ pub fn capitalized(words: &str) -> String {
 }
 
 /// Words within a sentence as one of their own.
-#[must_use]
 pub fn sentence(words: &str) -> String {
     capitalized(words) + "."
 }

@@ -88,7 +88,6 @@ fn one_of(names: &[&str]) -> String {
 }
 
 /// Puts a page into its envelope.
-#[must_use]
 pub fn envelope<T>(
     listed: ListPage<T>,
     page: &Page,
@@ -126,14 +125,12 @@ impl ListAddress {
 }
 
 /// Whether a page is to show a row that was made at this time.
-#[must_use]
 pub fn is_within(page: &Page, at: Timestamp) -> bool {
     page.created_after.is_none_or(|after| at >= after)
         && page.created_before.is_none_or(|before| at < before)
 }
 
 /// The page of rows that are all at hand, newest last; for lists that are short by nature.
-#[must_use]
 pub fn page_of<T>(mut rows: Vec<T>, page: &Page) -> ListPage<T> {
     let count = rows.len() as u64;
     if page.order == Order::NewestFirst {

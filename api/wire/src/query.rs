@@ -38,13 +38,11 @@ impl Query {
     }
 
     /// The query with these parameters, decoded.
-    #[must_use]
     pub fn new(parameters: Vec<(String, String)>) -> Self {
         Self { parameters, ..Self::default() }
     }
 
     /// A parameter's text; an empty one counts as absent.
-    #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         let (_, text) = self.parameters.iter().rfind(|(key, _)| key == name)?;
         Some(text.as_str()).filter(|text| !text.is_empty())

@@ -27,7 +27,6 @@ pub struct MemberReference {
 
 impl MemberReference {
     /// The reference to a member.
-    #[must_use]
     pub fn new(member: &Member, urls: &Urls) -> Self {
         Self {
             id: member.id.0,
@@ -54,7 +53,6 @@ pub struct DimensionReference {
 
 impl DimensionReference {
     /// The reference to a category, department, label or location.
-    #[must_use]
     pub fn new(dimension: &Dimension, urls: &Urls) -> Self {
         Self {
             id: dimension.id.0,
@@ -66,7 +64,6 @@ impl DimensionReference {
 }
 
 /// The name of a kind of dimension in addresses.
-#[must_use]
 pub const fn plural_of(kind: DimensionKind) -> &'static str {
     match kind {
         DimensionKind::Category => "categories",
@@ -107,7 +104,6 @@ pub struct SharedLinkReference {
 }
 
 /// A card's state as text. Source: spec "States and transitions".
-#[must_use]
 pub const fn render_card_state(state: CardState) -> &'static str {
     match state {
         CardState::Unactivated => "unactivated",
@@ -118,7 +114,6 @@ pub const fn render_card_state(state: CardState) -> &'static str {
 }
 
 /// Why a card is suspended, as text; none where it is not.
-#[must_use]
 pub const fn render_suspension(reason: SuspensionReason) -> Option<&'static str> {
     match reason {
         SuspensionReason::None => None,
@@ -129,13 +124,11 @@ pub const fn render_suspension(reason: SuspensionReason) -> Option<&'static str>
 }
 
 /// Parses the text of a card's state.
-#[must_use]
 pub fn parse_card_state(text: &str) -> Option<CardState> {
     CardState::ALL.into_iter().find(|state| render_card_state(*state) == text)
 }
 
 /// The last four digits of a card number as text.
-#[must_use]
 pub fn render_last_four(digits: [u8; 4]) -> String {
     digits.into_iter().map(char::from).collect()
 }

@@ -49,7 +49,6 @@ macro_rules! settings {
 
         impl $flags {
             /// The settings of a file, overridden by these.
-            #[must_use]
             pub fn over(self, file: $settings) -> $settings {
                 $settings {
                     $( $key: $crate::setting!(over self.$key, file.$key $(, $default)?), )+

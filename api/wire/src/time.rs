@@ -14,7 +14,6 @@ const OFFSET_AT_MIN: usize = "2026-01-01T00:00:00".len();
 const DATE_BYTES: usize = "2026-01-01".len();
 
 /// Parses an instant. Source: RFC 3339.
-#[must_use]
 pub fn parse_time(text: &str) -> Option<Timestamp> {
     let instant = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
     // RFC 3339 has no text for an instant that the offset moves out of these years.
@@ -22,7 +21,6 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
 }
 
 /// Parses an instant from a query, where a `+` that nobody escaped arrives as a space.
-#[must_use]
 pub fn parse_query_time(text: &str) -> Option<Timestamp> {
     match text.rfind(' ') {
         Some(at) if at >= OFFSET_AT_MIN => {
@@ -33,13 +31,11 @@ pub fn parse_query_time(text: &str) -> Option<Timestamp> {
 }
 
 /// The flaw of a text that is no instant.
-#[must_use]
 pub fn not_a_time() -> Flaw {
     Flaw::new("not_a_time", "must be an RFC 3339 time with an offset")
 }
 
 /// Parses a date. Source: ISO 8601, `yyyy-mm-dd`.
-#[must_use]
 pub fn parse_date(text: &str) -> Option<BusinessDate> {
     // The parser itself would take blanks and signs for digits.
     let is_in_place = |(place, byte): (usize, u8)| match place {
@@ -53,20 +49,17 @@ pub fn parse_date(text: &str) -> Option<BusinessDate> {
 }
 
 /// The flaw of a text that is no date.
-#[must_use]
 pub fn not_a_date() -> Flaw {
     Flaw::new("not_a_date", "must be a date, `yyyy-mm-dd`")
 }
 
 /// An instant as responses show it.
-#[must_use]
 pub fn render_time(at: Timestamp) -> String {
     let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
     utc.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 /// A date as responses show it.
-#[must_use]
 pub fn render_date(date: BusinessDate) -> String {
     date.to_naive().to_string()
 }

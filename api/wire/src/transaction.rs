@@ -12,7 +12,6 @@ pub const TRANSACTION_KINDS: [&str; 5] = [
 ];
 
 /// The word for a state.
-#[must_use]
 pub const fn render_state(state: TransactionState) -> &'static str {
     match state {
         TransactionState::Pending => "pending",
@@ -23,7 +22,6 @@ pub const fn render_state(state: TransactionState) -> &'static str {
 }
 
 /// The word for a kind.
-#[must_use]
 pub const fn render_kind(kind: TransactionKind) -> &'static str {
     match kind {
         TransactionKind::Purchase | TransactionKind::SingleMessagePurchase => "purchase",

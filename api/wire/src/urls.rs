@@ -11,50 +11,42 @@ pub struct Urls {
 
 impl Urls {
     /// Addresses below `base`, with or without a slash at its end; the site is there too.
-    #[must_use]
     pub fn new(base: &str) -> Self {
         Self::with_app(base, base)
     }
 
     /// Addresses below `base`, and `app` for the site.
-    #[must_use]
     pub fn with_app(base: &str, app: &str) -> Self {
         let trimmed = |url: &str| url.trim_end_matches('/').to_owned();
         Self { base: trimmed(base), app: trimmed(app) }
     }
 
     /// The address of the page that shows a shared card. Source: spec "Shared link", link.
-    #[must_use]
     pub fn shared_link(&self, key: &str) -> String {
         format!("{}/s/{key}", self.app)
     }
 
     /// The address of the site, without a slash at its end.
-    #[must_use]
     pub fn app(&self) -> &str {
         &self.app
     }
 
     /// The address of a page of the site, by its path.
-    #[must_use]
     pub fn page(&self, path: &str) -> String {
         format!("{}{path}", self.app)
     }
 
     /// The address of the page that sets a password, by the key of its link.
-    #[must_use]
     pub fn password_link(&self, key: &str) -> String {
         self.page(&format!("/password/set/{key}"))
     }
 
     /// Whether browsers reach the site by TLS.
-    #[must_use]
     pub fn is_behind_tls(&self) -> bool {
         self.app.starts_with("https://")
     }
 
     /// The address of an object of the resource `plural`.
-    #[must_use]
     pub fn object(&self, plural: &str, id: Uuid) -> String {
         // Most of a page's texts are such addresses: they are put together without the machinery of formats.
         let mut id_text = Uuid::encode_buffer();
@@ -62,7 +54,6 @@ impl Urls {
     }
 
     /// The address of a path that begins with `/v1`.
-    #[must_use]
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }

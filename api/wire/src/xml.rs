@@ -11,7 +11,6 @@ const DEPTH_MAX: usize = 64;
 
 /// Whether a text is one well-formed XML 1.0 element with what may stand around it.
 /// Cost: O(length).
-#[must_use]
 pub fn is_well_formed(text: &str) -> bool {
     text.chars().all(is_xml_char) && has_one_element(text)
 }

@@ -119,7 +119,6 @@ impl IssuerKey {
 
     /// Checks a card's cryptogram, in constant time. None where it is not the card's, or made in a way that is not
     /// known here. The card number is in ASCII digits, the sequence number two digits in a byte.
-    #[must_use]
     pub fn verify(&self, pan: &[u8], sequence_number: u8, data: &ChipData) -> Option<VerifiedCard> {
         let card = self.card_key(pan, sequence_number)?;
         let (session, padding) = match data.cvn {
@@ -175,7 +174,6 @@ impl VerifiedCard {
     /// DE39.
     ///
     /// // CHOICE: a card status update says whether the issuer approves, and asks for nothing else.
-    #[must_use]
     pub fn issuer_authentication(&self, code: [u8; 2], is_approved: bool) -> Vec<u8> {
         let data = match self.cvn {
             Cvn::Eighteen => {

@@ -19,7 +19,6 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// The length of a block. Units: bytes.
-    #[must_use]
     pub const fn block_bytes(self) -> usize {
         match self {
             Self::Tdes => 8,
@@ -101,13 +100,11 @@ impl ZoneKey {
     }
 
     /// The cipher of the key.
-    #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
     /// The key with its cipher, to be kept sealed.
-    #[must_use]
     pub fn to_secret(&self) -> Zeroizing<Vec<u8>> {
         let mut secret = Zeroizing::new(Vec::with_capacity(1 + self.bytes.len()));
         secret.push(match self.algorithm {
@@ -119,7 +116,6 @@ impl ZoneKey {
     }
 
     /// The key that `to_secret` has written; none of any other bytes.
-    #[must_use]
     pub fn from_secret(secret: &[u8]) -> Option<Self> {
         let (letter, bytes) = secret.split_first()?;
         let algorithm = match letter {
@@ -137,7 +133,6 @@ impl ZoneKey {
 
     /// Three bytes by which two ends compare a key without showing it: the first of a block of zeros
     /// enciphered (TDES), of the CMAC of such a block (AES). Source: ANSI X9.24-1, annex A.
-    #[must_use]
     pub fn check_value(&self) -> [u8; 3] {
         let mut zeros = vec![0; self.algorithm.block_bytes()];
         match self.algorithm {

@@ -36,7 +36,6 @@ pub struct KeyFileError {
 
 impl KeyFileError {
     /// An error of what the file has under `name`.
-    #[must_use]
     pub fn of_key(path: &Path, name: &str, reason: impl std::fmt::Display) -> Self {
         Self { path: path.to_owned(), reason: format!("`{name}` {reason}") }
     }

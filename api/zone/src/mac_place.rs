@@ -15,7 +15,6 @@ pub enum MacPlace {
 
 impl MacPlace {
     /// Finds `code` at the end of a message; none where it does not stand there.
-    #[must_use]
     pub fn of(message: &[u8], code: &[u8; MAC_BYTES]) -> Option<Self> {
         if message.ends_with(code) {
             return Some(Self::Bytes);
@@ -36,7 +35,6 @@ impl MacPlace {
     }
 
     /// The part of a message under the code.
-    #[must_use]
     pub fn covered(self, message: &[u8]) -> &[u8] {
         &message[..message.len() - self.len()]
     }

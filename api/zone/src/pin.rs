@@ -15,19 +15,16 @@ pub struct PinKey(ZoneKey);
 
 impl PinKey {
     /// Takes a key of either cipher.
-    #[must_use]
     pub const fn new(key: ZoneKey) -> Self {
         Self(key)
     }
 
     /// The bytes of a block under this key.
-    #[must_use]
     pub const fn block_bytes(&self) -> usize {
         self.0.algorithm().block_bytes()
     }
 
     /// A clear block of format 0 or 3 under this key; none under a key of AES, whose blocks are longer.
-    #[must_use]
     pub fn seal(&self, clear: &[u8]) -> Option<[u8; 8]> {
         let mut block: [u8; 8] = clear.try_into().ok()?;
         (self.0.algorithm() == Algorithm::Tdes).then(|| {
@@ -38,7 +35,6 @@ impl PinKey {
 
     /// The PIN of a block for a card number in ASCII digits; none where the block is of another length, under
     /// another key, for another number, or of another format.
-    #[must_use]
     pub fn open(&self, block: &[u8], pan: &[u8]) -> Option<Pin> {
         match self.0.algorithm() {
             Algorithm::Tdes => {

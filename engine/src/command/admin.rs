@@ -52,7 +52,6 @@ macro_rules! define_admin_commands {
 
         impl AdminCommand {
             /// The id of the one object that the command makes.
-            #[must_use]
             pub fn made_id(&self) -> Option<Uuid> {
                 match self {
                     Self::WithPassword(..) | Self::SetNetworkKey(_) => None,
@@ -61,7 +60,6 @@ macro_rules! define_admin_commands {
             }
 
             /// The audit line of the command.
-            #[must_use]
             pub fn audited(&self) -> AuditLine<'_> {
                 match self {
                     Self::WithPassword(_, command) => command.audited(),

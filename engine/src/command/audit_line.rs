@@ -75,7 +75,6 @@ impl<'a> AuditLine<'a> {
     }
 
     /// The kind of the object: the first word of the action.
-    #[must_use]
     pub fn object_kind(&self) -> &'static str {
         self.action.split_once('.').map_or(self.action, |(kind, _)| kind)
     }

@@ -38,7 +38,6 @@ pub enum Command {
 
 impl Command {
     /// Whether it is a change by a client or an operator, who may read it back.
-    #[must_use]
     pub const fn is_change(&self) -> bool {
         matches!(self, Self::Admin(_) | Self::Keyed(_) | Self::Noted(_))
     }

@@ -214,7 +214,6 @@ impl PresentmentNumber {
     pub const ONLY: Self = Self { number: 1, count: 1 };
 
     /// Whether no further presentment is announced.
-    #[must_use]
     pub const fn is_final(self) -> bool {
         self.number >= self.count
     }

@@ -47,13 +47,11 @@ pub struct NewTransaction {
 
 impl NewTransaction {
     /// A transaction that moves nothing, and whose reply does not follow from its row.
-    #[must_use]
     pub const fn of(record: TransactionRecord, progress: TransactionProgress) -> Self {
         Self { record, progress, answer: None, usage: None, balances: None }
     }
 
     /// The posting of the held amount; none without one.
-    #[must_use]
     pub fn posting(&self) -> Option<Posting> {
         posting_of((self.record.account, self.record.seq), &self.progress)
     }
@@ -120,19 +118,16 @@ impl<'a> NewTransactionView<'a> {
     }
 
     /// The packed row, with the reply if its message got one.
-    #[must_use]
     pub const fn row(&self) -> TransactionView<'a> {
         self.row
     }
 
     /// The usage of its card afterwards, if it changed.
-    #[must_use]
     pub const fn usage(&self) -> Option<CardUsage> {
         self.usage
     }
 
     /// The balances of its account afterwards, if they changed.
-    #[must_use]
     pub const fn balances(&self) -> Option<AccountBalances> {
         self.balances
     }

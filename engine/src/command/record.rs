@@ -125,7 +125,6 @@ pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record, CodecError
 }
 
 /// Views the records of a batch's payload, one after the other.
-#[must_use]
 pub const fn record_views(payload: &[u8]) -> RecordViews<'_> {
     RecordViews { rest: payload }
 }
@@ -138,7 +137,6 @@ pub struct RecordViews<'a> {
 
 impl<'a> RecordViews<'a> {
     /// The remaining records, in stored form.
-    #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -132,7 +132,6 @@ pub enum Change {
 
 /// Explains the decision on a transaction, without its increments: `explain_increment` does the
 /// rest. `zone` is its company's.
-#[must_use]
 pub fn explain(
     record: &TransactionRecord,
     progress: &TransactionProgress,
@@ -162,7 +161,6 @@ pub fn explain(
 }
 
 /// Explains the decision on an increment. `zone` is its company's.
-#[must_use]
 pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation {
     let case = Case::of_increment(decision, zone);
     let failed = decision.failed_rules;

@@ -82,7 +82,6 @@ pub struct AttemptWindow {
 
 impl AttemptWindow {
     /// The window of `span` microseconds before an attempt at `at`; `before` has the oldest first.
-    #[must_use]
     pub fn of(before: &[Timestamp], limit: u16, span: i64, at: Timestamp) -> Self {
         let within = before.iter().filter(|attempt| **attempt > at.plus(-span)).count();
         let count = u16::try_from(within).unwrap_or(u16::MAX);
@@ -99,7 +98,6 @@ impl AttemptWindow {
     }
 
     /// Whether an attempt at the instant `at` is one too many.
-    #[must_use]
     pub fn is_over(&self, at: Timestamp) -> bool {
         self.limit > 0 && self.count >= self.limit && at < self.room_at
     }

@@ -63,7 +63,6 @@ macro_rules! known_amounts {
 
         impl KnownAmounts {
             /// Reads the amounts.
-            #[must_use]
             #[inline]
             pub fn of(source: &AmountSource<'_>) -> Self {
                 Self { $($amount: { let $source = source; $read },)+ }
@@ -236,7 +235,6 @@ fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleS
 /// The largest part of a purchase that could be approved if only amount rules decline it; none if
 /// another rule declines it, or if no amount is left.
 /// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
-#[must_use]
 pub fn approvable_part(facts: &Facts<'_>, failed: RuleSet) -> Option<Minor> {
     if failed.is_empty() || failed.intersection(RuleSet::AMOUNTS) != failed {
         return None;

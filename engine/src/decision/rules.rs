@@ -24,13 +24,11 @@ macro_rules! rules {
 
         impl Rule {
             /// The response code of a decline by this rule.
-            #[must_use]
             pub const fn response_code(self) -> ResponseCode {
                 match self { $(Self::$rule => ResponseCode::$code,)+ }
             }
 
             /// The exact cause behind the code, for codes with more than one.
-            #[must_use]
             pub const fn sub_reason(self) -> SubReason {
                 match self {
                     $($(Self::$rule => SubReason::$reason,)?)+
@@ -39,7 +37,6 @@ macro_rules! rules {
             }
 
             /// The rule's name on the wire.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$rule => $name,)+ }
             }
@@ -106,7 +103,6 @@ pub struct RuleSet(u32);
 
 impl RuleSet {
     /// A set of one rule.
-    #[must_use]
     pub const fn of(rule: Rule) -> Self {
         Self(rule.bit())
     }
@@ -117,13 +113,11 @@ impl RuleSet {
     }
 
     /// The stored form of the set: one bit for each rule, in the order of the rules.
-    #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
     /// The set with these bits.
-    #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
@@ -178,13 +172,11 @@ impl RuleSet {
     );
 
     /// Whether no rule failed.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Whether the rule is in the set.
-    #[must_use]
     pub const fn contains(self, rule: Rule) -> bool {
         self.0 & rule.bit() != 0
     }
@@ -195,19 +187,16 @@ impl RuleSet {
     }
 
     /// The rule that decides; none in an empty set.
-    #[must_use]
     pub fn first(self) -> Option<Rule> {
         Rule::ALL.get(self.0.trailing_zeros() as usize).copied()
     }
 
     /// The response code this set of failures gives; an empty one approves.
-    #[must_use]
     pub fn response_code(self) -> ResponseCode {
         self.first().map_or(ResponseCode::Approved, Rule::response_code)
     }
 
     /// The exact cause behind the code.
-    #[must_use]
     pub fn sub_reason(self) -> SubReason {
         self.first().map_or(SubReason::None, Rule::sub_reason)
     }

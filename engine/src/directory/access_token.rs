@@ -37,7 +37,6 @@ pub struct AccessScope {
 impl AccessScope {
     /// Whether an app gets any part of this scope only after an operator's approval.
     /// Source: spec "Authentication", scopes.
-    #[must_use]
     pub const fn needs_approval(self) -> bool {
         self.admin || self.scim || self.iam
     }
@@ -75,31 +74,26 @@ pub struct AccessToken {
 
 impl AccessToken {
     /// The app that holds the token.
-    #[must_use]
     pub fn app(&self) -> Option<AppSlot> {
         self.grant.as_ref()?.app
     }
 
     /// The member for whom the token acts.
-    #[must_use]
     pub fn member(&self) -> Option<MemberSlot> {
         self.grant.as_ref()?.member
     }
 
     /// The proof of the grant; none without one.
-    #[must_use]
     pub fn origin(&self) -> Option<TokenOrigin> {
         Some(self.grant.as_ref()?.origin)
     }
 
     /// The label of the grant; blank without one.
-    #[must_use]
     pub fn label(&self) -> &str {
         self.grant.as_ref().map_or("", |grant| &grant.label)
     }
 
     /// Whether the token was granted for a member's password.
-    #[must_use]
     pub fn is_of_password(&self) -> bool {
         self.origin() == Some(TokenOrigin::Password)
     }

@@ -69,7 +69,6 @@ pub struct AppProfile {
 
 impl App {
     /// The profile that people see.
-    #[must_use]
     pub fn profile(&self) -> AppProfile {
         AppProfile {
             name: self.name.clone(),
@@ -79,7 +78,6 @@ impl App {
     }
 
     /// The profile as its owner last edited it: the revision, where one waits.
-    #[must_use]
     pub fn edited_profile(&self) -> AppProfile {
         self.revision.as_deref().cloned().unwrap_or_else(|| self.profile())
     }

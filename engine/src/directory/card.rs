@@ -128,7 +128,6 @@ pub struct CardOrder {
 
 impl CardOrder {
     /// A virtual card under a description, with a name on it and nothing else.
-    #[must_use]
     pub fn plain(
         company: CompanyId,
         terms: AllowanceTerms,

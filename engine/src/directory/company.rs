@@ -127,7 +127,6 @@ pub struct VelocityChanges {
 
 impl VelocityChanges {
     /// Whether nothing is to change.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.per_minute.is_none() && self.per_hour.is_none()
     }

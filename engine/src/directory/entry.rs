@@ -33,19 +33,16 @@ pub struct Index<R, K> {
 
 impl<R, K: IndexKey> Index<R, K> {
     /// The index with this number, which is unique within its resource.
-    #[must_use]
     pub const fn new(number: u8) -> Self {
         Self { number, of: PhantomData }
     }
 
     /// The entries of every row under `key`.
-    #[must_use]
     pub fn range(&self, key: &K) -> RangeInclusive<EntryBytes> {
         self.entry(key, &[])..=self.entry(key, &BEHIND_ALL)
     }
 
     /// The entries of every row under any key.
-    #[must_use]
     pub fn whole(&self) -> Range<EntryBytes> {
         EntryBytes::from_slice(&[self.number])..EntryBytes::from_slice(&[self.number + 1])
     }
@@ -61,7 +58,6 @@ impl<R, K: IndexKey> Index<R, K> {
 
 impl<R, A: IndexKey, B: IndexKey> Index<R, (A, B)> {
     /// The entries of every row under the keys that begin with `first`, from `from` on.
-    #[must_use]
     pub fn range_of(&self, first: A, from: B) -> RangeInclusive<EntryBytes> {
         let end = self.entry(&first, &BEHIND_ALL);
         self.entry(&(first, from), &[])..=end
@@ -70,20 +66,17 @@ impl<R, A: IndexKey, B: IndexKey> Index<R, (A, B)> {
 
 impl<R> Index<R, Timestamp> {
     /// The entries of every row under `last` or before it.
-    #[must_use]
     pub fn upto(&self, last: Timestamp) -> RangeInclusive<EntryBytes> {
         self.entry(&Timestamp::MIN, &[])..=self.entry(&last, &BEHIND_ALL)
     }
 }
 
 /// The slot that an entry leads to; none if the bytes are no entry.
-#[must_use]
 pub fn slot_of(entry: &[u8]) -> Option<u32> {
     entry.last_chunk::<SLOT_BYTES>().map(|slot| u32::from_be_bytes(*slot))
 }
 
 /// The digest that an entry leads to; none if the bytes are no entry.
-#[must_use]
 pub fn digest_of(entry: &[u8]) -> Option<[u8; 32]> {
     entry.last_chunk().copied()
 }

@@ -42,7 +42,6 @@ pub enum MemberRole {
 impl MemberRole {
     /// Whether a member of this role may let a program act for them within a scope. A role may give
     /// only scopes whose operations it may perform itself; every scope includes reading.
-    #[must_use]
     pub const fn may_allow(self, scope: AccessScope) -> bool {
         match self {
             Self::Administrator => true,
@@ -94,7 +93,6 @@ pub struct Member {
 
 impl Member {
     /// Whether the member is active.
-    #[must_use]
     pub fn takes_part(&self) -> bool {
         self.state == MemberState::Active
     }

@@ -110,7 +110,6 @@ macro_rules! define_directory {
 
         impl DirectoryRow {
             /// The row's slot; none for a row found by a secret.
-            #[must_use]
             pub const fn slot(&self) -> Option<u32> {
                 match self {
                     $(Self::$row(row) => Some(row.slot.0),)*
@@ -167,7 +166,6 @@ macro_rules! define_directory {
 
         impl DirectoryRow {
             /// The name of its resource.
-            #[must_use]
             pub const fn resource(&self) -> &'static str {
                 match self {
                     $(Self::$row(_) => <$row as Row>::NAME,)*
@@ -175,7 +173,6 @@ macro_rules! define_directory {
             }
 
             /// Its public id.
-            #[must_use]
             pub const fn id(&self) -> Uuid {
                 match self {
                     $(Self::$row(row) => row.id.0,)*

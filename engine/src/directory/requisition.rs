@@ -177,7 +177,6 @@ impl RequisitionChanges {
 
 impl RequisitionChanges {
     /// Whether there are no changes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.names().is_empty()
     }

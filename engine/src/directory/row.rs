@@ -125,19 +125,16 @@ pub trait SecretRow: Row {
 }
 
 /// The index by id, which every row has.
-#[must_use]
 pub const fn by_id<R: Row>() -> Index<R, Uuid> {
     Index::new(0)
 }
 
 /// The index by the time at which rows are forgotten; rows that are kept have no entry in it.
-#[must_use]
 pub const fn by_end<R: Row>() -> Index<R, Timestamp> {
     Index::new(u8::MAX - 1)
 }
 
 /// All index entries of a row.
-#[must_use]
 pub fn entries_of<R: Row>(row: &R) -> Vec<EntryBytes> {
     let mut place = EntryBytes::new();
     row.append_place(&mut place);

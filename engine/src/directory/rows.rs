@@ -24,13 +24,11 @@ impl<R> Default for Rows<R> {
 
 impl<R: SlotRow> Rows<R> {
     /// The row of a slot. Panics: if there is none.
-    #[must_use]
     pub fn get(&self, slot: R::Slot) -> &R {
         &self.rows[slot.number() as usize]
     }
 
     /// The row with an id, deleted rows included.
-    #[must_use]
     pub fn find(&self, id: Uuid) -> Option<&R> {
         self.first(&by_id(), &id)
     }
@@ -45,7 +43,6 @@ impl<R: SlotRow> Rows<R> {
     }
 
     /// The oldest row under a key: the only one, where a rule ensures it.
-    #[must_use]
     pub fn first<K: IndexKey>(&self, index: &Index<R, K>, key: &K) -> Option<&R> {
         self.under(index, key).next()
     }
@@ -61,13 +58,11 @@ impl<R: SlotRow> Rows<R> {
     }
 
     /// The number of rows, deleted ones included.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

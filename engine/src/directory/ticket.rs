@@ -109,13 +109,11 @@ pub struct AuthorizationCode {
 
 impl Ticket {
     /// Whether the ticket is valid at the instant `at`.
-    #[must_use]
     pub fn is_open(&self, at: Timestamp) -> bool {
         self.state == TicketState::Open && at < self.expires_at
     }
 
     /// The time at which the ticket is forgotten.
-    #[must_use]
     pub const fn forgotten_at(&self) -> Timestamp {
         match (self.state, &self.content) {
             (TicketState::Open, _) => self.expires_at,
@@ -129,7 +127,6 @@ impl Ticket {
     }
 
     /// The kind of the ticket.
-    #[must_use]
     pub const fn kind(&self) -> TicketKind {
         match self.content {
             TicketContent::Session { .. } => TicketKind::Session,
@@ -155,7 +152,6 @@ impl Ticket {
     }
 
     /// The terms of the code, if the ticket is one.
-    #[must_use]
     pub fn code(&self) -> Option<&AuthorizationCode> {
         match &self.content {
             TicketContent::AuthorizationCode(code) => Some(code),

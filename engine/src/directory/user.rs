@@ -191,7 +191,6 @@ pub struct ProvenPassword {
 
 impl ProvenPassword {
     /// The current factors of a user.
-    #[must_use]
     pub fn of(user: &User) -> Self {
         Self {
             user: user.id,

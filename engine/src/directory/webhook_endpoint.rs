@@ -70,7 +70,6 @@ pub struct WebhookEndpoint {
 
 impl WebhookEndpoint {
     /// Whether events are delivered to it.
-    #[must_use]
     pub const fn is_enabled(&self) -> bool {
         matches!(self.state, EndpointState::Enabled) && !self.is_deleted
     }

@@ -58,14 +58,12 @@ pub struct AccountBalances {
 
 impl AccountBalances {
     /// The money that may be spent without credit. Source: spec "Account", available_balance.
-    #[must_use]
     pub fn available_balance(&self) -> Minor {
         self.ledger - self.held - self.debits_in_transit
     }
 
     /// The money that may be spent with the line of credit. Source: spec "Account",
     /// available_credit.
-    #[must_use]
     pub fn available_credit(&self, credit_limit: Minor) -> Minor {
         self.available_balance() + credit_limit
     }

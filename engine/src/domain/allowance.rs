@@ -24,7 +24,6 @@ impl Scope {
     pub const LEN_MAX: usize = 10;
 
     /// A scope of these values, or none when there are too many.
-    #[must_use]
     pub fn new(codes: &[u16]) -> Option<Self> {
         let mut scope = Self::default();
         scope.codes.get_mut(..codes.len())?.copy_from_slice(codes);
@@ -33,7 +32,6 @@ impl Scope {
     }
 
     /// The values, in the order they were given.
-    #[must_use]
     pub fn codes(&self) -> &[u16] {
         &self.codes[..usize::from(self.len)]
     }
@@ -64,7 +62,6 @@ pub struct AllowanceTerms {
 
 impl AllowanceTerms {
     /// A budget without any further restriction.
-    #[must_use]
     pub fn budget(amount: Minor) -> Self {
         Self {
             amount,
@@ -79,7 +76,6 @@ impl AllowanceTerms {
     }
 
     /// Whether `at` is past the last instant of the window.
-    #[must_use]
     pub fn has_ended(&self, at: Timestamp) -> bool {
         at > self.ends_at
     }
@@ -145,7 +141,6 @@ impl CardUsage {
 
     /// Whether taking so much keeps both sums in bounds. Only one of them is reset with the budget,
     /// so that either may be the larger one.
-    #[must_use]
     pub fn can_take(&self, amount: Minor) -> bool {
         (self.spent.max(self.day_spent) + amount).is_within_balance_bounds()
     }
@@ -179,13 +174,11 @@ impl CardUsage {
     }
 
     /// The rest of the budget; negative if the budget was lowered below the spent amount.
-    #[must_use]
     pub fn allowance_balance(&self, terms: &AllowanceTerms) -> Minor {
         terms.amount - self.spent
     }
 
     /// The rest of the daily limit; `Minor::UNLIMITED` without one.
-    #[must_use]
     pub fn day_room(&self, terms: &AllowanceTerms) -> Minor {
         if terms.daily_limit == Minor::UNLIMITED {
             Minor::UNLIMITED

@@ -42,7 +42,6 @@ pub enum Actor {
 
 impl Actor {
     /// The acting member, if there is one.
-    #[must_use]
     pub const fn member(&self) -> Option<MemberId> {
         match *self {
             Self::Operator | Self::Switch | Self::App { .. } => None,
@@ -51,7 +50,6 @@ impl Actor {
     }
 
     /// The ids under which the actor is indexed: token, user or app, and member.
-    #[must_use]
     pub fn ids(&self) -> [Option<Uuid>; 2] {
         match *self {
             Self::Operator | Self::Switch => [None, None],

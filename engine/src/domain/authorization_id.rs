@@ -33,7 +33,6 @@ const fn inverse(value: u64, modulus: u64) -> u64 {
 
 /// The authorization id of a transaction: unique among two billion successive ones.
 /// Source: ISO DE38.
-#[must_use]
 pub fn authorization_id_of(seq: TransactionSeq) -> AuthorizationId {
     let mut value = seq.0 % AUTHORIZATION_ID_COUNT * ID_STRIDE % AUTHORIZATION_ID_COUNT;
     let mut text = [0; 6];

@@ -19,7 +19,6 @@ pub struct BusinessDate(pub i32);
 
 impl BusinessDate {
     /// The date as chrono's type; dates beyond chrono's range clamp to its ends.
-    #[must_use]
     pub fn to_naive(self) -> NaiveDate {
         NaiveDate::from_epoch_days(self.0).unwrap_or(if self.0 < 0 {
             NaiveDate::MIN
@@ -29,7 +28,6 @@ impl BusinessDate {
     }
 
     /// The date of chrono's type.
-    #[must_use]
     pub fn from_naive(date: NaiveDate) -> Self {
         Self(date.to_epoch_days())
     }
@@ -87,7 +85,6 @@ impl BusinessDate {
     }
 
     /// The first date of the period after the one that holds this date; none without an interval.
-    #[must_use]
     pub fn next_period_start(self, interval: Interval) -> Option<Self> {
         let start = self.period_start(interval);
         let days = match interval {
@@ -156,7 +153,6 @@ pub struct DayWindow {
 
 impl DayWindow {
     /// The local day in `zone` that holds the instant `at`.
-    #[must_use]
     pub fn containing(zone: Tz, at: Timestamp) -> Self {
         let date = date_at(zone, at);
         let ends_at = start_of_date(zone, BusinessDate(date.0 + 1));
@@ -165,27 +161,23 @@ impl DayWindow {
     }
 
     /// The first date of the period of kind `interval` that holds the day.
-    #[must_use]
     pub const fn period_start(&self, interval: Interval) -> BusinessDate {
         self.period_starts[interval as usize]
     }
 
     /// Whether the instant falls into this day.
-    #[must_use]
     pub fn contains(&self, at: Timestamp) -> bool {
         self.starts_at <= at && at < self.ends_at
     }
 }
 
 /// The local date in `zone` at the instant `at`.
-#[must_use]
 pub fn date_at(zone: Tz, at: Timestamp) -> BusinessDate {
     let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
     BusinessDate::from_naive(utc.with_timezone(&zone).date_naive())
 }
 
 /// The first instant in `zone` whose local date is `date`.
-#[must_use]
 pub fn start_of_date(zone: Tz, date: BusinessDate) -> Timestamp {
     let mut wall = date.to_naive().and_time(NaiveTime::MIN);
     // A zone that skips midnight (or, once, a whole day) has its first instant at the end of the

@@ -145,7 +145,6 @@ impl SealedPan {
 
     /// The generation of the key it is sealed under, according to its head. Only the key itself
     /// proves that.
-    #[must_use]
     pub fn generation(&self) -> PanGeneration {
         match self.0.as_slice() {
             [Self::FORM_WITH_GENERATION, a, b, c, d, ..] => {

@@ -34,7 +34,6 @@ pub struct NoCellError;
 
 impl Cell {
     /// The cell of two digits.
-    #[must_use]
     pub fn of_digits(digits: &[u8]) -> Option<Self> {
         match digits {
             [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => {
@@ -45,32 +44,27 @@ impl Cell {
     }
 
     /// The cell's two digits.
-    #[must_use]
     pub const fn digits(self) -> [u8; 2] {
         [b'0' + self.0 / 10, b'0' + self.0 % 10]
     }
 
     /// The cell's number.
-    #[must_use]
     pub const fn number(self) -> u8 {
         self.0
     }
 
     /// The cell of a card number, if that begins with `bin`.
-    #[must_use]
     pub fn of_card_number(digits: &[u8], bin: &[u8]) -> Option<Self> {
         Self::of_digits(digits.strip_prefix(bin)?.get(..2)?)
     }
 
     /// The cell of an access token, a refresh token or a network key.
-    #[must_use]
     pub fn of_token(token: &str) -> Option<Self> {
         let is_token = token.len() == TOKEN_LEN && token.bytes().all(|at| at.is_ascii_hexdigit());
         Self::of_digits(token.as_bytes().get(..2)?).filter(|_| is_token)
     }
 
     /// The cell of an id.
-    #[must_use]
     pub fn of_id(id: Uuid) -> Option<Self> {
         let (high, low) = id.as_u64_pair();
         let is_version_7 = high >> 12 & 0xf == 7 && low >> 62 == 0b10;
@@ -79,14 +73,12 @@ impl Cell {
     }
 
     /// The id, marked as one of this cell.
-    #[must_use]
     pub fn mark_id(self, id: Uuid) -> Uuid {
         let (high, low) = id.as_u64_pair();
         Uuid::from_u64_pair(high, low & !ID_MASK | u64::from(self.0) << ID_SHIFT)
     }
 
     /// The token, marked as one of this cell. It has 8 random bits less.
-    #[must_use]
     pub fn mark_token(self, token: &str) -> String {
         format!("{self}{}", token.get(2..).unwrap_or_default())
     }

@@ -42,13 +42,11 @@ impl VelocityLimits {
     pub const ATTEMPTS_MAX: u16 = 1_000;
 
     /// Whether both limits are at most the largest.
-    #[must_use]
     pub const fn is_within_bounds(&self) -> bool {
         self.per_minute <= Self::ATTEMPTS_MAX && self.per_hour <= Self::ATTEMPTS_MAX
     }
 
     /// Whether any limit is set.
-    #[must_use]
     pub const fn is_set(&self) -> bool {
         self.per_minute > 0 || self.per_hour > 0
     }

@@ -19,7 +19,6 @@ pub struct ExpiryMonth(pub u16);
 
 impl ExpiryMonth {
     /// The expiry month of a card that is valid through `expires_on`.
-    #[must_use]
     pub fn of(expires_on: BusinessDate) -> Self {
         use chrono::Datelike;
         if let Some(PlainDate { year, month, .. }) = expires_on.plain() {
@@ -34,7 +33,6 @@ impl ExpiryMonth {
 
     /// Whether a card that is valid through `expires_on` expires in this month: equal to a
     /// comparison with `of`, but without splitting a date of this century.
-    #[must_use]
     pub fn is_month_of(self, expires_on: BusinessDate) -> bool {
         let (year, month) = (self.0 / 100, self.0 % 100);
         let of_century = MONTH_STARTS[0]..MONTH_STARTS[MONTHS_OF_CENTURY];
@@ -77,7 +75,6 @@ pub struct PackedZip(pub u64);
 impl PackedZip {
     /// Packs the letters and digits of a postal code, case folded. US ZIP+4 codes compare by
     /// their first five digits, as address verification does.
-    #[must_use]
     pub fn pack(text: &str) -> Self {
         let mut symbols: Vec<u8> = text
             .bytes()
@@ -95,7 +92,6 @@ impl PackedZip {
     }
 
     /// Whether no postal code is on file.
-    #[must_use]
     pub const fn is_absent(self) -> bool {
         self.0 == 0
     }
@@ -110,7 +106,6 @@ impl Cvv {
     pub const NONE: Self = Self(u16::MAX);
 
     /// Reads three ASCII digits.
-    #[must_use]
     pub fn parse(digits: &[u8]) -> Self {
         let is_digits = digits.len() == 3 && digits.iter().all(u8::is_ascii_digit);
         if !is_digits {
@@ -171,7 +166,6 @@ impl PresentedCredentials {
     pub const NONE: Self = Self { expiry: None, cvv: None, pin: None, zip: None };
 
     /// Whether the message carries no credential.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.expiry.is_none() && self.cvv.is_none() && self.pin.is_none() && self.zip.is_none()
     }
@@ -186,7 +180,6 @@ pub struct CredentialComparison {
 
 impl CredentialComparison {
     /// Opens the comparison; none while wrong credentials have locked the card's.
-    #[must_use]
     pub fn open(failures: Option<CredentialFailures>, at: Timestamp) -> Option<Self> {
         let is_locked = failures.is_some_and(|failures| failures.is_blocking(at));
         (!is_locked).then_some(Self { compared: CredentialPresence::default() })
@@ -212,7 +205,6 @@ impl CredentialComparison {
     }
 
     /// The compared credentials.
-    #[must_use]
     pub const fn compared(&self) -> CredentialPresence {
         self.compared
     }
@@ -239,7 +231,6 @@ impl CredentialPresence {
     const ALL: u8 = (1 << 6) - 1;
 
     /// The credentials shown by a message.
-    #[must_use]
     pub fn shown(credentials: &PresentedCredentials) -> Self {
         let mut present = Self::default();
         present.insert_if(Self::EXPIRY, credentials.expiry.is_some());
@@ -255,19 +246,16 @@ impl CredentialPresence {
     }
 
     /// Whether all of `other` are present.
-    #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// The stored form.
-    #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
     /// The flags of a stored form; bits without a meaning are left out.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & Self::ALL)
     }
@@ -287,13 +275,11 @@ impl CredentialFailures {
     pub const COUNT_MAX: u8 = 5;
 
     /// Whether these failures still count at the instant `at`.
-    #[must_use]
     pub fn is_current(&self, at: Timestamp) -> bool {
         at < self.since.plus(Timestamp::HOUR)
     }
 
     /// Whether these failures lock the card's credentials at the instant `at`.
-    #[must_use]
     pub fn is_blocking(&self, at: Timestamp) -> bool {
         self.count >= Self::COUNT_MAX && self.is_current(at)
     }

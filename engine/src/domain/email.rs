@@ -4,7 +4,6 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// The compared form of an e-mail address: independent of case and of how its letters are composed
 /// (Unicode NFC). Every comparison, table and index of addresses goes through here.
-#[must_use]
 pub fn email_key(email: &str) -> String {
     if email.is_ascii() {
         return email.to_ascii_lowercase();

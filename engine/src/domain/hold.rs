@@ -20,7 +20,6 @@ pub const HOLD_LIFETIMES: [i64; 2] = [7 * Timestamp::DAY, 30 * Timestamp::DAY];
 
 /// The lifetime of a hold: 30 days for stays and rentals, which are authorized ahead, else 7.
 /// Units: microseconds.
-#[must_use]
 pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
     let is_long =
         mcc.is_some_and(|Mcc(code)| matches!(code, 3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
@@ -66,25 +65,21 @@ impl Clone for HoldParts {
 
 impl HoldParts {
     /// No parts.
-    #[must_use]
     pub const fn new() -> Self {
         Self(SmallVec::new_const())
     }
 
     /// The parts, oldest first.
-    #[must_use]
     pub fn parts(&self) -> &[HoldPart] {
         &self.0
     }
 
     /// The sum of all parts.
-    #[must_use]
     pub fn total(&self) -> Minor {
         self.0.iter().map(|part| part.amount).sum()
     }
 
     /// Whether nothing is left.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -83,7 +83,6 @@ macro_rules! placed {
 
         $(impl $slot {
             /// The slot as an array index.
-            #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -170,7 +169,6 @@ impl Timestamp {
     }
 
     /// Whole milliseconds since 1970-01-01T00:00:00Z; instants before that count as 0.
-    #[must_use]
     pub fn unix_ms(self) -> u64 {
         u64::try_from(self.0 / 1_000).unwrap_or(0)
     }

@@ -27,7 +27,6 @@ pub const LIFETIME: i64 = Timestamp::DAY;
 pub const OWNER_BYTES: usize = 8;
 
 /// The part of a key's hash that keys of one company and share have in common.
-#[must_use]
 pub const fn owner_of(key: &[u8; 32]) -> [u8; OWNER_BYTES] {
     let [a, b, c, d, e, f, g, h, ..] = *key;
     [a, b, c, d, e, f, g, h]

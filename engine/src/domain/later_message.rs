@@ -78,13 +78,11 @@ impl LaterMessages {
     }
 
     /// Whether the presentment of this number was seen.
-    #[must_use]
     pub fn has_presentment(&self, number: u8) -> bool {
         self.0.iter().any(|message| message.kind == LaterMessageKind::Presentment(number))
     }
 
     /// The place of the newest message of this key.
-    #[must_use]
     pub fn place_of(&self, key: OriginalKey) -> Option<usize> {
         self.0.iter().rposition(|message| message.key == Some(key))
     }
@@ -95,13 +93,11 @@ impl LaterMessages {
     }
 
     /// Whether there are none.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The messages.
-    #[must_use]
     pub fn as_slice(&self) -> &[LaterMessage] {
         &self.0
     }

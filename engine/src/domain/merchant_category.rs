@@ -43,7 +43,6 @@ pub struct MerchantCategoryGroup {
 ///
 /// An empty scope lets everything through; a message without a category passes no other scope.
 /// Cost: O(values of the scope); one table line is touched.
-#[must_use]
 pub fn is_in_scope(scope: &[u16], mcc: Option<u16>) -> bool {
     if scope.is_empty() {
         return true;
@@ -54,7 +53,6 @@ pub fn is_in_scope(scope: &[u16], mcc: Option<u16>) -> bool {
 }
 
 /// Tells whether a number may stand in a scope: a known group or a known category code.
-#[must_use]
 pub fn exists(scope_value: u16) -> bool {
     if scope_value < MCC_MIN {
         group(scope_value).is_some()
@@ -64,32 +62,27 @@ pub fn exists(scope_value: u16) -> bool {
 }
 
 /// Finds a category by its code.
-#[must_use]
 pub fn category(mcc: u16) -> Option<&'static MerchantCategory> {
     let at = TABLES.categories.binary_search_by_key(&mcc, |category| category.mcc).ok()?;
     TABLES.categories.get(at)
 }
 
 /// Finds a group by its number.
-#[must_use]
 pub fn group(id: u16) -> Option<&'static MerchantCategoryGroup> {
     TABLES.groups.iter().find(|group| group.id == id)
 }
 
 /// All categories, by code.
-#[must_use]
 pub fn categories() -> &'static [MerchantCategory] {
     &TABLES.categories
 }
 
 /// All groups, by number.
-#[must_use]
 pub fn groups() -> &'static [MerchantCategoryGroup] {
     &TABLES.groups
 }
 
 /// The version of the group table.
-#[must_use]
 pub fn groups_version() -> u32 {
     TABLES.groups_version
 }

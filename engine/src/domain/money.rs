@@ -27,25 +27,21 @@ impl Minor {
     pub const BALANCE_MAX: Self = Self(1_000_000_000_000_000_000);
 
     /// Whether the amount is above zero.
-    #[must_use]
     pub const fn is_positive(self) -> bool {
         self.0 > 0
     }
 
     /// Whether the amount is zero.
-    #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
     /// Whether it is a single amount: from zero to `AMOUNT_MAX`.
-    #[must_use]
     pub fn is_amount(self) -> bool {
         self >= Self::ZERO && self <= Self::AMOUNT_MAX
     }
 
     /// Whether the magnitude is within `BALANCE_MAX`.
-    #[must_use]
     pub fn is_within_balance_bounds(self) -> bool {
         self >= -Self::BALANCE_MAX && self <= Self::BALANCE_MAX
     }

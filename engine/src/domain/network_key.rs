@@ -32,7 +32,6 @@ pub enum DuplicateWindow {
 
 impl DuplicateWindow {
     /// The time for which a reply is kept. Units: microseconds.
-    #[must_use]
     pub const fn lifetime(self) -> i64 {
         match self {
             Self::Day => 24 * Timestamp::HOUR,
@@ -41,7 +40,6 @@ impl DuplicateWindow {
     }
 
     /// Whether a message of this window may be answered from memory.
-    #[must_use]
     pub const fn may_match(self) -> bool {
         match self {
             Self::Day => true,
@@ -66,14 +64,12 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     /// The message's own key as indexes have it: its low half.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
     pub const fn key_half(&self) -> u64 {
         self.key.0 as u64
     }
 
     /// The key of its trace as indexes have it: its low half.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
     pub const fn trace_half(&self) -> Option<u64> {
         match self.trace {
@@ -85,7 +81,6 @@ impl Fingerprint {
     /// The keys by which indexes find a kept reply. The first message of a trace has the trace's
     /// alone: nearly all messages are the only one. A later one has its own, so that messages of
     /// one trace do not crowd under one key, and the trace's, which outlives the first.
-    #[must_use]
     pub const fn index_keys(&self, shares_trace: bool) -> (u64, Option<u64>) {
         match self.trace_half() {
             Some(trace) if shares_trace => (self.key_half(), Some(trace)),

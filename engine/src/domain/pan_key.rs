@@ -21,7 +21,6 @@ pub struct PanGenerations {
 impl PanGenerations {
     /// Whether a card may be sealed under `generation`. The edge may have a newer one already,
     /// which the next rotation announces here.
-    #[must_use]
     pub fn admits(self, generation: PanGeneration) -> bool {
         generation >= self.oldest
     }

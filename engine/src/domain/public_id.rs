@@ -54,7 +54,6 @@ impl std::fmt::Debug for IdMint {
 
 impl IdMint {
     /// A mint for one partition.
-    #[must_use]
     pub const fn new(key: [u8; 16], partition: u8) -> Self {
         Self { key, partition, cell: None }
     }
@@ -66,25 +65,21 @@ impl IdMint {
     }
 
     /// The id of the transaction `seq`, accepted at `at`.
-    #[must_use]
     pub fn transaction_id(&self, at: Timestamp, seq: TransactionSeq) -> TransactionId {
         TransactionId(self.mint(IdKind::Transaction, at, seq.0))
     }
 
     /// The sequence number in a transaction's id; none if another mint made it.
-    #[must_use]
     pub fn open_transaction_id(&self, id: TransactionId) -> Option<TransactionSeq> {
         self.open(IdKind::Transaction, id.0).map(TransactionSeq)
     }
 
     /// The id of the statement line `seq`, posted at `at`.
-    #[must_use]
     pub fn line_id(&self, at: Timestamp, seq: LineSeq) -> StatementLineId {
         StatementLineId(self.mint(IdKind::StatementLine, at, seq.0))
     }
 
     /// The sequence number in a statement line's id; none if another mint made it.
-    #[must_use]
     pub fn open_line_id(&self, id: StatementLineId) -> Option<LineSeq> {
         self.open(IdKind::StatementLine, id.0).map(LineSeq)
     }

@@ -48,13 +48,11 @@ enumeration! {
 
 impl ResponseCode {
     /// The number on the wire.
-    #[must_use]
     pub const fn number(self) -> u16 {
         self as u16
     }
 
     /// Whether the purchase may go ahead.
-    #[must_use]
     pub const fn is_approved(self) -> bool {
         matches!(self, Self::Approved)
     }
@@ -92,7 +90,6 @@ enumeration! {
 
 impl SubReason {
     /// The reason as one word, or none. Source: ISO DE44.
-    #[must_use]
     pub const fn text(self) -> Option<&'static str> {
         Some(match self {
             Self::None => return None,

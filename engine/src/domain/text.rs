@@ -60,7 +60,6 @@ impl LineText {
 
     /// Accepts a text with a space for each character that steers: for texts of past events, which
     /// must not be refused.
-    #[must_use]
     pub fn spaced(text: &str) -> Self {
         if is_plain(text) || !text.contains(is_steering) {
             return Self(text.into());
@@ -90,7 +89,6 @@ macro_rules! reads_as_text {
     ($text:ty) => {
         impl $text {
             /// The text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

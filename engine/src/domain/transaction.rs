@@ -66,7 +66,6 @@ pub enum TransferDirection {
 
 impl TransactionKind {
     /// The direction of a bank transfer; none for transactions of cards.
-    #[must_use]
     pub const fn transfer_direction(self) -> Option<TransferDirection> {
         match self {
             Self::BankTransfer => Some(TransferDirection::Deposit),
@@ -118,7 +117,6 @@ impl TransactionFlags {
     }
 
     /// Whether all of `other` are set.
-    #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -213,7 +211,6 @@ pub struct TransactionProgress {
 
 impl TransactionProgress {
     /// A transaction in `state` with nothing held or posted.
-    #[must_use]
     pub fn empty(state: TransactionState) -> Self {
         Self {
             state,
@@ -231,14 +228,12 @@ impl TransactionProgress {
 
     /// Whether it was posted by the presentment that made it. A late presentment of an authorization
     /// is forced, too, but not at the instant `made_at`.
-    #[must_use]
     pub fn is_posted_only(&self, made_at: Timestamp) -> bool {
         self.flags.contains(TransactionFlags::FORCED) && self.posted_at == Some(made_at)
     }
 
     /// The current amount of a transaction of a kind, from the merchant's or the bank's side;
     /// declined ones keep the amount `requested`. Source: spec "Transaction", amount.
-    #[must_use]
     pub fn amount(&self, kind: TransactionKind, requested: Minor) -> Minor {
         match self.state {
             TransactionState::Pending => match kind.transfer_direction() {

@@ -34,7 +34,6 @@ impl TagChanges {
     }
 
     /// The dimensions of a transaction that was made with the dimensions `made`.
-    #[must_use]
     pub fn dimensions_over(&self, made: &Dimensions) -> Dimensions {
         let mut dimensions = *made;
         for (dimension, change) in dimensions.iter_mut().zip(self.dimensions) {

@@ -107,13 +107,11 @@ impl Standby {
     }
 
     /// The engine, for reading.
-    #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.recovered.engine
     }
 
     /// The newest batch that this node has.
-    #[must_use]
     pub fn tip(&self) -> ChainPosition {
         self.recovered.log.tip()
     }

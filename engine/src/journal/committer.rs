@@ -194,13 +194,11 @@ pub struct CommitDesk<R> {
 
 impl<R: Release> CommitDesk<R> {
     /// The desk before a committer that has no other source of requests.
-    #[must_use]
     pub const fn new(requests: InboxSender<CommitRequest<R>>, in_place: DirectCommit<R>) -> Self {
         Self { requests, in_place: Some(in_place), handed_over: 0 }
     }
 
     /// A desk that always passes on.
-    #[must_use]
     pub const fn passing_on(requests: InboxSender<CommitRequest<R>>) -> Self {
         Self { requests, in_place: None, handed_over: 0 }
     }
@@ -213,7 +211,6 @@ impl<R: Release> CommitDesk<R> {
     }
 
     /// Whether nothing is under way that could have been committed on this thread.
-    #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let released = self.in_place.as_ref().map(|way| way.released.load(Ordering::Acquire));
         released == Some(self.handed_over)

@@ -121,7 +121,6 @@ pub struct TrimControl {
 
 impl TrimControl {
     /// Wakes the committer with the bell of its inbox.
-    #[must_use]
     pub fn ringing(committer: &Arc<Doorbell>) -> Self {
         let (before, holds) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { before, holds, committer: Arc::clone(committer) }

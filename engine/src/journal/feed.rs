@@ -67,7 +67,6 @@ struct State {
 
 impl BatchFeed {
     /// A feed behind a journal whose newest batch is `newest`, with record `last_seq`.
-    #[must_use]
     pub fn after(newest: BatchNumber, last_seq: u64) -> Self {
         let feed = Self::default();
         {
@@ -199,7 +198,6 @@ impl BatchFeed {
     }
 
     /// How far the follower was behind each time that it had dealt with some records.
-    #[must_use]
     pub fn lag(&self) -> HistogramSnapshot {
         self.lag.now()
     }

@@ -71,7 +71,6 @@ pub struct PausedWrite {
 
 impl PausedWrite {
     /// Waits until the write has come so far; returns whether one has, before the pause was taken back.
-    #[must_use]
     pub fn is_reached(&self) -> bool {
         self.reached.recv().is_ok()
     }

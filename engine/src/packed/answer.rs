@@ -26,14 +26,12 @@ pub struct RowAnswer {
 impl RowAnswer {
     /// The part of `answer` to keep beside `record`; none if `answer` does not follow from the
     /// record.
-    #[must_use]
     pub fn of(record: &TransactionRecord, answer: &RememberedAnswer) -> Option<Self> {
         Self::read(answer).filter(|kept| kept.answer(record) == *answer)
     }
 
     /// The part to keep of a reply that is known to follow from its row; none if it is not an
     /// authorization's.
-    #[must_use]
     pub fn read(answer: &RememberedAnswer) -> Option<Self> {
         let NetworkReply::Authorization(reply) = &answer.reply else { return None };
         Some(Self {
@@ -45,14 +43,12 @@ impl RowAnswer {
     }
 
     /// The end of the reply to a message accepted at this time.
-    #[must_use]
     pub const fn expires_at(&self, authorized_at: Timestamp) -> Timestamp {
         authorized_at.plus(self.fingerprint.window.lifetime())
     }
 
     /// The original reply. A change to the lifetimes of `DuplicateWindow` changes the end of
     /// replies already kept, so it needs a new version of the row.
-    #[must_use]
     pub fn answer(&self, made: impl Into<AnsweredTransaction>) -> RememberedAnswer {
         let made = made.into();
         let is_approved = made.response_code.is_approved();

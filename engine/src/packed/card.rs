@@ -143,7 +143,6 @@ impl<'a> PackedCard<'a> {
     }
 
     /// The card with texts of its own.
-    #[must_use]
     pub fn to_issued(&self) -> IssuedCard {
         IssuedCard {
             profile: self.profile.to_profile(),

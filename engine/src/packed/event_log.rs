@@ -47,7 +47,6 @@ pub enum LoggedEvents {
 
 impl LoggedEvents {
     /// The number of events.
-    #[must_use]
     pub const fn count(&self) -> u64 {
         match self {
             Self::Created { count, .. } => *count,
@@ -70,7 +69,6 @@ pub struct EventBlock {
 
 impl EventBlock {
     /// An empty block.
-    #[must_use]
     pub fn begin(first: EventNumber, next: TransactionSeq, at: Timestamp) -> Self {
         let mut bytes = vec![FORMAT];
         for number in [first.0, first.0, next.0] {
@@ -99,7 +97,6 @@ impl EventBlock {
     }
 
     /// The block behind this one, which begins with `events`.
-    #[must_use]
     pub fn following(&self, events: &LoggedEvents) -> Self {
         let (next, at) = match *events {
             LoggedEvents::Created { first, .. } => (first, Timestamp(self.changed_at)),
@@ -109,25 +106,21 @@ impl EventBlock {
     }
 
     /// The number of its first event.
-    #[must_use]
     pub const fn first(&self) -> EventNumber {
         EventNumber(self.first)
     }
 
     /// Whether the block is empty.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.first == self.end
     }
 
     /// Its bytes.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Whether `events` can follow the events of the block, in at most `bytes_max` bytes.
-    #[must_use]
     pub fn takes(&self, events: &LoggedEvents, bytes_max: usize) -> bool {
         let has_room = self.is_empty() || self.bytes.len() + ENTRY_BYTES_MAX <= bytes_max;
         match *events {
@@ -191,13 +184,11 @@ impl<'a> EventEntries<'a> {
     }
 
     /// The number of the first event.
-    #[must_use]
     pub const fn first(&self) -> EventNumber {
         EventNumber(self.first)
     }
 
     /// The number behind the last event.
-    #[must_use]
     pub const fn end(&self) -> EventNumber {
         EventNumber(self.end)
     }

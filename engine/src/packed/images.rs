@@ -28,7 +28,6 @@ pub const BALANCES_BYTES: usize = 40;
 pub const POSTING_BYTES: usize = 22;
 
 /// A card's usage, packed.
-#[must_use]
 pub fn pack_usage(usage: &CardUsage) -> [u8; USAGE_BYTES] {
     let mut bytes = [0; USAGE_BYTES];
     bytes[..8].copy_from_slice(&usage.spent.0.to_le_bytes());
@@ -60,7 +59,6 @@ pub fn parse_usage(bytes: &[u8; USAGE_BYTES]) -> Result<CardUsage, CodecError> {
 }
 
 /// An account's balances, packed.
-#[must_use]
 pub fn pack_balances(balances: &AccountBalances) -> [u8; BALANCES_BYTES] {
     let AccountBalances { ledger, held, debits_in_transit, credits_in_transit, line_count } =
         balances;
@@ -74,7 +72,6 @@ pub fn pack_balances(balances: &AccountBalances) -> [u8; BALANCES_BYTES] {
 }
 
 /// Reads packed balances.
-#[must_use]
 pub fn parse_balances(bytes: &[u8; BALANCES_BYTES]) -> AccountBalances {
     let number = |at: usize| {
         let mut number = [0; 8];
@@ -92,7 +89,6 @@ pub fn parse_balances(bytes: &[u8; BALANCES_BYTES]) -> AccountBalances {
 }
 
 /// A posting, packed.
-#[must_use]
 pub fn pack_posting(posting: &Posting) -> [u8; POSTING_BYTES] {
     let mut bytes = [0; POSTING_BYTES];
     bytes[..8].copy_from_slice(&posting.transaction.0.to_le_bytes());

@@ -59,7 +59,6 @@ impl<'a> PackedProfile<'a> {
     }
 
     /// The profile with texts of its own.
-    #[must_use]
     pub fn to_profile(&self) -> CardProfile {
         let texts = self.texts;
         let mut cursor = texts.behind_dimensions();
@@ -105,31 +104,26 @@ impl<'a> ProfileTexts<'a> {
     }
 
     /// A block known to be valid, of these marks and bytes.
-    #[must_use]
     pub(crate) const fn known(marks: u8, bytes: &'a [u8]) -> Self {
         Self { marks, bytes }
     }
 
     /// The marks of the block's parts.
-    #[must_use]
     pub const fn marks(&self) -> u8 {
         self.marks
     }
 
     /// The block.
-    #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Whether a card with these marks has a dimension.
-    #[must_use]
     pub(crate) const fn has_dimensions(marks: u8) -> bool {
         marks >= FIRST_DIMENSION
     }
 
     /// The dimensions, which new transactions of the card receive.
-    #[must_use]
     pub fn dimensions(&self) -> Dimensions {
         let mut dimensions = Dimensions::default();
         let (ids, _) = self.bytes.as_chunks::<16>();
@@ -143,7 +137,6 @@ impl<'a> ProfileTexts<'a> {
     }
 
     /// The text above the card.
-    #[must_use]
     pub fn description(&self) -> &'a str {
         known_text(&mut self.behind_dimensions())
     }

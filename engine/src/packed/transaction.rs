@@ -91,7 +91,6 @@ pub(super) const RRN_LEN: usize = 12;
 pub(super) const TIME_LEN: usize = 10;
 
 /// The response code with a number.
-#[must_use]
 pub fn response_code_of(number: u16) -> Option<ResponseCode> {
     ResponseCode::ALL.into_iter().find(|code| code.number() == number)
 }
@@ -127,79 +126,66 @@ impl<'a> TransactionView<'a> {
     }
 
     /// The row's bytes.
-    #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// Its place among all transactions.
-    #[must_use]
     pub fn seq(&self) -> TransactionSeq {
         TransactionSeq(u64::from_le_bytes(self.fixed(8)))
     }
 
     /// The time of acceptance.
-    #[must_use]
     pub fn authorized_at(&self) -> Timestamp {
         Timestamp(i64::from_le_bytes(self.fixed(16)))
     }
 
     /// The kind of movement.
-    #[must_use]
     pub fn kind(&self) -> TransactionKind {
         TransactionKind::ALL[usize::from(self.bytes[1])]
     }
 
     /// The company that owns it.
-    #[must_use]
     pub fn company(&self) -> CompanySlot {
         CompanySlot(u32::from_le_bytes(self.fixed(24)))
     }
 
     /// The account that pays or receives.
-    #[must_use]
     pub fn account(&self) -> AccountSlot {
         AccountSlot(u32::from_le_bytes(self.fixed(28)))
     }
 
     /// The card, for purchases.
-    #[must_use]
     pub fn card(&self) -> Option<CardSlot> {
         self.has(CARD).then(|| CardSlot(u32::from_le_bytes(self.fixed(32))))
     }
 
     /// The member who held the card then.
-    #[must_use]
     pub fn member(&self) -> Option<MemberSlot> {
         self.has(MEMBER).then(|| MemberSlot(u32::from_le_bytes(self.fixed(36))))
     }
 
     /// The original key by which other messages may name it.
-    #[must_use]
     pub fn original_key(&self) -> Option<OriginalKey> {
         self.has(ORIGINAL_KEY).then(|| OriginalKey(u64::from_le_bytes(self.fixed(40))))
     }
 
     /// The retrieval key by which other messages may name it.
-    #[must_use]
     pub fn retrieval_key(&self) -> Option<RetrievalKey> {
         self.has(RETRIEVAL_KEY).then(|| RetrievalKey(u64::from_le_bytes(self.fixed(48))))
     }
 
     /// The requested amount, in the account's currency.
-    #[must_use]
     pub fn requested(&self) -> Minor {
         Minor(i64::from_le_bytes(self.fixed(56)))
     }
 
     /// The number of its response code.
-    #[must_use]
     pub fn response_number(&self) -> u16 {
         u16::from_le_bytes(self.fixed(2))
     }
 
     /// Facts that reviewers look for.
-    #[must_use]
     pub fn flags(&self) -> TransactionFlags {
         flags_of(&self.bytes[self.progress_at()..])
     }
@@ -211,14 +197,12 @@ impl<'a> TransactionView<'a> {
     }
 
     /// Its state.
-    #[must_use]
     pub fn state(&self) -> TransactionState {
         // `parse` has checked this byte.
         state_of(self.bytes[self.progress_at()]).unwrap_or(TransactionState::Declined)
     }
 
     /// The time at which its hold expires; `Timestamp::MAX` if it has none or does not end.
-    #[must_use]
     pub fn hold_expires_at(&self) -> Timestamp {
         hold_end_of(&self.bytes[self.progress_at()..])
     }
@@ -229,13 +213,11 @@ impl<'a> TransactionView<'a> {
     }
 
     /// Whether messages may name it: true unless it was declined.
-    #[must_use]
     pub fn is_indexed_by_name(&self) -> bool {
         self.state() != TransactionState::Declined
     }
 
     /// The dimensions of its card at that time.
-    #[must_use]
     pub fn dimensions(&self) -> Dimensions {
         if self.present() & DIMENSIONS == 0 {
             return Dimensions::default();
@@ -252,7 +234,6 @@ impl<'a> TransactionView<'a> {
 
     /// The keys by which repeats of its message, or conflicts with it, are found: those of
     /// `Fingerprint::index_keys`, read in place.
-    #[must_use]
     pub fn message_keys(&self) -> Option<(u64, Option<u64>)> {
         let half_at = |at| u64::from_le_bytes(self.fixed(at));
         let (own_at, trace_at) = (HEAD_BYTES + 18, HEAD_BYTES + ANSWER_BYTES);
@@ -264,7 +245,6 @@ impl<'a> TransactionView<'a> {
     }
 
     /// The parts of the reply to its message that the record does not hold.
-    #[must_use]
     pub fn answer(&self) -> Option<RowAnswer> {
         if !self.has(ANSWER) {
             return None;

@@ -159,13 +159,11 @@ fn index_all(
 
 impl Cards {
     /// The number of cards.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
     /// Whether there is no card.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.len() == 0
     }
@@ -237,7 +235,6 @@ impl Cards {
     }
 
     /// The part of a card that decisions read. Panics: if there is no such card.
-    #[must_use]
     #[inline]
     pub fn record(&self, slot: CardSlot) -> &CardRecord {
         self.records.at(slot)
@@ -258,7 +255,6 @@ impl Cards {
     }
 
     /// The card with this number.
-    #[must_use]
     #[inline]
     pub fn find_by_pan(&self, pan: PanHash) -> Option<CardSlot> {
         let has_pan = |known| self.records.at(CardSlot(known)).pan_hash == pan;
@@ -266,14 +262,12 @@ impl Cards {
     }
 
     /// The card with this id.
-    #[must_use]
     pub fn find_by_id(&self, id: CardId) -> Option<CardSlot> {
         let has_id = |known| self.heads.at(CardSlot(known)).id == id;
         self.by_id.find(hash_of_id(id.0), has_id).map(CardSlot)
     }
 
     /// The card with this allowance.
-    #[must_use]
     pub fn find_by_allowance(&self, id: AllowanceId) -> Option<CardSlot> {
         let has_id = |known| self.heads.at(CardSlot(known)).allowance_id == id;
         self.by_allowance.find(hash_of_id(id.0), has_id).map(CardSlot)
@@ -410,7 +404,6 @@ impl Cards {
     }
 
     /// Memory taken beside names and addresses themselves. Units: bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let indexes = [&self.by_pan, &self.by_id, &self.by_allowance];
         self.len() * (size_of::<CardRecord>() + size_of::<CardHead>())

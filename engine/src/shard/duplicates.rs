@@ -370,7 +370,6 @@ pub struct MessageKeys {
 impl MessageKeys {
     /// Room for so many keys, as far as the limits allow them; the last transaction and the last
     /// record are what the tables know.
-    #[must_use]
     pub fn with_room(
         keys: u64,
         limits: &CacheLimits,

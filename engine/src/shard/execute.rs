@@ -58,7 +58,6 @@ fn admin_reply(
 
 impl ShardState {
     /// The next timer due at or before `at`, with the instant at which it takes effect.
-    #[must_use]
     pub fn due_timer(&self, at: Timestamp) -> Option<(Timer, Timestamp)> {
         let timer = self.timers.first().filter(|timer| timer.due <= at)?;
         Some((timer, timer.due.max(self.last_at)))

@@ -96,7 +96,6 @@ struct TableMigration {
 impl HashIndex {
     /// An index with room for so many entries before it grows. They fill two thirds of it: in a
     /// fuller table of a million, a few entries find no place within reach, and it grows for those.
-    #[must_use]
     pub fn with_capacity(growth: Growth, entries: usize) -> Self {
         let lines = (entries.saturating_mul(3) / (2 * LINE_LEN)).max(LINES_MIN);
         let lines = if growth == Growth::Doubling { lines.next_power_of_two() } else { lines };
@@ -194,7 +193,6 @@ impl HashIndex {
     }
 
     /// Memory taken. Units: bytes.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let old = self.old.as_ref().map_or(0, |old| old.table.words.len());
         (self.table.words.len() + old) * size_of::<u64>()
@@ -465,7 +463,6 @@ const fn set_value(entry: &mut u64, value: u32) {
 }
 
 /// Spreads a key over all bits of a hash; keys that differ have hashes that differ.
-#[must_use]
 pub const fn spread(key: u64) -> u64 {
     let mixed = (key ^ key >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)

@@ -53,7 +53,6 @@ pub struct LoadedTransaction {
 
 impl LoadedTransaction {
     /// Whether a key can name it.
-    #[must_use]
     pub fn carries(&self, key: PurchaseKey) -> bool {
         let trace = &self.record.trace;
         self.progress.state != TransactionState::Declined
@@ -64,7 +63,6 @@ impl LoadedTransaction {
     }
 
     /// Whether it gives money back.
-    #[must_use]
     pub fn is_refund(&self) -> bool {
         self.record.kind == TransactionKind::Refund
     }
@@ -139,7 +137,6 @@ impl CacheState {
 
 impl ShardState {
     /// A state that keeps no more of the past in memory than this; the rest is read from the tables.
-    #[must_use]
     pub fn with_limits(limits: CacheLimits) -> Self {
         assert!(
             limits.loaded_transactions >= CacheLimits::LOADED_MIN,
@@ -193,7 +190,6 @@ impl ShardState {
     }
 
     /// The rows that a command needs and that are not in memory; none if it can be executed.
-    #[must_use]
     pub fn wanting(&self, ids: &IdMint, command: &Command) -> Option<RecallRequest> {
         self.caching.as_ref()?;
         let Command::Network(request) = command else { return None };
@@ -389,7 +385,6 @@ impl ShardState {
     }
 
     /// Until when every timer is in memory.
-    #[must_use]
     pub const fn timers_known_until(&self) -> Timestamp {
         self.timers.known_until()
     }
@@ -422,7 +417,6 @@ impl ShardState {
 
     /// The transactions that a timer needs and the tables alone have, and those that the timers
     /// after it need by `until`; empty where the timer can run.
-    #[must_use]
     pub fn wanted_by_timer(&self, timer: Timer, until: Timestamp) -> Vec<TransactionSeq> {
         let away = |timer: &Timer| match timer.kind {
             TimerKind::HoldExpiry(seq) if self.transactions.get(seq).is_none() => Some(seq),
@@ -486,7 +480,6 @@ impl ShardState {
     }
 
     /// The number of transactions in memory.
-    #[must_use]
     pub fn transactions_in_memory(&self) -> usize {
         self.transactions.len()
     }

@@ -164,7 +164,6 @@ enum CommandOutcome {
 
 impl Shard {
     /// Wires the shard of a recovered state.
-    #[must_use]
     pub fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
         state.go_live();
         if let Some(recall) = wiring.recall.as_ref().filter(|recall| !recall.ends_holds_late) {
@@ -203,7 +202,6 @@ impl Shard {
     }
 
     /// The hot state.
-    #[must_use]
     pub const fn state(&self) -> &ShardState {
         &self.state
     }
@@ -219,7 +217,6 @@ impl Shard {
     }
 
     /// The time until the shard has something to do without a command; none where it has not.
-    #[must_use]
     pub fn time_until_due(&self) -> Option<Duration> {
         let due = self.wakes_at();
         let wait_micros = due.0.saturating_sub(self.wiring.clock.now().0).max(0);

@@ -88,56 +88,47 @@ pub struct ShardState {
 
 impl ShardState {
     /// The last record folded into this state.
-    #[must_use]
     pub const fn last_seq(&self) -> RecordSeq {
         self.last_seq
     }
 
     /// The instant when the last record was accepted.
-    #[must_use]
     pub const fn last_at(&self) -> Timestamp {
         self.last_at
     }
 
     /// The instant when the next timer is due, if any is set.
-    #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.timers.first().map(|timer| timer.due)
     }
 
     /// The number of cards.
-    #[must_use]
     pub fn card_count(&self) -> usize {
         self.cards.len()
     }
 
     /// Rows that people set up around cards.
-    #[must_use]
     pub const fn directory(&self) -> &Directory {
         &self.directory
     }
 
     /// The cards.
-    #[must_use]
     pub const fn cards(&self) -> &Cards {
         &self.cards
     }
 
     /// An account's balances. Panics: if there is no such account.
-    #[must_use]
     pub fn balances(&self, slot: AccountSlot) -> &AccountBalances {
         &self.account(slot).balances
     }
 
     /// A transaction that was not declined, where it is in memory.
-    #[must_use]
     pub fn transaction(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
         self.transactions.get_open(seq)
     }
 
     /// The part of a card that decisions read. Its usage is that of its last change.
     /// Panics: if there is no such card.
-    #[must_use]
     pub fn card(&self, slot: CardSlot) -> &CardRecord {
         self.cards.record(slot)
     }
@@ -254,7 +245,6 @@ impl ShardState {
     }
 
     /// The sum of open holds over all transactions of an account, whatever their state.
-    #[must_use]
     pub fn open_holds(&self, account: AccountSlot) -> Minor {
         let of_account = self.transactions.iter().filter(|found| found.1.account == account);
         of_account.map(|found| found.1.progress.held.total()).sum()

@@ -33,7 +33,6 @@ impl fmt::Debug for StateHash {
 
 impl StateHash {
     /// The hash of the whole, from all that `part_hashes` gives.
-    #[must_use]
     pub fn of_parts(parts: &[PartHash]) -> Self {
         let mut sha = Sha256::new();
         for part in parts {
@@ -95,7 +94,6 @@ fn part<T: Serialize>(name: &'static str, entries: impl IntoIterator<Item = T>) 
 
 impl ShardState {
     /// The hash of every part of the logical state. Cost: O(state).
-    #[must_use]
     pub fn part_hashes(&self) -> Vec<PartHash> {
         let mut open: Vec<_> =
             self.transactions.iter().filter(|found| !found.1.is_declined()).collect();
@@ -149,7 +147,6 @@ impl ShardState {
     }
 
     /// The hash of the whole logical state. Cost: O(state).
-    #[must_use]
     pub fn state_hash(&self) -> StateHash {
         StateHash::of_parts(&self.part_hashes())
     }

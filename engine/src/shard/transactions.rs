@@ -203,7 +203,6 @@ pub struct TransactionRoom {
 
 impl TransactionRoom {
     /// Room for the transactions of so many records behind those that are `restored`.
-    #[must_use]
     pub fn for_records(records: usize, restored: usize) -> Self {
         let ring = with_huge_capacity(records.saturating_add(restored));
         let index = || HashIndex::with_capacity(Growth::ByQuarters, ring.capacity());

@@ -45,7 +45,6 @@ impl AuditFigure {
     }
 
     /// Whether both are the same.
-    #[must_use]
     pub fn is_right(&self) -> bool {
         self.expected == self.found
     }

@@ -33,7 +33,6 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// The place in the chain that the journal continues after this checkpoint.
-    #[must_use]
     pub const fn position(&self) -> ChainPosition {
         ChainPosition {
             epoch: Epoch(self.epoch),

@@ -68,19 +68,16 @@ impl LateHolds {
     }
 
     /// The instant after which a start has to ask for holds, where that is not its checkpoint's.
-    #[must_use]
     pub fn since(&self) -> Option<Timestamp> {
         self.0.lock().stored.since
     }
 
     /// The transactions that were put off.
-    #[must_use]
     pub fn transactions(&self) -> BTreeSet<TransactionSeq> {
         self.0.lock().stored.put_off.clone()
     }
 
     /// Whether holds are late because rows cannot be read.
-    #[must_use]
     pub fn are_any(&self) -> bool {
         let note = self.0.lock();
         let put_off = note.next.as_ref().map_or(&note.stored.put_off, |next| &next.1);

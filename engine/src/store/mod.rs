@@ -193,7 +193,6 @@ impl Store {
     }
 
     /// The note about late holds.
-    #[must_use]
     pub const fn late_holds(&self) -> &Arc<LateHolds> {
         &self.late_holds
     }

@@ -79,7 +79,6 @@ pub struct Projector {
 
 impl Projector {
     /// Whether and why projection has failed.
-    #[must_use]
     pub const fn health(&self) -> &Arc<ProjectionHealth> {
         &self.health
     }
@@ -106,7 +105,6 @@ pub struct ProjectionHealth {
 
 impl ProjectionHealth {
     /// The failure that stopped projection, for the log and the operator; none while it goes on.
-    #[must_use]
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -260,7 +258,6 @@ impl ProjectorSteps {
     }
 
     /// Whether and why projection has failed.
-    #[must_use]
     pub const fn health(&self) -> &Arc<ProjectionHealth> {
         &self.health
     }

@@ -47,13 +47,11 @@ impl std::fmt::Debug for Watermark {
 
 impl Watermark {
     /// A watermark of tables that hold everything up to `applied`.
-    #[must_use]
     pub fn new(applied: RecordSeq) -> Self {
         Self::ringing(applied, || {})
     }
 
     /// The same, which rings `projector` when somebody begins to wait.
-    #[must_use]
     pub fn ringing(applied: RecordSeq, projector: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             applied: AtomicU64::new(applied.0),
@@ -64,7 +62,6 @@ impl Watermark {
     }
 
     /// The newest record that reads see.
-    #[must_use]
     pub fn applied(&self) -> RecordSeq {
         RecordSeq(self.applied.load(Ordering::Acquire))
     }
@@ -106,13 +103,11 @@ impl Watermark {
     }
 
     /// Whether nothing will become visible any more: projection has stopped.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.waiting.lock().is_closed
     }
 
     /// The number of wakes left here.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         let waiting = self.waiting.lock();
         waiting.wakes.len() + waiting.followers.len()

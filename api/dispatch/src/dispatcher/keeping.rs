@@ -39,7 +39,6 @@ pub struct DeliveryFigures {
 
 impl Dispatcher {
     /// Whether changes are to be written down at this uptime.
-    #[must_use]
     pub fn is_save_due(&self, uptime: Duration) -> bool {
         uptime >= self.save_at
     }
@@ -98,7 +97,6 @@ impl Dispatcher {
     }
 
     /// How deliveries do.
-    #[must_use]
     pub fn figures(&self, tables: &Store) -> DeliveryFigures {
         let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off());
         let oldest = lanes().filter_map(Lane::oldest).min();

@@ -118,7 +118,6 @@ impl DeclineFollower {
     }
 
     /// The last transaction that was looked at.
-    #[must_use]
     pub const fn followed(&self) -> TransactionSeq {
         self.done
     }

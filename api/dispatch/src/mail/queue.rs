@@ -145,19 +145,16 @@ impl MailQueue {
     }
 
     /// The files.
-    #[must_use]
     pub const fn store(&self) -> &Arc<dyn MailStore> {
         &self.store
     }
 
     /// How many letters wait, and news for the outcome of its change.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.lock().files
     }
 
     /// Whether nothing waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -313,7 +310,6 @@ fn parse_name(name: &str) -> Option<(Uuid, MailFileKind)> {
 
 /// How long ago a letter was handed in, by its id, which has the time in it. `now` is the time since
 /// 1970.
-#[must_use]
 pub fn age(id: Uuid, now: Duration) -> Duration {
     let handed_in = id.get_timestamp().map_or(Duration::ZERO, |at| {
         let (seconds, nanos) = at.to_unix();

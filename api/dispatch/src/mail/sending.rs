@@ -62,7 +62,6 @@ pub struct MailSending {
 
 impl MailSending {
     /// `retry_wait` is how long a letter waits that was put off once.
-    #[must_use]
     pub const fn new(retry_wait: Duration) -> Self {
         Self { retry_wait, pause: None }
     }

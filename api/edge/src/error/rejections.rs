@@ -14,7 +14,6 @@ const KEYS_RETRY_AFTER_S: u32 = 60;
 impl ApiError {
     /// The answer to a refused change. `dimensions` are the dimension fields the request set,
     /// since a refusal does not say which of them is unknown.
-    #[must_use]
     #[expect(clippy::too_many_lines, reason = "an arm for each rejection")]
     pub fn rejected(rejection: Rejection, dimensions: &[&'static str]) -> Self {
         let conflict = Self::conflict;

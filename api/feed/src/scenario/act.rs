@@ -82,7 +82,6 @@ impl Act {
     }
 
     /// The amount of its message.
-    #[must_use]
     pub const fn amount(self) -> Option<Money> {
         match self {
             Self::Authorize(amount)
@@ -98,7 +97,6 @@ impl Act {
     }
 
     /// Whether it makes a transaction: an act that names an earlier one does not, refunds apart.
-    #[must_use]
     pub const fn opens(self, names_earlier: bool) -> bool {
         match self {
             Self::Authorize(_)
@@ -117,7 +115,6 @@ impl Act {
     }
 
     /// Whether the cardholder is there, with the credentials of the card.
-    #[must_use]
     pub const fn is_card_use(self) -> bool {
         matches!(
             self,

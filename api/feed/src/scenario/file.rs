@@ -131,7 +131,6 @@ pub struct StepFile {
 
 impl StepFile {
     /// Whether a credential is given, and wrong.
-    #[must_use]
     pub fn is_wrong(&self, credential: Credential) -> bool {
         self.wrong.as_ref().is_some_and(|wrong| wrong.contains(&credential))
     }

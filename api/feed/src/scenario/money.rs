@@ -31,13 +31,11 @@ impl Money {
     }
 
     /// An amount of a currency by its number; none of an unknown one. Units: minor units. Source: ISO 4217.
-    #[must_use]
     pub fn of_currency(minor: i64, numeric: u16) -> Option<Self> {
         Some(Self { minor, currency: Currency::from_numeric(numeric)? })
     }
 
     /// The number of its currency. Source: ISO 4217.
-    #[must_use]
     pub fn numeric(self) -> u16 {
         self.currency.numeric()
     }

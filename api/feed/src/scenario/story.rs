@@ -23,7 +23,6 @@ pub struct Story {
 
 impl Story {
     /// Writes a file, with what it leaves out above it. A file that could not be read again is left out whole.
-    #[must_use]
     pub fn write(file: &ScenarioFile, mut untold: Vec<String>) -> Self {
         untold.dedup();
         let written = file.text().and_then(|text| Ok((Script::parse(&text)?, text)));
@@ -42,7 +41,6 @@ impl Story {
     }
 
     /// A story that no file tells.
-    #[must_use]
     pub const fn without_file(untold: Vec<String>) -> Self {
         Self { scenario: None, steps: Vec::new(), untold }
     }
@@ -60,7 +58,6 @@ impl fmt::Display for Story {
 
 impl ScenarioFile {
     /// A file of these steps.
-    #[must_use]
     pub fn new(about: String, setup: SetupFile, steps: Vec<StepFile>) -> Self {
         let step = steps.into_iter().map(|step| Spanned::new(0..0, step)).collect();
         Self { about, setup, step }

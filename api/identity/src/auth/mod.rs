@@ -64,7 +64,6 @@ impl Caller {
     }
 
     /// The caller as an audit names it.
-    #[must_use]
     pub const fn actor(&self) -> Actor {
         Actor::Token { id: self.token, member: self.member }
     }

@@ -57,7 +57,6 @@ pub enum Factor {
 
 impl Factor {
     /// Its name. Source: spec "OAuth", rule 4, key.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Totp => "totp",
@@ -240,19 +239,16 @@ impl SecondFactors {
     }
 
     /// The question that waits, where there is one.
-    #[must_use]
     pub fn question(&self, digest: &[u8; 32], now: Timestamp) -> Option<Challenge> {
         self.find(digest, now)?.challenge()
     }
 
     /// The purpose of the conversation, where there is one.
-    #[must_use]
     pub fn purpose(&self, digest: &[u8; 32], now: Timestamp) -> Option<Purpose> {
         self.find(digest, now).map(|conversation| conversation.purpose)
     }
 
     /// The user of the conversation, where there is one.
-    #[must_use]
     pub fn user(&self, digest: &[u8; 32], now: Timestamp) -> Option<UserId> {
         self.find(digest, now).map(|conversation| conversation.proven.user)
     }

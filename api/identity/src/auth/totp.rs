@@ -38,7 +38,6 @@ impl Seed {
     }
 
     /// Opens a sealed seed; none where it was not sealed here for this user.
-    #[must_use]
     pub fn open(secrets: &Secrets, user: UserId, sealed: &[u8]) -> Option<Self> {
         let opened = secrets.open_totp(sealed, user)?;
         let seed: &[u8; SEED_BYTES] = opened.as_slice().try_into().ok()?;
@@ -46,26 +45,22 @@ impl Seed {
     }
 
     /// The step of the code, where it is that of now, of the step before or of the one after.
-    #[must_use]
     pub fn matching_step(&self, code: &str, now: Timestamp) -> Option<u64> {
         self.totp("").check(code, seconds_of(now))
     }
 
     /// The code of the instant `now`.
-    #[must_use]
     pub fn code(&self, now: Timestamp) -> String {
         self.totp("").generate(seconds_of(now)).to_string()
     }
 
     /// The seed as a person types it into an app.
-    #[must_use]
     pub fn base32(&self) -> String {
         self.totp("").secret().to_base32()
     }
 
     /// The address that an authenticator app reads from a picture. Source: the format of `otpauth`
     /// addresses.
-    #[must_use]
     pub fn provisioning_uri(&self, email: &str) -> String {
         // A colon would end the name; no e-mail address that is taken has one.
         let name = email.replace(':', "");

@@ -52,7 +52,6 @@ impl Claim {
     }
 
     /// The command with the claim beside it, and a note of the caller.
-    #[must_use]
     pub fn beside(&self, command: AdminCommand, note: AuditNote) -> Command {
         let (status, path) = shown_at(&self.method, &self.path, &command);
         let claim = KeyClaim {

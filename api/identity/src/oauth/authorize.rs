@@ -91,7 +91,6 @@ pub enum GrantRefusal {
 
 impl GrantRefusal {
     /// The description of the refusal for the app.
-    #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
             Self::Declined => "The request was declined",
@@ -242,14 +241,12 @@ impl AuthorizationRequest {
     }
 
     /// The address at which the app learns that it is refused.
-    #[must_use]
     pub fn refused(&self, refusal: GrantRefusal) -> String {
         let description = refusal.description();
         self.answered(&[("error", "access_denied"), ("error_description", description)])
     }
 
     /// The address at which the app gets its code.
-    #[must_use]
     pub fn granted(&self, code: &str) -> String {
         self.answered(&[("code", code)])
     }

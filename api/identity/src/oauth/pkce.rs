@@ -11,7 +11,6 @@ use cardswitch_secrets::codes_equal;
 const CHALLENGE_BYTES: usize = 43;
 
 /// Whether a text is the base64url of a SHA-256.
-#[must_use]
 pub(super) fn is_challenge(text: &str) -> bool {
     text.len() == CHALLENGE_BYTES && URL_SAFE_NO_PAD.decode(text).is_ok()
 }
@@ -19,7 +18,6 @@ pub(super) fn is_challenge(text: &str) -> bool {
 /// Whether the client that exchanges a code is the one that asked for it.
 // INVARIANT: a verifier for a code without a challenge is refused: somebody took the challenge out of
 // the request on its way. Source: RFC 9700, 4.8.2.
-#[must_use]
 pub(super) fn is_proven(challenge: Option<&str>, verifier: Option<&str>) -> bool {
     match (challenge, verifier) {
         (None, None) => true,

@@ -41,7 +41,6 @@ pub fn parse(text: &str) -> Result<AccessScope, ScopeFault> {
 }
 
 /// The names of scopes; none for reading alone.
-#[must_use]
 pub fn names(scope: AccessScope) -> Vec<&'static str> {
     let named = NAMES.into_iter().zip(flags(scope));
     named.filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
@@ -58,7 +57,6 @@ pub fn check_approved(asked: AccessScope, approved: AccessScope) -> Result<(), S
 
 /// Whether a member of this role may let an app at its company's data.
 /// Source: spec "Authentication", 5.
-#[must_use]
 pub const fn may_authorize(role: MemberRole) -> bool {
     matches!(role, MemberRole::Administrator | MemberRole::Accountant)
 }
@@ -66,7 +64,6 @@ pub const fn may_authorize(role: MemberRole) -> bool {
 /// Whether a member of this role may give an app these scopes.
 // CHOICE: the specification lets accountants authorize apps; a member cannot give scopes they do
 // not have.
-#[must_use]
 pub const fn may_give(role: MemberRole, scope: AccessScope) -> bool {
     match role {
         MemberRole::Administrator => true,

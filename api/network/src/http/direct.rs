@@ -18,7 +18,6 @@ use super::requests::DoorOperation;
 use super::state::DoorState;
 
 /// Whether the request is one of those.
-#[must_use]
 pub fn is_direct<B>(request: &Request<B>) -> bool {
     operation_of(request.method(), request.uri().path()).is_some()
 }

@@ -39,7 +39,6 @@ pub(super) struct FaultyRequest<'a> {
 
 impl HttpFaults {
     /// The faults of a plan.
-    #[must_use]
     pub fn new(plan: Arc<FaultPlan>) -> Self {
         Self { plan, reversed: broadcast::Sender::new(limits::REVERSALS_UNHEARD_MAX) }
     }

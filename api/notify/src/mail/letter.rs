@@ -105,7 +105,6 @@ impl Letter {
     }
 
     /// Brings a user the link to set a new password.
-    #[must_use]
     pub fn new_password(to: &str, link: &str) -> Self {
         let blocks = vec![
             words(format!(
@@ -121,7 +120,6 @@ impl Letter {
     }
 
     /// Invites a new member of `company`.
-    #[must_use]
     pub fn invitation(to: &str, company: &str, link: &str) -> Self {
         let blocks = vec![
             words(format!("{company} has made you a member of its card program at cardswitch.")),
@@ -136,7 +134,6 @@ impl Letter {
     }
 
     /// Informs a user that the password was changed.
-    #[must_use]
     pub fn password_was_set(to: &str) -> Self {
         let blocks = vec![
             words(format!("The password of {to} at cardswitch was just set.")),
@@ -151,7 +148,6 @@ impl Letter {
     }
 
     /// Warns a user whose second factor is guessed with the right password.
-    #[must_use]
     pub fn password_is_known(to: &str, link: &str) -> Self {
         let blocks = vec![
             words(format!(
@@ -170,7 +166,6 @@ impl Letter {
     }
 
     /// Brings a recipient the link to a card that `company` shares with them.
-    #[must_use]
     pub fn shared_link(to: &str, share: &SharedCard<'_>) -> Self {
         let SharedCard { name, company, message, link, asks_passphrase } = share;
         let mut blocks = vec![
@@ -200,7 +195,6 @@ impl Letter {
     }
 
     /// Informs a cardholder that a purchase with the card was declined.
-    #[must_use]
     pub fn decline(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
         let DeclinedPurchase { cause: (cause, help), last_four, link, .. } = purchase;
         let blocks = vec![
@@ -215,7 +209,6 @@ impl Letter {
     }
 
     /// Informs a cardholder that further purchases are declined without a letter each.
-    #[must_use]
     pub fn more_declined(to: &str, link: &str) -> Self {
         let blocks = vec![
             words(
@@ -231,7 +224,6 @@ impl Letter {
     }
 
     /// Warns a cardholder that somebody else may be using the card.
-    #[must_use]
     pub fn alert(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
         let DeclinedPurchase { cause: (cause, _), last_four, link, .. } = purchase;
         let blocks = vec![

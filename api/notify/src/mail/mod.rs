@@ -62,7 +62,6 @@ pub struct MailDesk {
 }
 
 /// Begins to send waiting and new letters, until the switch stops.
-#[must_use]
 pub fn start(desk: &MailDesk, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     // The end does not wait for this task: the next start sends letters of the news that is left.
     drop(tokio::spawn(news::tell_held(desk.clone())));

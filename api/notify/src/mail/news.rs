@@ -67,7 +67,6 @@ impl fmt::Debug for News {
 
 impl News {
     /// The news of a password that was set; `hash` is its stored form.
-    #[must_use]
     pub fn password_was_set(user: UserId, hash: &str) -> Self {
         Self::PasswordWasSet { user: user.0, digest: token_digest(hash) }
     }

@@ -140,13 +140,11 @@ impl Outbox {
     }
 
     /// The directory of letters that no server takes.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// How many letters wait for a server, and news for the outcome of its change.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.files().len()
     }

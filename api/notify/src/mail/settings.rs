@@ -58,7 +58,6 @@ pub struct SmtpUrl(String);
 
 impl SmtpUrl {
     /// The address without the password.
-    #[must_use]
     pub fn shown(&self) -> String {
         let Ok(mut url) = Url::parse(&self.0) else { return "(not an address)".to_owned() };
         if url.password().is_some() && url.set_password(Some(HIDDEN)).is_err() {

@@ -25,19 +25,16 @@ pub enum Reach {
 
 impl Reach {
     /// The reach that `--allow-local-webhooks` gives.
-    #[must_use]
     pub const fn new(allows_local: bool) -> Self {
         if allows_local { Self::Local } else { Self::Public }
     }
 
     /// Whether a connection may be made to this address.
-    #[must_use]
     pub const fn includes(self, address: IpAddr) -> bool {
         is_public(address) || (matches!(self, Self::Local) && is_local(address))
     }
 
     /// The rule for addresses, as a hint beside the field.
-    #[must_use]
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Public => {
@@ -70,7 +67,6 @@ pub enum AddressFault {
 
 impl AddressFault {
     /// The word that programs know it by.
-    #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
             Self::TooLong => "too_long",
@@ -83,7 +79,6 @@ impl AddressFault {
     }
 
     /// The error text of an address that `reach` does not allow.
-    #[must_use]
     pub const fn text(self, reach: Reach) -> &'static str {
         match (self, reach) {
             (Self::TooLong, _) => "must have at most 1000 characters",

@@ -19,7 +19,6 @@ pub const FAILURES: [&str; 8] = [
 ];
 
 /// The word for why something was sent.
-#[must_use]
 pub const fn render_kind(kind: AttemptKind) -> &'static str {
     let [event, example, resent] = KINDS;
     match kind {
@@ -30,7 +29,6 @@ pub const fn render_kind(kind: AttemptKind) -> &'static str {
 }
 
 /// The word for why there was no answer.
-#[must_use]
 pub const fn render_failure(failure: AttemptFailure) -> &'static str {
     let [no_host, not_public, not_reachable, tls, broken, too_slow, not_sent, untold] = FAILURES;
     match failure {
@@ -46,7 +44,6 @@ pub const fn render_failure(failure: AttemptFailure) -> &'static str {
 }
 
 /// The outcome of an attempt, as a sentence of a page.
-#[must_use]
 pub fn sentence(attempt: &Attempt) -> String {
     let failure = match &attempt.result {
         AttemptResult::Answered(status @ 200..=299) => return format!("Delivered ({status})"),

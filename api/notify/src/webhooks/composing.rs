@@ -45,7 +45,6 @@ cardswitch_wire::words! {
 
 impl EventBody {
     /// The event as receivers get it.
-    #[must_use]
     pub const fn new(event: &Event, company: CompanyId) -> Self {
         Self {
             event: event_name(event.kind),
@@ -55,7 +54,6 @@ impl EventBody {
     }
 
     /// An example, of a transaction that is none.
-    #[must_use]
     pub const fn example(company: CompanyId) -> Self {
         Self {
             event: event_name(EventKind::Created),
@@ -66,7 +64,6 @@ impl EventBody {
 }
 
 /// The name of an event.
-#[must_use]
 pub const fn event_name(kind: EventKind) -> &'static str {
     let [created, updated] = EVENT_NAMES;
     match kind {
@@ -108,7 +105,6 @@ pub fn compose(
 }
 
 /// The message of an example.
-#[must_use]
 pub fn example(company: CompanyId) -> MessageContent {
     MessageContent { body: render(&[EventBody::example(company)]), sequence: "0".to_owned() }
 }

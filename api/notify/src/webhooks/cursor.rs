@@ -27,7 +27,6 @@ pub fn render_cursor(
 }
 
 /// The place of a text; none where it was not made here for this company.
-#[must_use]
 pub fn parse_cursor(secrets: &Secrets, company: CompanyId, text: &str) -> Option<EventPlace> {
     if text.len() > TEXT_BYTES_MAX {
         return None;

@@ -149,7 +149,6 @@ impl Webhooks {
     }
 
     /// The way to a dispatcher of another process: events are read, and orders are refused.
-    #[must_use]
     pub fn elsewhere(
         reach: Reach,
         shares: &DescriptorShares,
@@ -170,7 +169,6 @@ impl Webhooks {
     }
 
     /// How far webhooks may go.
-    #[must_use]
     pub const fn reach(&self) -> Reach {
         self.reach
     }
@@ -200,13 +198,11 @@ impl Webhooks {
     }
 
     /// How deliveries do, all in all; about a second old.
-    #[must_use]
     pub fn figures(&self) -> DeliveryFigures {
         *self.figures.lock()
     }
 
     /// Turns true when answers that would never end by themselves are to end.
-    #[must_use]
     pub fn streams_stop(&self) -> watch::Receiver<bool> {
         self.streams_stop.clone()
     }
@@ -271,7 +267,6 @@ impl Webhooks {
 }
 
 /// Whether a change concerns the receivers of events.
-#[must_use]
 pub fn is_concerned(command: &AdminCommand) -> bool {
     match command {
         AdminCommand::WithPassword(_, command) => is_concerned(command),

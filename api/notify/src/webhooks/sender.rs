@@ -83,13 +83,11 @@ cardswitch_engine::opaque!(Sender);
 
 impl Sender {
     /// A sender that trusts the certificates that the system trusts.
-    #[must_use]
     pub fn new(reach: Reach) -> Self {
         Self::within(reach, SendBounds::default())
     }
 
     /// The same with so many look-ups at a time.
-    #[must_use]
     pub fn within(reach: Reach, bounds: SendBounds) -> Self {
         let names = |host| -> AddressLookup {
             Box::pin(async { lookup_host(host).await.map(Iterator::collect) })

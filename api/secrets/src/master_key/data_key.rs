@@ -114,7 +114,6 @@ impl WrappedKey {
     }
 
     /// The data key; none where this is another master key, or what is wrapped was changed.
-    #[must_use]
     pub fn open(&self, master: &MasterKey) -> Option<DataKey> {
         let context = head_of(self.directory, self.master);
         let opened = open(&master.cipher(), &self.sealed, context.as_bytes())?;

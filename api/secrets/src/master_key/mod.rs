@@ -69,7 +69,6 @@ cardswitch_engine::opaque!(MasterKey);
 
 impl MasterKey {
     /// With these bytes.
-    #[must_use]
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(Zeroizing::new(bytes))
     }
@@ -83,7 +82,6 @@ impl MasterKey {
     }
 
     /// Reads 64 hex digits, with or without a line's end.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         array_from_hex(text.trim()).map(Self)
     }
@@ -125,7 +123,6 @@ impl MasterKey {
     }
 
     /// Its fingerprint.
-    #[must_use]
     pub fn id(&self) -> MasterKeyId {
         MasterKeyId(*derived(&self.source(), b"master key id"))
     }

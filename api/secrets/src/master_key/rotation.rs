@@ -74,7 +74,6 @@ pub struct MasterKeys {
 
 impl MasterKeys {
     /// The master key of this data directory.
-    #[must_use]
     pub fn new(data: &Path, source: MasterKeySource) -> Self {
         Self { data: data.to_path_buf(), source: Mutex::new(source) }
     }
@@ -91,7 +90,6 @@ impl MasterKeys {
     }
 
     /// The place of the key now.
-    #[must_use]
     pub fn source(&self) -> MasterKeySource {
         self.source.lock().clone()
     }

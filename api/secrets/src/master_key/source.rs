@@ -24,13 +24,11 @@ pub struct MasterKeyArgs {
 
 impl MasterKeyArgs {
     /// The arguments that choose this place.
-    #[must_use]
     pub const fn of(source: MasterKeySource) -> Self {
         Self { given: Some(source) }
     }
 
     /// The place that was chosen.
-    #[must_use]
     pub fn source(&self) -> MasterKeySource {
         let credential = || {
             let path = PathBuf::from(std::env::var_os(CREDENTIALS)?).join(MASTER_KEY_FILE);
@@ -102,7 +100,6 @@ pub enum MasterKeySource {
 
 impl MasterKeySource {
     /// Its file; none where there is a command instead.
-    #[must_use]
     pub fn path(&self, data: &Path) -> Option<PathBuf> {
         match self {
             Self::InDirectory => Some(data.join(MASTER_KEY_FILE)),
@@ -112,7 +109,6 @@ impl MasterKeySource {
     }
 
     /// The file that a new key may be written to; none where somebody else keeps it.
-    #[must_use]
     pub fn own_path(&self, data: &Path) -> Option<PathBuf> {
         match self {
             Self::InDirectory | Self::File(_) => self.path(data),

@@ -87,7 +87,6 @@ impl Drop for LivePlace {
 
 impl LiveOverviews {
     /// None yet, and never more streams than so many.
-    #[must_use]
     pub fn new(streams_max: usize) -> Self {
         let (watched, latency) = (Mutex::default(), Mutex::default());
         Self { watched, streams_max, latency, cluster: None }

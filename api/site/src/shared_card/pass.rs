@@ -20,7 +20,6 @@ use crate::session::later;
 pub const PASS_S: i64 = 15 * 60;
 
 /// The header that lets the viewer at `path` in until the pass is over.
-#[must_use]
 pub(super) fn grant(state: &AppState, link: &SharedLink, path: &str) -> HeaderValue {
     let until = later(state.now(), PASS_S);
     let value = format!("{}-{}", until.0, tag(state, link, until));
@@ -36,7 +35,6 @@ pub(super) fn grant(state: &AppState, link: &SharedLink, path: &str) -> HeaderVa
 }
 
 /// Whether these headers hold a pass for `link` that is good now.
-#[must_use]
 pub(super) fn is_held(state: &AppState, link: &SharedLink, headers: &HeaderMap) -> bool {
     let value = find_cookie(headers, name(state.urls().is_behind_tls())).unwrap_or_default();
     let Some((until, sent)) = value.split_once('-') else { return false };

@@ -11,7 +11,6 @@ use cardswitch_secrets::token_digest;
 use cardswitch_wire::time::{parse_date, render_date};
 
 /// Whether `answers`, in the order of the fields, are right, all of them.
-#[must_use]
 pub(super) fn are_right(fields: &[PassphraseField], answers: &[String]) -> bool {
     let known = fields.iter().enumerate().map(|(place, field)| {
         let given = answers.get(place).map_or("", String::as_str);

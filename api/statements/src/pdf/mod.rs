@@ -42,7 +42,6 @@ pub struct PdfStatement {
 
 impl PdfStatement {
     /// The document of these lines, `PDF_LINES_MAX` at most.
-    #[must_use]
     pub const fn new(export: Export) -> Self {
         Self { export }
     }

@@ -41,7 +41,6 @@ pub struct FundingSourceBody {
 
 impl AccountBody {
     /// The account as it is shown.
-    #[must_use]
     pub fn new(row: &AccountRow, urls: &Urls) -> Self {
         let (account, balances) = (&row.account, &row.balances);
         let amount = |minor| Amount::new(minor, account.currency);

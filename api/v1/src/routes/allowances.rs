@@ -68,7 +68,6 @@ struct UsageBody {
 
 impl AllowanceBody {
     /// The allowance of a card as it stands at the view's moment.
-    #[must_use]
     pub fn new(card: &CardRow, view: &View<'_>) -> Self {
         let (profile, terms) = (&card.profile, &card.record.terms);
         let (zone, currency) = (view.company.zone, view.company.currency);

@@ -113,7 +113,6 @@ pub fn open_number(state: &AppState, card: &CardRow, company: &Company) -> Resul
 }
 
 /// Whether a company is closed, so that its cards show no secrets.
-#[must_use]
 pub fn is_closed(company: &Company) -> bool {
     company.state == CompanyState::Closed
 }

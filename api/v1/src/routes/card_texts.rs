@@ -52,7 +52,6 @@ pub static CARD_TEXTS: CardTexts<CardText> = CardTexts {
 
 impl CardText {
     /// Whether lists are filtered by it.
-    #[must_use]
     pub const fn is_filter(&self) -> bool {
         self.filter.is_some()
     }

@@ -75,7 +75,6 @@ pub struct SingleSignOnBody {
 
 impl CompanyBody {
     /// The company as it is shown.
-    #[must_use]
     pub fn new(company: &Company, sso: Option<SingleSignOn>, urls: &Urls) -> Self {
         let sso = sso
             .map(|SingleSignOn { domain, idp_metadata }| SingleSignOnBody { domain, idp_metadata });

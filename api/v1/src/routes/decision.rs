@@ -188,7 +188,6 @@ struct RuleUsageBody {
 
 impl DecisionBody {
     /// The decision on a transaction of the company, and on each of its increments.
-    #[must_use]
     pub fn new(
         row: &TransactionRow,
         increments: &[IncrementDecision],
@@ -250,7 +249,6 @@ fn remedies(explanation: &Explanation, scope: Scope, words: &Words) -> Vec<Remed
 }
 
 /// The party that decided.
-#[must_use]
 pub const fn render_decided_by(decided_by: DecisionMaker) -> &'static str {
     match decided_by {
         DecisionMaker::Rules => "rules",

@@ -88,19 +88,16 @@ pub const ROLES: [(&str, MemberRole); 4] = [
 ];
 
 /// A role's name on the wire.
-#[must_use]
 pub fn render_role(role: MemberRole) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).map_or("member", |(name, _)| *name)
 }
 
 /// Whether the API can give a member this role; the others are given by operators.
-#[must_use]
 pub const fn is_settable(role: MemberRole) -> bool {
     matches!(role, MemberRole::Member | MemberRole::Reviewer)
 }
 
 /// The flaw of a role that cannot be given.
-#[must_use]
 pub fn role_not_settable() -> Flaw {
     Flaw::new("unknown_value", "must be `member` or `reviewer`")
 }

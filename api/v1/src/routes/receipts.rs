@@ -77,7 +77,6 @@ pub struct ReceiptBody {
 
 impl ReceiptBody {
     /// The receipt of `transaction` as it is shown.
-    #[must_use]
     pub fn new(receipt: &Receipt, transaction: TransactionId, urls: &Urls) -> Self {
         let url = format!("{}/receipt", urls.object("transactions", transaction.0));
         let is_there = !receipt.is_lost;

@@ -188,7 +188,6 @@ fn refunded(
 
 impl TransactionReference {
     /// The reference to a transaction.
-    #[must_use]
     pub fn new(id: TransactionId, urls: &Urls) -> Self {
         Self { id: id.0, url: urls.object("transactions", id.0) }
     }

@@ -90,7 +90,6 @@ const FIELDS: &[(&str, Field, ComparisonKind)] = &[
 
 impl Field {
     /// The field of this name and how it compares; none where users have no such attribute.
-    #[must_use]
     pub(super) fn find(name: &str) -> Option<(Self, ComparisonKind)> {
         let name = canonical(name);
         let row = FIELDS.iter().find(|(known, ..)| *known == name)?;
@@ -160,7 +159,6 @@ const UNKEPT: &[&str] = &[
 
 impl Target {
     /// The attribute that the key of a body names; none where users have no such attribute.
-    #[must_use]
     pub(super) fn find(name: &str) -> Option<Self> {
         let name = canonical(name);
         let known = TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target);
@@ -197,7 +195,6 @@ fn is_unkept(name: &str) -> bool {
 
 /// A name as the tables above have it: small letters, without the schema of users, and with a short
 /// word for that of employers.
-#[must_use]
 pub(super) fn canonical(name: &str) -> String {
     static SCHEMAS: LazyLock<[String; 2]> =
         LazyLock::new(|| [USER_SCHEMA.to_lowercase(), ENTERPRISE_SCHEMA.to_lowercase()]);
@@ -213,7 +210,6 @@ pub(super) fn canonical(name: &str) -> String {
 }
 
 /// As much of a client's text as belongs into a message.
-#[must_use]
 pub(super) fn shorten(text: &str) -> String {
     const CHARS_MAX: usize = 60;
     text.chars().filter(|letter| !letter.is_control()).take(CHARS_MAX).collect()

@@ -46,7 +46,6 @@ pub(super) struct UserDraft {
 
 impl UserDraft {
     /// The draft of what a user is already.
-    #[must_use]
     pub(super) fn of(user: &User) -> Self {
         let member = &user.member;
         Self {

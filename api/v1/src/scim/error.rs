@@ -25,7 +25,6 @@ impl<E: Into<ApiError>> From<E> for ScimError {
 
 impl ScimError {
     /// The body of the answer.
-    #[must_use]
     pub(super) fn body(&self) -> serde_json::Value {
         let Self(error) = self;
         let mut body = json!({

@@ -127,7 +127,6 @@ impl Filter {
     }
 
     /// The field and the text, where the filter asks for one text and nothing else.
-    #[must_use]
     pub(super) fn sole_text(&self) -> Option<(Field, &str)> {
         let [FilterStep::Ask(Test { field: Some(field), operator: Operator::Equal, operand })] =
             self.steps.as_slice()

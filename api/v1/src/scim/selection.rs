@@ -129,7 +129,6 @@ impl AttributeSelection {
     }
 
     /// The shown part of a user.
-    #[must_use]
     pub(super) fn of(&self, whole: Value) -> Value {
         let Value::Object(whole) = whole else { return whole };
         let shown = whole.into_iter().filter_map(|(key, value)| {

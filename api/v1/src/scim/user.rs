@@ -44,13 +44,11 @@ impl User {
     }
 
     /// Whether it takes part.
-    #[must_use]
     pub(super) fn is_active(&self) -> bool {
         self.member.state == MemberState::Active
     }
 
     /// Whether a filter finds it.
-    #[must_use]
     pub(super) fn is_found_by(&self, filter: &Filter) -> bool {
         filter.accepts(|field| self.value_of(field))
     }
@@ -77,7 +75,6 @@ impl User {
     }
 
     /// The user as it is shown whole.
-    #[must_use]
     pub(super) fn body(&self, urls: &Urls) -> Value {
         let member = &self.member;
         let mut body = json!({

@@ -131,13 +131,11 @@ impl Projection {
     }
 
     /// The number of records taken.
-    #[must_use]
     pub const fn records(&self) -> u64 {
         self.records
     }
 
     /// Whether it may change who may see what: rights follow from rows of these tables alone.
-    #[must_use]
     pub(in crate::store) fn changes_access(&self) -> bool {
         !self.companies.is_empty() || self.directory.changes_access()
     }

@@ -32,7 +32,6 @@ pub struct Page {
 
 impl Page {
     /// The first `limit` rows, newest first.
-    #[must_use]
     pub const fn first(limit: usize) -> Self {
         Self {
             limit,

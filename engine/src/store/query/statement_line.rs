@@ -42,13 +42,11 @@ pub struct LineSpan {
 
 impl LineSpan {
     /// The lines of an account with these numbers.
-    #[must_use]
     pub fn new(account: AccountSlot, numbers: Range<u64>) -> Self {
         Self { account, numbers, next_seq: None }
     }
 
     /// The numbers that were not read yet.
-    #[must_use]
     pub fn numbers(&self) -> Range<u64> {
         self.numbers.clone()
     }

@@ -33,19 +33,16 @@ pub struct TransactionRow {
 impl TransactionRow {
     /// Its dimensions, as it was made or as they were changed by hand; deleted ones may be among
     /// them.
-    #[must_use]
     pub fn dimensions(&self) -> Dimensions {
         self.tags.dimensions_over(&self.record.dimensions)
     }
 
     /// The note on the transaction; blank at first.
-    #[must_use]
     pub fn note(&self) -> &str {
         self.tags.note.as_deref().unwrap_or_default()
     }
 
     /// Its receipt, also a lost one.
-    #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         self.tags.receipt.as_ref()?.as_ref()
     }

@@ -90,7 +90,6 @@ impl TransactionClasses {
     pub const ALL: Self = Self(0xff);
 
     /// The transactions in one of these states.
-    #[must_use]
     pub fn in_states(states: &[TransactionState]) -> Self {
         let kinds = [TransactionKind::Purchase, TransactionKind::Verification];
         let classes = states.iter().flat_map(|state| kinds.map(|kind| Class::of(kind, *state)));

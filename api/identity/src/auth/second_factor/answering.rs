@@ -144,7 +144,6 @@ fn without_spaces(code: &str) -> String {
 }
 
 /// An answer as it is hashed and compared: people remember words, not how they wrote them.
-#[must_use]
 pub fn normal_answer(answer: &str) -> String {
     answer.trim().to_lowercase()
 }
