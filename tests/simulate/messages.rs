@@ -35,8 +35,8 @@ pub(crate) fn failed(error: impl std::fmt::Display) -> FeedError {
 pub(crate) fn fingerprint_of(asked: &StepRequest<'_>) -> Fingerprint {
     let Identity { rrn, stan, .. } = asked.identity;
     let key = u128::from(rrn) << 32 | u128::from(stan);
-    let window = DuplicateWindow::Day;
-    Fingerprint { key: DuplicateKey(key), trace: Some(TraceKey(key)), content: rrn, window }
+    let (trace, window) = (Some(TraceKey(!key)), DuplicateWindow::Day);
+    Fingerprint { key: DuplicateKey(key), trace, content: rrn, window }
 }
 
 fn card_of(asked: &StepRequest<'_>) -> Result<CardRef, FeedError> {

@@ -165,7 +165,8 @@ impl Workload {
     fn draw_fingerprint(&mut self) -> Option<Fingerprint> {
         self.marks += 1;
         let (key, content) = (DuplicateKey(u128::from(self.marks)), self.marks);
-        let trace = Some(TraceKey(u128::from(self.marks)));
+        // Never a key's number: both stand for hashes, of which no half is the other's.
+        let trace = Some(TraceKey(u128::from(!self.marks)));
         match self.rng.below(10) {
             0..5 => None,
             5..8 => Some(Fingerprint { key, trace, content, window: DuplicateWindow::Day }),
