@@ -1,13 +1,17 @@
-//! Waiting for events of a switch at work.
+//! Reading from a switch at work, and waiting for its events.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{CompanyId, TransactionSeq};
+use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, TransactionSeq};
 use cardswitch_engine::domain::transaction_tags::TagChanges;
-use cardswitch_engine::store::Snapshot;
+use cardswitch_engine::store::query::Page;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::bench::{Bench, COMPANY};
@@ -60,4 +64,33 @@ async fn however_many_give_up_waiting_one_wake_is_left() {
         assert!(tokio::time::timeout(Duration::from_millis(1), waiting).await.is_err());
     }
     assert!(watermark.waiting() <= before + 1, "{} wakes", watermark.waiting());
+}
+
+/// Lists under two filters read all rows on the threads of the doors: purchases waited for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_long_list_is_read_beside_the_requests_of_others() {
+    let Bench { state, .. } = Bench::new().await;
+    let (others, told) = std::sync::mpsc::channel();
+    let told = Mutex::new(told);
+    let reads = Arc::new(AtomicUsize::new(0));
+    let (switch, counted) = (state.switch.clone(), Arc::clone(&reads));
+    let listing = tokio::spawn(async move {
+        let list = |snapshot: &Snapshot| {
+            counted.fetch_add(1, Relaxed);
+            let rows = snapshot.list_members(CompanySlot(0), &Page::first(1), |_| true)?;
+            // As a list of many rows: this one goes on until somebody else was served.
+            if counted.load(Relaxed) == 1 {
+                return Err(StoreError::LongScan);
+            }
+            told.lock().recv_timeout(Duration::from_mins(1)).expect("others' requests wait");
+            Ok(rows.count)
+        };
+        switch.read_lists(CompanySlot(0), list).await
+    });
+    while reads.load(Relaxed) < 2 {
+        tokio::task::yield_now().await;
+    }
+    tokio::spawn(async move { others.send(()) }).await.unwrap().unwrap();
+    assert!(listing.await.unwrap().is_ok());
+    assert_eq!(reads.load(Relaxed), 2);
 }

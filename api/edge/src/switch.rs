@@ -13,17 +13,19 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::RecordSeq;
+use cardswitch_engine::domain::ids::{CompanySlot, RecordSeq};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::{Snapshot, StoreError, WaitPurpose};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use cardswitch_secrets::issuing::{CellRandom, SystemRandom};
 use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use self::event_news::EventNews;
+use crate::company_turns::CompanyTurns;
 use crate::error::ApiError;
 use crate::network_facts::NetworkFacts;
 
@@ -40,7 +42,12 @@ pub struct Switch {
     news: Arc<EventNews>,
     /// The newest record that may have changed who may see what.
     access: Arc<watch::Sender<RecordSeq>>,
+    /// Turns at reading long lists.
+    long_reads: Arc<CompanyTurns>,
 }
+
+/// The rows that lists look at on a thread that serves others meanwhile: some milliseconds.
+const SHORT_SCAN_ROWS: usize = 1_000;
 
 impl Switch {
     /// The way into `engine`.
@@ -50,7 +57,13 @@ impl Switch {
         engine.watermark().on_access_change(move |seq| {
             told.send_replace(seq);
         });
-        Self { engine, facts: Arc::default(), news: Arc::default(), access }
+        Self {
+            engine,
+            facts: Arc::default(),
+            news: Arc::default(),
+            access,
+            long_reads: long_read_turns(),
+        }
     }
 
     /// The engine itself.
@@ -199,6 +212,21 @@ impl Switch {
         self.read_at_once(query)
     }
 
+    /// The same for what has lists of a company. Long ones are read apart, when it is the company's
+    /// turn, so that they hold up nobody's requests.
+    pub async fn read_lists<T>(
+        &self,
+        company: CompanySlot,
+        query: impl Fn(&Snapshot) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let read = self.read(|snapshot| query(&snapshot.within(SHORT_SCAN_ROWS))).await;
+        if !matches!(read, Err(StoreError::LongScan)) {
+            return read;
+        }
+        let _turn = self.long_reads.turn(company).await;
+        apart(|| self.read_at_once(query))
+    }
+
     /// Reads the tables as they are, for what changes rarely and is waited for when it does:
     /// cards, accounts, keys.
     pub fn read_at_once<T>(
@@ -235,6 +263,19 @@ impl Switch {
         self.facts.remember_currency(card, currency);
         Ok(Some(currency))
     }
+}
+
+/// One thread is left to others, be there two or many.
+fn long_read_turns() -> Arc<CompanyTurns> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Arc::new(CompanyTurns::new((threads / 2).max(1), 1))
+}
+
+/// Works on while another thread takes the requests of this one, where there are several.
+fn apart<T>(work: impl FnOnce() -> T) -> T {
+    let has_several = Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if has_several { tokio::task::block_in_place(work) } else { work() }
 }
 
 /// A view of the tables that stands still once something was looked for in it. Most requests of the

@@ -35,7 +35,7 @@ use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{Reader, View, read_view};
+use cardswitch_v1::routes::view::{Reader, View, read_lists, read_view};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -154,6 +154,15 @@ impl ActingMember {
         read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, ApiError> {
         read_view(self, read).await
+    }
+
+    /// The same for pages with lists, which may be long.
+    /// Errors: the tables cannot be read.
+    pub(super) async fn read_lists<T: Send>(
+        &self,
+        read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
+    ) -> Result<T, ApiError> {
+        read_lists(self, read).await
     }
 
     /// The value that forms of a page about the company carry.

@@ -73,7 +73,7 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Result<Response, ApiError> {
     let text: String = query.q.trim().chars().take(TEXT_CHARS_MAX).collect();
-    let found = acting.read(|view| {
+    let found = acting.read_lists(|view| {
         let wanted = SearchTerms::new(&text, view);
         if text.is_empty() {
             return Ok((SearchHits::NONE, SearchHits::NONE, SearchHits::NONE));

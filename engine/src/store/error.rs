@@ -63,6 +63,9 @@ pub enum StoreError {
         /// The pages, as far as they are known.
         what: String,
     },
+    /// A list has more rows to look at than its reader may.
+    #[error("a list is long, and was to be read apart")]
+    LongScan,
     /// The storage failed.
     #[error("the store's file: {0}")]
     Storage(#[source] Box<redb::Error>),

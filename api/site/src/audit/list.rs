@@ -77,7 +77,7 @@ pub(crate) async fn list_events(
         let lines = listed.rows.iter().map(line).collect::<Result<Vec<_>, StoreError>>()?;
         Ok(("", actors, lines, listed.count))
     };
-    let (alert, actors, lines, count) = acting.read(read).await?;
+    let (alert, actors, lines, count) = acting.read_lists(read).await?;
     let content = AuditContent {
         company: &company.name,
         zone: zone_words(company.zone),

@@ -106,8 +106,8 @@ pub(super) async fn list_page(
     let mut asked = query.query(texts.chain([("state", states_of(query.of("state")))]));
     let request = ListCardsRequest::parse(&mut asked);
     asked.finish()?;
-    let read = acting.read(|view| {
-        let found = find_cards(view, acting, query, request)?.load(|card| row(&card, view))?;
+    let read = acting.read_lists(|view| {
+        let found = find_cards(view, acting, query, &request)?.load(|card| row(&card, view))?;
         let offered =
             if acting.may(Right::SeeCompany) { offered_members(view)? } else { Vec::new() };
         Ok((found, offered))
@@ -135,7 +135,7 @@ fn find_cards(
     view: &View<'_>,
     acting: &ActingMember,
     query: &ListForm,
-    request: ListCardsRequest,
+    request: &ListCardsRequest,
 ) -> Result<ListPage<CardRow>, StoreError> {
     let (company, page) = (view.company.slot, &query.page());
     let Some(mut filter) = request.resolve(view)? else { return Ok(ListPage::EMPTY) };

@@ -60,7 +60,7 @@ async fn list_page(
     (fields, faults): (&TypedFields, &Faults),
 ) -> Result<Response, ApiError> {
     let parent = parse_id(fields.of("parent").trim()).map(DimensionId);
-    let tree = acting.read(|view| tree(view, kind, parent)).await?;
+    let tree = acting.read_lists(|view| tree(view, kind, parent)).await?;
     let branches = &tree.branches;
     let is_whole = tree.count <= branches.len() as u64;
     let words = kind_words(kind);

@@ -87,7 +87,7 @@ async fn find(
     kind: DimensionKind,
     id: DimensionId,
 ) -> Result<DimensionOfKind, ApiError> {
-    let found = acting.read(|view| {
+    let found = acting.read_lists(|view| {
         let tree = tree(view, kind, Some(id))?;
         let Some(place) = tree.branches.iter().position(|branch| branch.dimension.id == id) else {
             return Ok(None);

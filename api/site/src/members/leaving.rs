@@ -92,7 +92,7 @@ fn is_open(member: &Member, way: LeavingWay) -> bool {
 }
 
 async fn read_effects(acting: &ActingMember, member: &Member) -> Result<Effects, ApiError> {
-    acting.read(|view| effects_of(view, member)).await
+    acting.read_lists(|view| effects_of(view, member)).await
 }
 
 fn leave_page(

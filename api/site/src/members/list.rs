@@ -58,7 +58,7 @@ pub(super) async fn list_members(
     MemberReader(acting): MemberReader,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let listed = acting.read(|view| find(view, &query)).await?;
+    let listed = acting.read_lists(|view| find(view, &query)).await?;
     let states = [("", "All"), ("active", "Active"), ("inactive", "Deactivated")];
     let content = MemberListContent {
         company: &acting.company.name,

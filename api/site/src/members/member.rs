@@ -88,7 +88,7 @@ pub(super) async fn member_page(
     let form = form.unwrap_or_else(|| shown_of(member));
     let sees_cards = acting.may(Right::SeeCompany);
     let (facts, dimensions, cards) = acting
-        .read(|view| {
+        .read_lists(|view| {
             let cards = if sees_cards { Some(cards_of(view, member)?) } else { None };
             Ok((
                 facts_of(view, member)?,

@@ -78,7 +78,7 @@ pub(super) async fn show(
 
 async fn company_page(acting: &ActingMember, switch: SwitchFigures) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let read = acting.read(|view| {
+    let read = acting.read_lists(|view| {
         let figures =
             CompanyFigures::read(view.snapshot, company, view.now, &mut FigureCache::default())?;
         Ok((figures, own(acting, view)?, view.now))
@@ -99,7 +99,7 @@ async fn company_page(acting: &ActingMember, switch: SwitchFigures) -> Result<Re
 }
 
 async fn own_page(acting: &ActingMember) -> Result<Response, ApiError> {
-    let read = acting.read(|view| {
+    let read = acting.read_lists(|view| {
         let company = view.company;
         let filter =
             TransactionFilter { member: Some(acting.member.slot), ..TransactionFilter::default() };

@@ -58,7 +58,7 @@ pub(super) async fn list_requisitions(
     acting: ActingMember,
     Query(query): Query<ListForm>,
 ) -> Result<Response, ApiError> {
-    let (of, listed) = acting.read(|view| find(view, &acting, &query)).await?;
+    let (of, listed) = acting.read_lists(|view| find(view, &acting, &query)).await?;
     let content = RequisitionListContent {
         company: &acting.company.name,
         sees_all: sees_all(&acting),

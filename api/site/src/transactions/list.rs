@@ -63,7 +63,7 @@ pub(super) async fn list_transactions(
         Ok(request) => (Some(request), Faults::default()),
         Err(faults) => (None, faults),
     };
-    let found = acting.read(|view| {
+    let found = acting.read_lists(|view| {
         let offered = match own {
             Some(own) => FilterChoices::of_member(view, &asked, own)?,
             None => FilterChoices::of_company(view, &asked)?,

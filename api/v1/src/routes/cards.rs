@@ -246,13 +246,14 @@ impl ListCardsRequest {
 
     /// The filter as the tables take it; none where it names somebody or something unknown.
     /// Errors: the tables cannot be read.
-    pub fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+    pub fn resolve(&self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
         if view.unknown_dimensions(&self.filter.dimensions)?.contains(&true) {
             return Ok(None);
         }
-        let Some(id) = self.assigned_to else { return Ok(Some(self.filter)) };
+        let filter = self.filter.clone();
+        let Some(id) = self.assigned_to else { return Ok(Some(filter)) };
         let member = view.find_member(id)?;
-        Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..self.filter }))
+        Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..filter }))
     }
 }
 

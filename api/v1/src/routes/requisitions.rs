@@ -315,8 +315,9 @@ impl ListRequisitionsRequest {
     }
 
     /// The filter as the tables take it; none where it names what is not there.
-    fn resolve(self, view: &View<'_>) -> Result<Option<RequisitionFilter>, StoreError> {
-        let mut filter = RequisitionFilter { statuses: self.statuses, ..Default::default() };
+    fn resolve(&self, view: &View<'_>) -> Result<Option<RequisitionFilter>, StoreError> {
+        let statuses = self.statuses.clone();
+        let mut filter = RequisitionFilter { statuses, ..Default::default() };
         if let Some(id) = self.card {
             let Some(card) = view.find_card(id)? else { return Ok(None) };
             filter.card = Some(card.profile.slot);

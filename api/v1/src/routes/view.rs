@@ -105,26 +105,42 @@ impl<'a> From<&'a Call> for Reader<'a> {
     }
 }
 
+impl<'a> Reader<'a> {
+    fn view(self, snapshot: &'a Snapshot, now: Timestamp) -> View<'a> {
+        View {
+            snapshot,
+            company: self.company,
+            urls: self.state.urls(),
+            secrets: &self.state.secrets,
+            shows_links: self.shows_links,
+            now,
+            seen: References::default(),
+        }
+    }
+}
+
 /// Reads a company's data.
 /// Errors: the tables cannot be read.
 pub async fn read_view<'a, T: Send>(
     reader: impl Into<Reader<'a>>,
     read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
 ) -> Result<T, ApiError> {
-    let Reader { state, company, shows_links } = reader.into();
-    let now = state.now();
-    let view = |snapshot: &Snapshot| {
-        read(&View {
-            snapshot,
-            company,
-            urls: state.urls(),
-            secrets: &state.secrets,
-            shows_links,
-            now,
-            seen: References::default(),
-        })
-    };
-    Ok(state.switch.read(view).await?)
+    let reader = reader.into();
+    let now = reader.state.now();
+    Ok(reader.state.switch.read(|snapshot| read(&reader.view(snapshot, now))).await?)
+}
+
+/// Reads a company's lists. If they turn out to be long, `read` begins again, apart from others'
+/// requests.
+/// Errors: the tables cannot be read.
+pub async fn read_lists<'a, T: Send>(
+    reader: impl Into<Reader<'a>>,
+    read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
+) -> Result<T, ApiError> {
+    let reader = reader.into();
+    let now = reader.state.now();
+    let lists = |snapshot: &Snapshot| read(&reader.view(snapshot, now));
+    Ok(reader.state.switch.read_lists(reader.company.slot, lists).await?)
 }
 
 /// The field that most lists can be ordered by.
@@ -136,17 +152,17 @@ pub(super) const fn unfiltered(_: &mut Query) {}
 /// Answers with a page of a list that can be ordered by `orderings`: `parse` reads its filters, and
 /// `find` its rows.
 /// Errors: faults of the query; the tables cannot be read.
-pub(super) async fn list_view<F: Send, T: Send>(
+pub(super) async fn list_view<F: Send + Sync, T: Send>(
     call: &Call,
     ListQuery { mut query, address }: ListQuery,
     orderings: &[&str],
     parse: impl FnOnce(&mut Query) -> F,
-    find: impl FnOnce(&View<'_>, F, &Page) -> Result<ListPage<T>, StoreError> + Send,
+    find: impl Fn(&View<'_>, &F, &Page) -> Result<ListPage<T>, StoreError> + Send + Sync,
 ) -> Answer<Json<Listing<T>>> {
     let page = parse_page(&mut query, orderings);
     let filters = parse(&mut query);
     query.finish()?;
-    let listed = read_view(call, |view| find(view, filters, &page)).await?;
+    let listed = read_lists(call, |view| find(view, &filters, &page)).await?;
     Ok(Json(envelope(listed, &page, &address, call.0.urls())))
 }
 

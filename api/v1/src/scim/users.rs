@@ -34,7 +34,7 @@ use super::selection::{AttributeSelection, UserSelection};
 use super::user::User;
 use super::{ScimJson, list_response};
 use crate::routes::members::{is_settable, role_not_settable};
-use crate::routes::view::{View, read_view};
+use crate::routes::view::{View, read_lists, read_view};
 
 /// The place of the department among the dimensions of a member.
 const DEPARTMENT: usize = DimensionKind::Department as usize;
@@ -58,7 +58,7 @@ async fn list(call: &Call, wanted: UserSelection) -> Result<ScimJson, ScimError>
         order: Order::OldestFirst,
         ..Page::first(wanted.count)
     };
-    let listed = read_view(call, |view| {
+    let listed = read_lists(call, |view| {
         let listed = find(view, wanted.filter.as_ref(), &page)?;
         let users = listed.rows.into_iter().map(|member| {
             let user = User::new(member, view)?;
@@ -145,7 +145,7 @@ pub(super) async fn create_user(
     let Call(state, caller) = &call;
     let shown = AttributeSelection::of_query(&query)?;
     let draft = UserDraft::read(&body.object()?)?;
-    let department = read_view(&call, |view| department(view, &draft)).await?;
+    let department = read_lists(&call, |view| department(view, &draft)).await?;
     let invitation = Invitation::draw(state)?;
     let new = NewMember {
         invite: Some(invitation.invite.clone()),
@@ -253,7 +253,7 @@ async fn settle(call: &Call, user: &User, draft: &UserDraft) -> Result<(), ScimE
     }
     let mut dimensions = [None; 4];
     if draft.department != known.department {
-        let found = read_view(call, |view| department(view, draft)).await?;
+        let found = read_lists(call, |view| department(view, draft)).await?;
         dimensions[DEPARTMENT] = Some(found?);
     }
     fn optional<T: Clone + PartialEq>(wanted: &Option<T>, known: &Option<T>) -> Option<Option<T>> {

@@ -55,7 +55,7 @@ impl Snapshot {
         &self,
         slot: AccountSlot,
     ) -> Result<Option<AccountBalances>, StoreError> {
-        match self.numbers.balances(slot.0) {
+        match self.tables.numbers.balances(slot.0) {
             Some(balances) => Ok(Some(balances)),
             None => self.find(&ACCOUNT_BALANCES, slot.0),
         }

@@ -61,6 +61,7 @@ impl Snapshot {
             for object in &filter.objects {
                 let of_object = key(MARK_OBJECT, *object, first)..key(MARK_OBJECT, *object, end);
                 for entry in marks.range(of_object)? {
+                    self.look_at_row()?;
                     numbers.insert(entry?.0.value().3);
                 }
             }
@@ -70,11 +71,11 @@ impl Snapshot {
             Some(actor) => {
                 let of_actor = key(MARK_ACTOR, actor, first)..key(MARK_ACTOR, actor, end);
                 let marks = self.table(AUDIT_MARKS)?;
-                list::filter_page(marks.range(of_actor)?, page, |key| accepts(key.3))
+                list::filter_page(self, marks.range(of_actor)?, page, |key| accepts(key.3))
             }
             None if filter.action.is_some() || filter.object_kind.is_some() => {
                 let keys = events.range((owner, first)..(owner, end))?;
-                list::filter_page(keys, page, |key| accepts(key.1))
+                list::filter_page(self, keys, page, |key| accepts(key.1))
             }
             None => page_of(page, first, end).load(|number| event_at(&events, owner, number)),
         }

@@ -173,7 +173,7 @@ impl Snapshot {
             let range = (company.0, *slots.start())..=(company.0, *slots.end());
             if filter.reads_rows() {
                 let keys = of_company.range(range)?;
-                return list::filter_page(keys, page, |(_, slot)| {
+                return list::filter_page(self, keys, page, |(_, slot)| {
                     let card = cards.card(CardSlot(slot))?;
                     Ok(filter.accepts(&card).then_some(card))
                 });
@@ -182,7 +182,7 @@ impl Snapshot {
         };
         let marked = self.table(CARD_MARKS)?;
         let range = mark_key(*first, *slots.start())..=mark_key(*first, *slots.end());
-        list::filter_page(marked.range(range)?, page, |(_, _, slot)| {
+        list::filter_page(self, marked.range(range)?, page, |(_, _, slot)| {
             if of_company.get((company.0, slot))?.is_none() {
                 return Ok(None);
             }
@@ -213,6 +213,7 @@ impl Snapshot {
         }
         let mut listed = ListPage::EMPTY;
         for slot in hits.scan(slots, page.order) {
+            self.look_at_row()?;
             let card = cards.card(slot_of(slot?)?)?;
             if filter.accepts(&card) {
                 listed.add(page, card);
@@ -248,7 +249,7 @@ impl Snapshot {
         let usages = self.table(CARD_USAGES.definition())?;
         Ok(CardTables {
             cards: self.table(CARDS.definition())?,
-            numbers: CardNumbersReader::new(usages, Arc::clone(&self.numbers)),
+            numbers: CardNumbersReader::new(usages, Arc::clone(&self.tables.numbers)),
         })
     }
 }

@@ -139,7 +139,7 @@ impl Snapshot {
         let rows = self.table(R::ROWS.definition())?;
         let entries = self.table(R::ENTRIES)?;
         let keys = entries.range(range.start().as_slice()..=range.end().as_slice())?;
-        list::filter_page(keys, page, |entry: &[u8]| {
+        list::filter_page(self, keys, page, |entry: &[u8]| {
             let row: R = row_of(&rows, entry)?;
             let made_at = row.created_at();
             let is_within = page.created_after.is_none_or(|after| made_at >= after)

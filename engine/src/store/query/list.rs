@@ -4,6 +4,7 @@ use redb::{AccessGuard, Key, StorageError, Value};
 
 use crate::domain::ids::Timestamp;
 use crate::store::error::StoreError;
+use crate::store::query::Snapshot;
 
 /// The end of a list that comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,7 +112,9 @@ where
 }
 
 /// Takes a page of what `accepts`, and counts all of it. Cost: O(keys).
+/// Errors: `LongScan`.
 pub(super) fn filter_page<'a, K, V, T>(
+    snapshot: &Snapshot,
     mut keys: impl DoubleEndedIterator<Item = IndexHits<'a, K, V>>,
     page: &Page,
     mut accepts: impl FnMut(K::SelfType<'_>) -> Result<Option<T>, StoreError>,
@@ -122,6 +125,7 @@ where
 {
     let mut listed = ListPage::EMPTY;
     while let Some(entry) = next_in(page.order, &mut keys) {
+        snapshot.look_at_row()?;
         if let Some(row) = accepts(entry?.0.value())? {
             listed.add(page, row);
         }

@@ -29,6 +29,7 @@ mod webhook_endpoint;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 use redb::{
@@ -71,6 +72,13 @@ pub(super) type SharedTable<K, V> = Arc<ReadOnlyTable<K, V>>;
 /// A view of the tables that stands still. All who read between two commits share one.
 /// INVARIANT: never held across a wait: while it lives, the file grows.
 pub struct Snapshot {
+    tables: Arc<SharedTables>,
+    /// The rows that lists of this view may still look at.
+    rows_left: AtomicUsize,
+}
+
+/// What all who read a view share.
+struct SharedTables {
     read_txn: ReadTransaction,
     numbers: Arc<Numbers>,
     counts: Arc<RunCounts>,
@@ -86,7 +94,22 @@ impl Snapshot {
         numbers: Arc<Numbers>,
         counts: Arc<RunCounts>,
     ) -> Self {
-        Self { read_txn, numbers, counts, opened: RwLock::default() }
+        let tables = SharedTables { read_txn, numbers, counts, opened: RwLock::default() };
+        Self { tables: Arc::new(tables), rows_left: AtomicUsize::new(usize::MAX) }
+    }
+
+    /// The same view for a reader whose lists, all together, may look at so many rows: beyond, they
+    /// fail with `StoreError::LongScan`.
+    pub fn within(&self, rows: usize) -> Self {
+        Self { tables: Arc::clone(&self.tables), rows_left: AtomicUsize::new(rows) }
+    }
+
+    /// Counts a row that a list looks at, whether it is listed or not.
+    /// Errors: `LongScan`.
+    fn look_at_row(&self) -> Result<(), StoreError> {
+        let left = self.rows_left.load(Relaxed);
+        self.rows_left.store(left.checked_sub(1).ok_or(StoreError::LongScan)?, Relaxed);
+        Ok(())
     }
 
     /// The checkpoint of this view.
@@ -116,12 +139,12 @@ impl Snapshot {
 
     /// Figures of this view's decisions that are in no table yet.
     pub(super) fn added_figures(&self) -> &AddedFigures {
-        self.numbers.figures()
+        self.tables.numbers.figures()
     }
 
     /// The view itself, and the numbers that belong to it.
     pub(super) fn parts(&self) -> (&ReadTransaction, &Numbers) {
-        (&self.read_txn, &self.numbers)
+        (&self.tables.read_txn, &self.tables.numbers)
     }
 
     /// Opens a table of blocks.
@@ -132,7 +155,7 @@ impl Snapshot {
     /// Opens the runs.
     pub(super) fn runs(&self) -> Result<RunTables, StoreError> {
         let (chunks, lists) = (self.table(RUN_CHUNKS)?, self.table(RUN_LISTS)?);
-        Ok(RunTables::new(chunks, lists, Arc::clone(&self.counts)))
+        Ok(RunTables::new(chunks, lists, Arc::clone(&self.tables.counts)))
     }
 
     /// Opens the sets.
@@ -152,12 +175,13 @@ impl Snapshot {
     {
         // INVARIANT: names are constants, and no two tables have one name.
         let place = (definition.name().as_ptr().addr(), definition.name().len());
-        let known = self.opened.read().get(&place).map(Arc::clone);
+        let known = self.tables.opened.read().get(&place).map(Arc::clone);
         if let Some(Ok(table)) = known.map(Arc::downcast) {
             return Ok(table);
         }
-        let table = Arc::new(self.read_txn.open_table(definition)?);
-        self.opened.write().insert(place, Arc::clone(&table) as Arc<dyn Any + Send + Sync>);
+        let table = Arc::new(self.tables.read_txn.open_table(definition)?);
+        let shared = Arc::clone(&table) as Arc<dyn Any + Send + Sync>;
+        self.tables.opened.write().insert(place, shared);
         Ok(table)
     }
 

@@ -57,7 +57,7 @@ impl Snapshot {
         let Some(wanted) = TransactionCriteria::new(self, company, filter)? else {
             return Ok(ListPage::EMPTY);
         };
-        lists.list(&mut rows, &wanted, seqs, page)?.load(|seq| rows.get(seq))
+        lists.list((self, &mut rows), &wanted, seqs, page)?.load(|seq| rows.get(seq))
     }
 
     /// Lists transactions with a card, declined ones too. Cost: O(limit) rows.
@@ -155,9 +155,10 @@ struct Lists {
 
 impl Lists {
     /// Lists the transactions that fit.
+    /// Errors: `LongScan`.
     fn list(
         &self,
-        rows: &mut TransactionRows,
+        (snapshot, rows): (&Snapshot, &mut TransactionRows),
         wanted: &TransactionCriteria,
         seqs: Range<u64>,
         page: &Page,
@@ -184,6 +185,7 @@ impl Lists {
         let mut listed = ListPage::EMPTY;
         for seq in hits.scan(seqs, page.order) {
             let seq = seq?;
+            snapshot.look_at_row()?;
             if check.fits(rows, seq)? {
                 listed.add(page, seq);
             }

@@ -9,6 +9,7 @@ mod events;
 mod history;
 mod increments;
 mod layouts;
+mod long_scans;
 mod model;
 mod organization;
 mod people;
