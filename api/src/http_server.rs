@@ -15,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::MatchedPath;
+use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_acquiring::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::client_address::ClientAddress;
@@ -162,7 +163,9 @@ impl HttpSide {
         let path = is_direct(&request).then(|| request.uri().path().to_owned());
         let shown = newest_shown(request.uri().path());
         let mut response = self.answer_whole(peer, request, path.is_some()).await;
-        if let (Some(shown), Some(whole)) = (shown, self.whole.get()) {
+        if let (Some(shown), Some(whole)) = (shown, self.whole.get())
+            && is_for_known_callers(&response, path.is_some())
+        {
             let seq = shown(whole.switch.engine()).0;
             // A response of another node has its own.
             response.headers_mut().entry(SEQ).or_insert_with(|| seq.into());
@@ -291,6 +294,15 @@ impl Places {
         let level = self.side.telemetry.http_connections.enter();
         Some(ClientPlace { _permit: permit, _level: level, _of_address: of_address })
     }
+}
+
+/// Whether a response may tell how many records there are: strangers would read from it how busy the
+/// switch is. Routes are for callers, unless they refuse one, or the method.
+fn is_for_known_callers(response: &Response, is_direct: bool) -> bool {
+    let is_refused =
+        [StatusCode::UNAUTHORIZED, StatusCode::METHOD_NOT_ALLOWED].contains(&response.status());
+    let is_routed = is_direct || response.extensions().get::<MatchedPath>().is_some();
+    is_routed && !is_refused
 }
 
 #[cfg(test)]

@@ -509,6 +509,21 @@ async fn a_long_refusal_is_not_kept_and_a_short_one_is() {
     }
 }
 
+/// A request that changed nothing kept its whole answer: a search of 200 bytes left a megabyte.
+#[tokio::test]
+async fn a_long_answer_is_kept_only_for_a_change() {
+    let bench = Bench::new().await;
+    let metadata = format!("<a>{}</a>", "x".repeat(20_000));
+    let sso = json!({"sso": {"domain": "example.com", "idp_metadata": metadata}});
+    for (key, body, is_kept) in [("set", &sso, true), ("unchanged", &json!({}), false)] {
+        let first = bench.send("PUT", "/v1/company", key, body).await;
+        assert_eq!(first.status, 200, "{}", first.body);
+        assert!(first.body.len() > 16 << 10, "{} bytes prove nothing", first.body.len());
+        let again = bench.send("PUT", "/v1/company", key, body).await;
+        assert_eq!((again.status, again.is_replayed), (200, is_kept), "{key}");
+    }
+}
+
 #[tokio::test]
 async fn a_handler_that_panics_after_its_change_is_not_called_again() {
     let bench = Bench::new().await;

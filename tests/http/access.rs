@@ -22,10 +22,14 @@ fn every_path_asks_for_a_token() {
     let wrong = HttpClient::with_authorization(switch.http, "Token wrong");
     let malformed = HttpClient::with_authorization(switch.http, "nonsense");
     for path in &paths {
-        switch.anonymous().get(path).expect_error(401);
-        wrong.get(path).expect_error(401);
-        malformed.get(path).expect_error(401);
-        switch.api().get(path).expect(200);
+        for stranger in [switch.anonymous(), wrong.clone(), malformed.clone()] {
+            let answer = stranger.get(path);
+            assert_eq!(answer.header("cardswitch-seq"), None, "it tells how busy the switch is");
+            answer.expect_error(401);
+        }
+        let answer = switch.api().get(path);
+        assert!(answer.header("cardswitch-seq").is_some());
+        answer.expect(200);
     }
 }
 

@@ -114,7 +114,7 @@ struct KeyedRequest {
 
 async fn take(State(desk): State<IdempotencyDesk>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
+    if !takes_key(&parts) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return next.run(Request::from_parts(parts, body)).await;
     }
     // Who has no access, or asks too often, is refused before the body comes.
@@ -128,9 +128,11 @@ async fn take(State(desk): State<IdempotencyDesk>, request: Request, next: Next)
     answered.unwrap_or_else(refuse)
 }
 
-/// The methods that change something. The others show the same however often they are asked.
-fn takes_key(method: &Method) -> bool {
-    [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
+/// Requests that change something. The others show the same however often they are asked.
+fn takes_key(parts: &Parts) -> bool {
+    let is_search = parts.uri.path().ends_with("/.search");
+    let methods = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
+    methods.contains(&parts.method) && !is_search
 }
 
 /// Whether the body of a request is a file.
@@ -216,7 +218,7 @@ impl IdempotencyDesk {
             return Ok(response);
         }
         let answer = AnswerParts::of(response).await?;
-        if !answer.is_long_refusal() {
+        if !(claim.fate() == ClaimFate::Waiting && answer.is_long()) {
             self.keep(&asked, &answer).await?;
         }
         Ok(answer.into_response())

@@ -24,9 +24,9 @@ use super::KeyedRequest;
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 const FORMAT: u8 = 1;
-/// The longest body of a refusal that is kept. A refusal is as long as its faults are many and costs its
-/// caller next to nothing, so longer ones would fill the disk; a repeat is judged again. Units: bytes.
-const REFUSAL_BYTES_MAX: usize = 16 << 10;
+/// The longest answer that is kept where nothing was changed. A refusal or an unchanged object costs its
+/// caller next to nothing, so longer ones would fill the disk; a repeat is carried out. Units: bytes.
+const UNCHANGED_BYTES_MAX: usize = 16 << 10;
 
 /// Status, content type and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,9 +82,9 @@ impl AnswerParts {
         self.status.as_u16()
     }
 
-    /// Whether it refuses a request, at more length than is kept.
-    pub(super) fn is_long_refusal(&self) -> bool {
-        self.status.is_client_error() && self.body.len() > REFUSAL_BYTES_MAX
+    /// Whether it is kept only for a change that was made.
+    pub(super) fn is_long(&self) -> bool {
+        self.body.len() > UNCHANGED_BYTES_MAX
     }
 
     /// The name that the answer is sealed for.
