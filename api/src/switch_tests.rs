@@ -1,13 +1,14 @@
 //! Reading from a switch at work, and waiting for its events.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, TransactionSeq};
+use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::query::Page;
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::bench::{Bench, COMPANY};
-use crate::test_world::by_switch;
+use crate::test_world::{TestSwitch, by_switch};
 
 #[tokio::test]
 async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {
@@ -93,4 +94,20 @@ async fn a_long_list_is_read_beside_the_requests_of_others() {
     tokio::spawn(async move { others.send(()) }).await.unwrap().unwrap();
     assert!(listing.await.unwrap().is_ok());
     assert_eq!(reads.load(Relaxed), 2);
+}
+
+/// With two times at once nobody signed in, and no code was given, until the clock had caught up.
+#[tokio::test]
+async fn a_clock_that_was_put_back_is_behind_the_switch_and_not_its_time() {
+    let (ahead, behind) = (Timestamp(1_800_000_000_000_000), Timestamp(1_799_950_000_000_000));
+    let clock = Arc::new(AtomicI64::new(ahead.0));
+    let switch = TestSwitch::start(Clock::Simulated(Arc::clone(&clock)), Vec::new()).await;
+    let state = &switch.state;
+    by_switch(state).carry_out(AdminCommand::SetNetworkKey([7; 32])).await.unwrap();
+    clock.store(behind.0, Relaxed);
+    by_switch(state).carry_out(AdminCommand::SetNetworkKey([8; 32])).await.unwrap();
+    assert!(state.now() > ahead, "records have it: {:?}", state.now());
+    assert_eq!(state.clock_time(), behind, "the devices of one-time passwords have it");
+    clock.store(ahead.0 + Timestamp::HOUR, Relaxed);
+    assert_eq!(state.now(), ahead.plus(Timestamp::HOUR));
 }

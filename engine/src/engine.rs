@@ -402,6 +402,12 @@ impl Engine {
         is_far.then(|| Duration::from_micros(behind_us.unsigned_abs()))
     }
 
+    /// The switch's time: that of the clock, or of the newest record where the clock is behind.
+    pub fn now(&self) -> Timestamp {
+        let newest = self.meters.newest_instant.load(Ordering::Relaxed);
+        self.clock.now().max(Timestamp(newest))
+    }
+
     /// Makes a backup at `to`, a new directory, as of now, while everything goes on.
     /// Errors: something is there, or a file cannot be read or written; nothing is left there then.
     /// Cost: reads and writes everything once, on the caller's thread.

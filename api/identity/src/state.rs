@@ -67,8 +67,13 @@ pub struct ApiConfig {
 }
 
 impl AppState {
-    /// The switch's time now.
+    /// The switch's time now, by which the engine judges too.
     pub fn now(&self) -> Timestamp {
+        self.switch.engine().now()
+    }
+
+    /// The clock's time now, which other devices know.
+    pub fn clock_time(&self) -> Timestamp {
         self.switch.engine().clock().now()
     }
 

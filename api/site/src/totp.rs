@@ -133,7 +133,7 @@ pub(super) async fn change(
     let totp = match &seed {
         Some(seed) if form.action == TotpAction::On => {
             let code: String = form.code.chars().filter(|letter| !letter.is_whitespace()).collect();
-            let Some(last_step) = seed.matching_step(&code, state.now()) else {
+            let Some(last_step) = seed.matching_step(&code, state.clock_time()) else {
                 return refused([WRONG_CODE, ""]);
             };
             let sealed = seed.seal(&state.secrets, session.user.id);

@@ -192,7 +192,7 @@ impl PanRotation {
     pub async fn rotate(&self) -> Result<PanKeyProgress, PanRotationError> {
         let _changing = self.changing.lock().await;
         let keys = self.keys.lock().clone();
-        let at = self.switch.engine().clock().now();
+        let at = self.switch.engine().now();
         let keys = keys.with(at, Secrets::fresh_pan_key()?)?;
         // If one node refuses, the nodes before it are given the former keys.
         self.give(&keys).await?;

@@ -106,7 +106,7 @@ impl Export {
             account: facts.account,
             available_balance: facts.available_balance,
             period,
-            drawn_at: switch.engine().clock().now(),
+            drawn_at: switch.engine().now(),
             opening,
             balance: opening,
             switch: switch.clone(),

@@ -190,27 +190,28 @@ fn read_month(view: &View<'_>, month: Month, part: Part) -> Result<StatementMont
         LineFilter { from: Some(month.first), to: Some(month.last()), ..LineFilter::default() };
     let slot = account.account.slot;
     let listed = view.snapshot.list_statement_lines(slot, &filter, &part.page())?;
-    let sums =
-        if listed.count <= SUMMED_LINES_MAX { Some(sums(view, &account, &filter)?) } else { None };
+    let sums = if listed.count <= SUMMED_LINES_MAX { sums(view, &account, &filter)? } else { None };
     let rows = listed.rows.iter().map(|line| StatementRow::of(line, view));
     Ok(StatementMonth { rows: rows.collect::<Result<_, _>>()?, count: listed.count, sums, account })
 }
 
-/// The sums of incoming and of outgoing amounts.
+/// The sums of incoming and of outgoing amounts; none where one is beyond what an amount can be.
 fn sums(
     view: &View<'_>,
     account: &AccountRow,
     filter: &LineFilter,
-) -> Result<[Minor; 2], StoreError> {
+) -> Result<Option<[Minor; 2]>, StoreError> {
     let mut span = view.snapshot.line_span(account.account.slot, filter)?;
     let mut sums = [Minor::ZERO; 2];
     loop {
         let lines = view.snapshot.next_lines(&mut span, SUM_LINES)?;
         if lines.is_empty() {
-            return Ok(sums);
+            return Ok(Some(sums));
         }
         for line in lines {
-            sums[usize::from(!line.amount.is_positive())] += line.amount;
+            let sum = &mut sums[usize::from(!line.amount.is_positive())];
+            let Some(beyond) = sum.0.checked_add(line.amount.0) else { return Ok(None) };
+            *sum = Minor(beyond);
         }
     }
 }

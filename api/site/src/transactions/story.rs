@@ -6,6 +6,7 @@
 
 use cardswitch_engine::decision::IncrementDecision;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::later_message::LaterMessageKind;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::transaction::{
@@ -140,15 +141,21 @@ fn posted_lines(view: &View<'_>, row: &TransactionRow) -> Result<PostedLines, St
     let listed = view.snapshot.list_statement_lines(account, &LineFilter::default(), &first)?;
     let Some(first) = listed.rows.first().map(|line| line.number) else { return Ok(none) };
     let mut span = LineSpan::new(account, first..first.saturating_add(listed.count));
-    let (mut lines, mut sum) = (Vec::new(), Minor::ZERO);
+    let later = row.progress.later.as_slice().iter();
+    let presented =
+        later.filter(|message| matches!(message.kind, LaterMessageKind::Presentment(_))).count();
+    let (mut lines, mut sum, mut outgoing) = (Vec::new(), Minor::ZERO, 0);
     for _ in 0..LINES_LOOKED_AT_MAX / LINES_AT_A_TIME {
         let next = view.snapshot.next_lines(&mut span, LINES_AT_A_TIME)?;
         let is_last = next.len() < LINES_AT_A_TIME;
         for line in next.into_iter().filter(|line| line.transaction == row.record.seq) {
             sum += line.amount;
+            outgoing += usize::from(!line.amount.is_positive());
             lines.push(line);
         }
-        let is_whole = is_last || (-sum == row.progress.posted && !lines.is_empty());
+        // Between a presentment and its reversal the sum is right as well.
+        let are_all = -sum == row.progress.posted && outgoing >= presented;
+        let is_whole = is_last || (are_all && !lines.is_empty());
         if is_whole {
             return Ok(PostedLines { lines, is_whole });
         }

@@ -127,7 +127,7 @@ pub async fn uses_step(state: &ActorState, user: &User, given: &str) -> Result<b
     let Some(totp) = &user.totp else { return Ok(false) };
     let seed = Seed::open(&state.secrets, user.id, &totp.sealed_seed)
         .ok_or_else(|| ApiError::internal(&"a seed was sealed with another key"))?;
-    let Some(step) = seed.matching_step(&without_spaces(given), state.now()) else {
+    let Some(step) = seed.matching_step(&without_spaces(given), state.clock_time()) else {
         return Ok(false);
     };
     match state.carry_out(AdminCommand::User(UserCommand::UseTotpStep(user.id, step))).await {
