@@ -384,12 +384,17 @@ impl Model {
         }
     }
 
-    /// The reply to a command that made no record: nothing is forgotten by its time, behind which a crash can take
-    /// the clock back.
+    /// The reply to a command that made no record: nothing is forgotten by its time, and no page turned, behind which
+    /// a crash can take the clock back.
     pub fn expect_without_record(&mut self, at: i64, command: &Command) -> Reply {
         let remembered = (self.answers.clone(), self.early.clone(), self.keys.clone());
+        let pages = self.cards.iter().map(|card| (card.period, card.anchor, card.today));
+        let pages: Vec<_> = pages.collect();
         let reply = self.expect(at, command);
         (self.answers, self.early, self.keys) = remembered;
+        for (card, page) in self.cards.iter_mut().zip(pages) {
+            (card.period, card.anchor, card.today) = page;
+        }
         reply
     }
 
