@@ -287,7 +287,7 @@ async fn issue_link(task: &OfficeTask<'_>, user: UserId) -> Result<String, Failu
         user,
         expires_at: office.switch.engine().clock().now().plus(LINK_US),
         address: String::new(),
-        content: NewTicketContent::PasswordLink { is_invite: true, sent_by: None },
+        content: NewTicketContent::PasswordLink { is_invite: true },
     };
     task.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     Ok(office.urls.password_link(&key.text))

@@ -280,12 +280,10 @@ pub enum NewTicketContent {
         /// The browser's name for itself.
         user_agent: LineText,
     },
-    /// Setting a password.
+    /// Setting a password, as its user or an operator asks for.
     PasswordLink {
         /// Whether it sets the first password.
         is_invite: bool,
-        /// The company that sends it; none where its user or an operator asks for it.
-        sent_by: Option<CompanyId>,
     },
     /// An access token.
     AuthorizationCode(Box<NewAuthorizationCode>),
@@ -342,9 +340,8 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
             check_takes_part(change.state, user)?;
             TicketContent::Session { user_agent: user_agent.to_string() }
         }
-        NewTicketContent::PasswordLink { is_invite, sent_by } => {
-            let sent_by = sent_by.map(|id| find_company(change.state, id)).transpose()?;
-            TicketContent::PasswordLink { is_invite: *is_invite, sent_by }
+        NewTicketContent::PasswordLink { is_invite } => {
+            TicketContent::PasswordLink { is_invite: *is_invite, sent_by: None }
         }
         NewTicketContent::AuthorizationCode(code) => {
             TicketContent::AuthorizationCode(Box::new(code_for(change.state, user, code)?))

@@ -9,7 +9,7 @@ use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
-use cardswitch_engine::directory::ticket::{NewTicketContent, Ticket, TicketContent, TicketState};
+use cardswitch_engine::directory::ticket::{Ticket, TicketContent, TicketState};
 use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::{Address, CompanyState};
 use cardswitch_engine::domain::credential::PackedZip;
@@ -201,9 +201,8 @@ fn a_company_ends_no_link_of_another() {
         let ended = vec![(TicketState::Ended, 1), (TicketState::Open, 1)];
         assert_eq!(office.last_ends().0, ended, "its own earlier link");
     }
-    let sent_again =
-        NewTicketContent::PasswordLink { is_invite: true, sent_by: Some(company_id(0)) };
-    assert_eq!(office.issue(300, 20, sent_again), Ok(()));
+    let sent_again = send_link(&office, 300, 21);
+    office.does(sent_again);
     assert_eq!(office.last_ends().0, [(TicketState::Ended, 1), (TicketState::Open, 1)]);
     office.does(use_link(20));
     office.assert_replays();
@@ -235,9 +234,8 @@ fn open_links_of_a_company_are_bounded() {
     assert_eq!(invited(&mut office, 20_000, 0), Ok(()), "the last one");
     let full = Err(Rejection::TooManyPasswordLinks);
     assert_eq!(invited(&mut office, 20_001, 0), full);
-    let sent_again =
-        NewTicketContent::PasswordLink { is_invite: true, sent_by: Some(company_id(0)) };
-    assert_eq!(office.issue(20_002, BOB, sent_again), full);
+    let sent_again = send_link(&office, 20_002, BOB);
+    assert_eq!(office.asks(sent_again), full);
     assert_eq!(invited(&mut office, 20_003, 1), Ok(()), "another company");
     assert_eq!(office.issue(20_004, BOB, super::link()), Ok(()), "asked for by the user");
     office.does(use_link(20_000));
@@ -250,6 +248,12 @@ fn invite(office: &Office, number: u64) -> Option<NewInvite> {
     let expires_at = Timestamp(office.now() + HOUR);
     let (user, ticket) = (user_id(number), ticket_id(number));
     Some(NewInvite { user, digest: digest(1, number), ticket, expires_at })
+}
+
+/// A further link of the first company to one of its members.
+fn send_link(office: &Office, number: u64, member: u64) -> AdminCommand {
+    let link = invite(office, number).unwrap();
+    AdminCommand::Member(MemberCommand::SendPasswordLink(company_id(0), member_id(member), link))
 }
 
 /// The names of what the newest record changed.

@@ -17,6 +17,7 @@ use cardswitch_engine::domain::credential::PackedZip;
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
 
+use super::people::Person;
 use super::{Card, Company, Line, Model, date_in};
 
 impl Model {
@@ -65,13 +66,19 @@ impl Model {
             AdminCommand::Member(MemberCommand::Update(company, id, changes)) => {
                 self.update_member(at, (*company, *id), changes)
             }
+            AdminCommand::Member(MemberCommand::SendPasswordLink(company, id, link)) => {
+                self.send_password_link(at, (*company, *id), link)
+            }
             AdminCommand::Member(MemberCommand::Delete(company, id)) => {
                 self.delete_member(at, *company, *id)
             }
             AdminCommand::Requisition(command) => self.requisition(at, command),
             AdminCommand::WithPassword(proven, command) => {
-                let user = self.user(proven.user)?;
-                let user = &self.users[user];
+                let is_it = |user: &&Person| user.id == proven.user;
+                let user = self.users.iter().find(is_it).ok_or(Rejection::UserNotFound)?;
+                if user.is_closed {
+                    return Err(Rejection::PasswordChanged);
+                }
                 let totp_seed = user.totp.as_ref().map(|totp| totp.sealed_seed.clone());
                 // No program sets security questions.
                 if (&user.password, &totp_seed) != (&proven.password_hash, &proven.totp_seed) {

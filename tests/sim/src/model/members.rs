@@ -6,6 +6,7 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberRole, MemberStat
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionStatus, RequisitionVerdict, Review,
 };
+use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, CardTexts, SuspensionReason};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, RequisitionId, Timestamp};
@@ -111,6 +112,18 @@ impl Model {
             self.members[member].code.clone_from(code);
         }
         Ok(())
+    }
+
+    pub(crate) fn send_password_link(
+        &mut self,
+        at: i64,
+        (company, id): (CompanyId, MemberId),
+        link: &NewInvite,
+    ) -> Result<(), Rejection> {
+        let company = self.company(company)?;
+        let member = self.active_member(company, id)?;
+        let email = self.members[member].email.clone();
+        self.send_link(at, (company, &email), link)
     }
 
     pub(crate) fn delete_member(

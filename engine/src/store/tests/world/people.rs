@@ -59,6 +59,7 @@ impl World {
                 totp: None,
                 security_question: None,
                 developer_of: Vec::new(),
+                is_closed: false,
                 created_at: self.at,
             });
         }
