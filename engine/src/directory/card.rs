@@ -95,8 +95,6 @@ pub struct NewCard {
     pub last_four: [u8; 4],
     /// The keyed value of its PIN, if one is set.
     pub pin: PinVerifier,
-    /// Its billing ZIP.
-    pub zip: PackedZip,
     /// The last date on which it is valid.
     pub expires_on: BusinessDate,
     /// Its first state: active for virtual cards, unactivated for physical ones.
@@ -118,12 +116,21 @@ pub struct CardOrder {
     pub texts: CardTexts,
     /// Its own billing address.
     pub billing_address: Option<Address>,
-    /// The shipping address of a physical card.
-    pub shipping_address: Option<Address>,
+    /// The destination of a physical card.
+    pub shipping_address: Option<CardDestination>,
     /// The member who holds it.
     pub assigned_to: Option<MemberId>,
     /// Its dimensions.
     pub dimensions: Dimensions,
+}
+
+/// Where a physical card is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CardDestination {
+    /// The company's shipping address when the card is made.
+    Company,
+    /// Another address.
+    Address(Address),
 }
 
 impl CardOrder {
@@ -222,32 +229,42 @@ pub(super) fn issued_card(
     let holder = order.assigned_to.map(|id| find_active_member(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
     let today = state.day_at(company, moment.at).date;
+    let company = state.company(company);
+    let shipping_address = order.shipping_address.as_ref().map(|destination| match destination {
+        CardDestination::Company => company.shipping_address.clone(),
+        CardDestination::Address(address) => address.clone(),
+    });
+    let billed_to = order.billing_address.as_ref().unwrap_or(&company.billing_address);
     Ok(IssuedCard {
+        record: record_of_new_card(new, (account, PackedZip::pack(&billed_to.zip_code)), today),
         profile: CardProfile {
             slot,
             id: new.id,
             allowance_id: new.allowance_id,
-            company,
+            company: company.slot,
             texts: order.texts.map(ToString::to_string),
             is_virtual: order.is_virtual,
             last_four: new.last_four,
             assigned_to: holder.map(|member| member.slot),
             dimensions: order.dimensions,
             billing_address: order.billing_address.clone(),
-            shipping_address: order.shipping_address.clone(),
+            shipping_address,
             created_at: moment.at,
         },
-        record: record_of_new_card(new, account, today),
         sealed_pan: new.sealed_pan.clone(),
     })
 }
 
-fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) -> CardRecord {
+fn record_of_new_card(
+    new: &NewCard,
+    (account, zip): (AccountSlot, PackedZip),
+    today: BusinessDate,
+) -> CardRecord {
     let is_suspended = new.state == CardState::Suspended;
     CardRecord {
         pan_hash: new.pan_hash,
         pin: new.pin,
-        zip: new.zip,
+        zip,
         account,
         expires_on: new.expires_on,
         usage: CardUsage {

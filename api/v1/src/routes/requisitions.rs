@@ -523,7 +523,6 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
     IssuingOrder {
         order: CardOrder::plain(company.id, terms, [description, name]),
         zone: company.zone,
-        billing_zip_code: company.billing_address.zip_code.clone(),
         pin: None,
     }
 }

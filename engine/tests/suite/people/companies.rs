@@ -4,13 +4,14 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::card::{CardChanges, CardCommand};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardDestination};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
 use cardswitch_engine::directory::ticket::{Ticket, TicketContent, TicketState};
 use cardswitch_engine::directory::user::NewInvite;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::{Address, CompanyState};
 use cardswitch_engine::domain::credential::PackedZip;
 use cardswitch_engine::domain::ids::{CardId, CardSlot, CompanySlot, Timestamp, UserSlot};
@@ -22,7 +23,7 @@ use super::use_link;
 use crate::desk::purchase;
 use crate::members::{ADA, BOB, Office, leaving, new_member};
 use crate::model::HOUR;
-use crate::samples::{company_id, digest, member_id, ticket_id, user_id};
+use crate::samples::{company_id, digest, member_id, new_card, ticket_id, user_id};
 
 #[test]
 fn a_company_that_is_not_approved_yet_buys_nothing() {
@@ -64,6 +65,29 @@ fn cards_without_an_address_of_their_own_follow_the_companys() {
     assert_eq!(zips, ["10005", "60601", "94105"].map(PackedZip::pack));
     let of_others = CardCommand::FollowBillingAddress(company_id(1), card(1));
     assert_eq!(office.asks(AdminCommand::Card(of_others)), Err(Rejection::CardNotFound));
+}
+
+/// An order was drawn by the addresses at the head of its request, and kept the old ones.
+#[test]
+fn a_card_is_made_by_the_addresses_that_the_company_has_by_then() {
+    let mut office = Office::open();
+    let mut drawn = new_card(1, 0, AllowanceTerms::budget(Minor(10_000)));
+    drawn.order.shipping_address = Some(CardDestination::Company);
+    let address = |zip: &str| Address { zip_code: zip.parse().unwrap(), ..Address::default() };
+    let changes = CompanyChanges {
+        billing_address: Some(address("10005")),
+        shipping_address: Some(address("60601")),
+        ..CompanyChanges::default()
+    };
+    office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), changes)));
+    office.does(AdminCommand::Card(CardCommand::Issue(drawn)));
+    match office.last_effects().as_slice() {
+        [Effect::CardIssued(card)] => {
+            assert_eq!(card.record.zip, PackedZip::pack("10005"));
+            assert_eq!(card.profile.shipping_address, Some(address("60601")));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -224,6 +224,8 @@ impl Model {
         }
         let holder = order.assigned_to.map(|id| self.active_member(company, id)).transpose()?;
         let today = date_in(self.companies[company].zone, at);
+        let own = order.billing_address.as_ref().map(|address| &*address.zip_code);
+        let zip = own.unwrap_or(&self.companies[company].zip);
         self.cards.push(Card {
             id: new.id,
             allowance_id: new.allowance_id,
@@ -231,7 +233,7 @@ impl Model {
             company,
             expires_on: new.expires_on.to_naive(),
             pin: new.pin.0,
-            zip: new.zip.0,
+            zip: PackedZip::pack(zip).0,
             is_virtual: order.is_virtual,
             description: order.texts.description.to_string(),
             holder,
