@@ -356,7 +356,6 @@ impl Installer<'_> {
         let order = IssuingOrder {
             order: CardOrder { is_virtual, ..CardOrder::plain(company, terms, texts) },
             zone,
-            billing_zip_code: self.order.company.billing_address().zip_code,
             pin: Some(pin.clone()),
         };
         let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
@@ -406,7 +405,8 @@ impl Installer<'_> {
         file: &mut BufWriter<std::fs::File>,
     ) -> Result<(), InstallError> {
         let path = || self.order.cards_out.clone().unwrap_or_default();
-        for TestCard { profile, pin, order, drawn } in batch {
+        let zip = &*self.order.company.billing_address().zip_code;
+        for TestCard { profile, pin, drawn, .. } in batch {
             let cvv = self.secrets.cvv(&drawn.pan);
             let line = CardLine {
                 card_id: drawn.card.id.0.to_string(),
@@ -415,7 +415,7 @@ impl Installer<'_> {
                 expiration: render_date(drawn.card.expires_on),
                 cvv: std::str::from_utf8(&cvv).unwrap_or_default(),
                 pin,
-                zip: &order.billing_zip_code,
+                zip,
                 profile: *profile,
             };
             serde_json::to_writer(&mut *file, &line)

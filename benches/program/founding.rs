@@ -6,7 +6,7 @@ use cardswitch_engine::directory::card::{CardCommand, CardOrder, NewCard};
 use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::card::{CardState, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::text::LineText;
@@ -79,7 +79,7 @@ fn new_company(company: u64) -> NewCompany {
         network: LineText::spaced("Visa"),
         velocity: VelocityLimits::default(),
         partial_approval: false,
-        billing_address: Address::default(),
+        billing_address: Address { zip_code: LineText::spaced("94105"), ..Address::default() },
         shipping_address: Address::default(),
         state: CompanyState::Active,
         account: NewAccount {
@@ -103,7 +103,6 @@ pub fn new_card(card: u64, company: CompanyId, pan_hash: PanHash) -> NewCard {
         sealed_pan: SealedPan(vec![0; 56]),
         last_four: *b"1111",
         pin: PinVerifier(0),
-        zip: PackedZip::pack("94105"),
         expires_on: EXPIRES_ON,
         state: CardState::Active,
         order: CardOrder::plain(company, terms_of(card), texts),

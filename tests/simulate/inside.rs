@@ -17,7 +17,8 @@ use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::company::Address;
+use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, Timestamp, TransactionId, TransactionSeq,
 };
@@ -200,7 +201,8 @@ impl PlayedSwitch for Inside {
     fn make_card(&mut self, (_, terms): (&str, &Terms), now_us: i64) -> Result<Card, FeedError> {
         self.cards += 1;
         let mut new = new_card(self.cards, 0, new_terms(terms, now_us)?);
-        (new.pin, new.zip) = (PinVerifier(0), PackedZip::default());
+        new.pin = PinVerifier(0);
+        new.order.billing_address = Some(Address::default());
         let expiration = date_in(ZONE, now_us + CARD_YEARS_VALID * 365 * DAY);
         new.expires_on = BusinessDate::from_naive(expiration);
         let (card_id, allowance_id) = (new.id.0.to_string(), new.allowance_id.0.to_string());

@@ -8,9 +8,8 @@ use cardswitch_engine::directory::card::{CardOrder, NewCard};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::cell::Cell;
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, Timestamp};
-use cardswitch_engine::domain::text::LineText;
 use chrono::{Datelike, Days, Months};
 use chrono_tz::Tz;
 use uuid::Uuid;
@@ -150,8 +149,6 @@ pub struct IssuingOrder {
     pub order: CardOrder,
     /// The zone of the company's days.
     pub zone: Tz,
-    /// The postal code of its billing address, or of the company's.
-    pub billing_zip_code: LineText,
     /// Its PIN, if one is set from the start.
     pub pin: Option<String>,
 }
@@ -197,7 +194,6 @@ impl Issuer<'_> {
             sealed_pan: self.secrets.seal_pan(&pan, id).map_err(IssueError::Seal)?,
             last_four: pan.last_four(),
             pin,
-            zip: PackedZip::pack(&asked.billing_zip_code),
             expires_on: expiry_of(date_at(asked.zone, at)),
             state: first_state(asked.order.is_virtual),
             order: asked.order.clone(),
@@ -243,7 +239,6 @@ mod tests {
         IssuingOrder {
             order: CardOrder::plain(CompanyId(Uuid::nil()), terms, texts),
             zone: Los_Angeles,
-            billing_zip_code: "94105-1234".parse().unwrap(),
             pin: Some("1234".into()),
         }
     }
@@ -317,7 +312,6 @@ mod tests {
         // It is still February in Los Angeles.
         assert_eq!(first.card.expires_on.to_naive().to_string(), "2029-02-28");
         assert_eq!(first.card.pin, secrets.pin_verifier(&first.pan, b"1234"));
-        assert_eq!(first.card.zip, PackedZip::pack("94105"));
         let opened = secrets.open_pan(&first.card.sealed_pan, first.card.id).unwrap();
         assert_eq!(opened.reveal(), first.pan.reveal());
     }

@@ -128,7 +128,7 @@ async fn send_link(state: &ActorState, email: &str, address: &str) -> Result<(),
         user: user.id,
         expires_at: later(state.now(), LINK_S),
         address: address.to_owned(),
-        content: NewTicketContent::PasswordLink { is_invite: false, sent_by: None },
+        content: NewTicketContent::PasswordLink { is_invite: false },
     };
     let news = News::NewPassword { key: key.text };
     state

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, card_of, company, make, member, shown, visitor,
 };
-use super::site_world::{EMAIL, PASSWORD, letter, letters, link_in, membership};
+use super::site_world::{EMAIL, PASSWORD, ask_for_link, letter, letters, link_in, membership};
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::by_switch;
@@ -278,6 +278,12 @@ async fn a_deleted_member_is_gone_from_the_list_and_keeps_a_page() {
     ada.post(&format!("{path}/invite"), &[]).await.expect(404);
     let page = ada.post(&format!("{path}/reactivate"), &[]).await.expect(409);
     assert!(page.body.contains("deleted member cannot be changed"), "{}", page.body);
+    // The account is closed: asking for a new password shows the same page and sends nothing.
+    let forgotten = [("email", REVIEWER)];
+    Visitor::new(&bench).fill("/password/forgot", &forgotten).await.expect(200);
+    ask_for_link(&bench).await;
+    let told = |letter: &String| letter.contains(&format!("To: {REVIEWER}"));
+    assert!(!letters(&bench).iter().any(told));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Postal addresses on the wire. Source: spec "Reference objects", address.
 
+use cardswitch_engine::directory::card::CardDestination;
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::CompanyId;
 use cardswitch_engine::domain::text::LineText;
@@ -141,19 +142,15 @@ fn country(value: &serde_json::value::RawValue) -> Result<LineText, Flaw> {
     Ok(LineText::spaced(&code.to_ascii_uppercase()))
 }
 
-/// Reads where a physical card goes: an address, or a reference to the company's `own`.
-pub fn read_shipping_address(
-    fields: &mut Fields<'_>,
-    company: CompanyId,
-    own: &Address,
-) -> Address {
+/// Reads where a physical card goes: an address, or a reference to the company's own.
+pub fn read_shipping_address(fields: &mut Fields<'_>, company: CompanyId) -> CardDestination {
     if !fields.has("id") {
-        return read_address(fields);
+        return CardDestination::Address(read_address(fields));
     }
     if fields.optional("id", fields::id).is_some_and(|id| id != shipping_address_id(company)) {
         fields.fault("id", Flaw::not_found("shipping address"));
     }
-    own.clone()
+    CardDestination::Company
 }
 
 #[cfg(test)]

@@ -180,6 +180,8 @@ pub enum Rejection {
     NotFound,
     /// No such company.
     CompanyNotFound,
+    /// The company is closed.
+    CompanyClosed,
     /// No such card in the caller's company.
     CardNotFound,
     /// No such allowance in the caller's company.
@@ -276,6 +278,8 @@ pub enum Rejection {
     StartsAfterEnd,
     /// The company has as many webhook endpoints as allowed.
     TooManyWebhookEndpoints,
+    /// As many replaced secrets of the webhook endpoint as allowed sign still.
+    TooManyWebhookSecrets,
     /// The card number is sealed under a forgotten key, or, for a number sealed anew, under a key
     /// that is not the newest.
     PanKeyOutdated,

@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use super::allowance::check_terms;
 use super::change::{PartitionView, StateChange};
-use super::company::{account_of, find_company};
+use super::company::{account_of, find_company, find_open_company};
 use super::dimension::{change_dimensions, check_dimensions};
-use super::member::{check_room_for_cards, find_active_member, find_assignee};
+use super::member::{MemberRole, check_room_for_cards, find_active_member, find_assignee};
 use super::pan_key::check_sealed;
 use crate::command::Moment;
 use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
@@ -33,7 +33,7 @@ use crate::domain::company::Address;
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, DimensionId, MemberId, MemberSlot,
-    Slot as _,
+    SharedLinkId, Slot as _,
 };
 use crate::domain::text::LineText;
 use crate::limits;
@@ -71,12 +71,12 @@ commands! {
         /// Sets a card's PIN, which also clears its wrong tries.
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
             AuditLine::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
-            set_pin(change, find_card(change.state, *company, *id)?, *pin);
-        /// Notes that a person saw the number of a card: changes nothing, and is audited where
-        /// there is a note.
-        NoteNumberShown(company: CompanyId, id: CardId) =>
+            set_pin(change, (*company, *id), *pin);
+        /// Notes that a person is about to see the number of a card: changes nothing, and is audited
+        /// where there is a note.
+        NoteNumberShown(company: CompanyId, id: CardId, viewer: NumberViewer) =>
             AuditLine::of_company(*company, "card.number_shown", id.0),
-            find_card(change.state, *company, *id).map(drop);
+            check_viewer(change.state, (*company, *id), *viewer);
     }
 }
 
@@ -95,8 +95,6 @@ pub struct NewCard {
     pub last_four: [u8; 4],
     /// The keyed value of its PIN, if one is set.
     pub pin: PinVerifier,
-    /// Its billing ZIP.
-    pub zip: PackedZip,
     /// The last date on which it is valid.
     pub expires_on: BusinessDate,
     /// Its first state: active for virtual cards, unactivated for physical ones.
@@ -118,12 +116,21 @@ pub struct CardOrder {
     pub texts: CardTexts,
     /// Its own billing address.
     pub billing_address: Option<Address>,
-    /// The shipping address of a physical card.
-    pub shipping_address: Option<Address>,
+    /// The destination of a physical card.
+    pub shipping_address: Option<CardDestination>,
     /// The member who holds it.
     pub assigned_to: Option<MemberId>,
     /// Its dimensions.
     pub dimensions: Dimensions,
+}
+
+/// Where a physical card is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CardDestination {
+    /// The company's shipping address when the card is made.
+    Company,
+    /// Another address.
+    Address(Address),
 }
 
 impl CardOrder {
@@ -155,6 +162,15 @@ pub enum SettableCardState {
     Active,
     /// Close it for now.
     Suspended,
+}
+
+/// The person who is to see the number of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberViewer {
+    /// A member: the card's holder, or an administrator.
+    Member(MemberId),
+    /// Whoever has a shared link of the card.
+    Link(SharedLinkId),
 }
 
 changes! {
@@ -191,6 +207,40 @@ pub(crate) fn find_card(
     slot.filter(|slot| state.company_of(*slot) == company).ok_or(Rejection::CardNotFound)
 }
 
+/// A card that is not terminated.
+pub(crate) fn find_open_card(
+    state: &dyn PartitionView,
+    company: CompanyId,
+    id: CardId,
+) -> Result<CardSlot, Rejection> {
+    let slot = find_card(state, company, id)?;
+    let is_open = state.card(slot).usage.state != CardState::Terminated;
+    if is_open { Ok(slot) } else { Err(Rejection::CardTerminated) }
+}
+
+/// Errors: the card or its company is closed; the member is neither its holder nor an administrator;
+/// the link is gone, or of another card.
+fn check_viewer(
+    state: &dyn PartitionView,
+    (company, id): (CompanyId, CardId),
+    viewer: NumberViewer,
+) -> Result<(), Rejection> {
+    let open = find_open_company(state, company)?;
+    let slot = find_open_card(state, company, id)?;
+    match viewer {
+        NumberViewer::Member(id) => {
+            let member = find_active_member(state, open, id)?;
+            let is_holder = state.profile(slot).assigned_to == Some(member.slot);
+            let may_see = is_holder || member.role == MemberRole::Administrator;
+            if may_see { Ok(()) } else { Err(Rejection::MemberNotFound) }
+        }
+        NumberViewer::Link(id) => {
+            let link = state.directory().shared_links.find_own(open, id)?;
+            if link.card == slot { Ok(()) } else { Err(Rejection::NotFound) }
+        }
+    }
+}
+
 pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {
     let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
     let card = issued_card(change.state, change.moment, new, slot)?;
@@ -208,7 +258,7 @@ pub(super) fn issued_card(
     slot: CardSlot,
 ) -> Result<IssuedCard, Rejection> {
     let order = &new.order;
-    let company = find_company(state, order.company)?;
+    let company = find_open_company(state, order.company)?;
     if state.find_card(new.id).is_some() || state.find_card_by_allowance(new.allowance_id).is_some()
     {
         return Err(Rejection::IdTaken);
@@ -222,32 +272,42 @@ pub(super) fn issued_card(
     let holder = order.assigned_to.map(|id| find_active_member(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
     let today = state.day_at(company, moment.at).date;
+    let company = state.company(company);
+    let shipping_address = order.shipping_address.as_ref().map(|destination| match destination {
+        CardDestination::Company => company.shipping_address.clone(),
+        CardDestination::Address(address) => address.clone(),
+    });
+    let billed_to = order.billing_address.as_ref().unwrap_or(&company.billing_address);
     Ok(IssuedCard {
+        record: record_of_new_card(new, (account, PackedZip::pack(&billed_to.zip_code)), today),
         profile: CardProfile {
             slot,
             id: new.id,
             allowance_id: new.allowance_id,
-            company,
+            company: company.slot,
             texts: order.texts.map(ToString::to_string),
             is_virtual: order.is_virtual,
             last_four: new.last_four,
             assigned_to: holder.map(|member| member.slot),
             dimensions: order.dimensions,
             billing_address: order.billing_address.clone(),
-            shipping_address: order.shipping_address.clone(),
+            shipping_address,
             created_at: moment.at,
         },
-        record: record_of_new_card(new, account, today),
         sealed_pan: new.sealed_pan.clone(),
     })
 }
 
-fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) -> CardRecord {
+fn record_of_new_card(
+    new: &NewCard,
+    (account, zip): (AccountSlot, PackedZip),
+    today: BusinessDate,
+) -> CardRecord {
     let is_suspended = new.state == CardState::Suspended;
     CardRecord {
         pan_hash: new.pan_hash,
         pin: new.pin,
-        zip: new.zip,
+        zip,
         account,
         expires_on: new.expires_on,
         usage: CardUsage {
@@ -439,15 +499,14 @@ pub(crate) fn terminate_card(change: &mut StateChange<'_>, slot: CardSlot) {
     push_usage_if_changed(change, slot, usage);
 }
 
-/// Sets a PIN, which also clears wrong tries.
+/// Sets a PIN, which also clears wrong tries. Errors: the card or its company is closed.
 fn set_pin(
     change: &mut StateChange<'_>,
-    slot: CardSlot,
+    (company, id): (CompanyId, CardId),
     pin: PinVerifier,
 ) -> Result<(), Rejection> {
-    if change.state.card(slot).usage.state == CardState::Terminated {
-        return Err(Rejection::CardTerminated);
-    }
+    find_open_company(change.state, company)?;
+    let slot = find_open_card(change.state, company, id)?;
     change.push(Effect::CardPin(slot, pin));
     let usage = CardUsage { pin_failures: 0, ..change.state.card(slot).usage };
     push_usage_if_changed(change, slot, usage);

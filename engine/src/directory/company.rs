@@ -107,8 +107,10 @@ changes! {
         billing_address: Option<Address>,
         /// Default shipping address of physical cards.
         shipping_address: Option<Address>,
-        /// The source of its account's funds.
-        funding_source: Option<Option<FundingSource>>,
+        /// The bank account that its funds come from, by name; a blank name means none.
+        funding_name as "funding_source": Option<LineText>,
+        /// Whether that bank account was verified; another one is not, until this says so.
+        funding_verified as "funding_source": Option<bool>,
         /// Whether it does business.
         state: Option<CompanyState>,
         /// The single sign-on settings of its members.
@@ -143,6 +145,24 @@ pub(crate) fn find_company(
     id: CompanyId,
 ) -> Result<CompanySlot, Rejection> {
     state.find_company(id).ok_or(Rejection::CompanyNotFound)
+}
+
+/// A company that is not closed.
+pub(crate) fn find_open_company(
+    state: &dyn PartitionView,
+    id: CompanyId,
+) -> Result<CompanySlot, Rejection> {
+    let slot = find_company(state, id)?;
+    check_open(state, slot).map(|()| slot)
+}
+
+/// Errors: `CompanyClosed`. A closed company makes nothing and sends nothing in its name; what it
+/// has stays to be read, put in order and ended. One that waits for approval is set up meanwhile.
+pub(crate) fn check_open(state: &dyn PartitionView, slot: CompanySlot) -> Result<(), Rejection> {
+    match state.company(slot).state {
+        CompanyState::Active | CompanyState::Pending => Ok(()),
+        CompanyState::Closed => Err(Rejection::CompanyClosed),
+    }
 }
 
 pub(super) fn account_of(state: &dyn PartitionView, company: CompanySlot) -> Option<AccountSlot> {
@@ -308,7 +328,11 @@ fn update(
     for known in change.state.accounts_of(slot) {
         let mut account = known.clone();
         replace(&mut account.credit_limit, &changes.credit_limit);
-        replace(&mut account.funding_source, &changes.funding_source);
+        account.funding_source = FundingSource::changed(
+            known.funding_source.as_ref(),
+            changes.funding_name.as_ref(),
+            changes.funding_verified,
+        );
         if !account.credit_limit.is_amount() {
             return Err(Rejection::OutOfBounds);
         }

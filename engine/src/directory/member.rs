@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::access_token::{AccessScope, AccessToken, revoke};
 use super::card::terminate_card;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::{check_open, find_company, find_open_company};
 use super::dimension::{change_dimensions, check_dimensions};
 use super::requisition::deny_pending;
 use super::row::indexes;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
-use super::user::{NewInvite, User, close_account, find_user_by_email, invite, memberships};
+use super::user::{
+    NewInvite, User, close_account, find_user_by_email, invite, issue_link_to, memberships,
+};
 use crate::command::audit_line::{AuditLine, named};
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
@@ -129,6 +131,10 @@ commands! {
         Update(company: CompanyId, id: MemberId, changes: MemberChanges) =>
             AuditLine::of_company(*company, "member.updated", id.0).with(changes.names()),
             update(change, (*company, *id), changes);
+        /// Sends an active member a link to set a password, whether or not there is one.
+        SendPasswordLink(company: CompanyId, id: MemberId, link: NewInvite) =>
+            AuditLine::of_company(*company, "password_link.created", link.ticket.0),
+            send_password_link(change, (*company, *id), link);
         /// Removes a member for good.
         Delete(company: CompanyId, id: MemberId) =>
             AuditLine::of_company(*company, "member.deleted", id.0),
@@ -187,7 +193,7 @@ changes! {
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection> {
-    let company = find_company(change.state, new.company)?;
+    let company = find_open_company(change.state, new.company)?;
     let members = &change.state.directory().members;
     let slot = members.slot_for(new.id.0)?;
     if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
@@ -200,7 +206,7 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
     check_code(change.state, company, slot, new.code.as_deref())?;
     check_external_id(change.state, company, slot, new.external_id.as_deref())?;
     check_dimensions(change.state, company, &new.dimensions)?;
-    change.put(Member {
+    let member = Member {
         slot,
         id: new.id,
         company,
@@ -213,14 +219,10 @@ fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
         created_at: change.moment.at,
-    });
-    match new.invite.as_ref().filter(|_| new.is_active) {
-        Some(new_invite) => {
-            let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
-            invite(change, (new_invite, company), who)
-        }
-        None => Ok(()),
-    }
+    };
+    change.put(member.clone());
+    let new_invite = new.invite.as_ref().filter(|_| new.is_active);
+    new_invite.map_or(Ok(()), |new_invite| invite(change, &member, new_invite))
 }
 
 fn update(
@@ -255,13 +257,19 @@ fn update(
     }
     let begins = member.takes_part() && !known.takes_part();
     put_member(change, member.clone())?;
-    match changes.invite.as_ref().filter(|_| begins) {
-        Some(new_invite) => {
-            let who = (&*member.email, &*member.first_name, &*member.last_name);
-            invite(change, (new_invite, member.company), who)
-        }
-        None => Ok(()),
-    }
+    let Some(new_invite) = changes.invite.as_ref().filter(|_| begins) else { return Ok(()) };
+    check_open(change.state, member.company)?;
+    invite(change, &member, new_invite)
+}
+
+fn send_password_link(
+    change: &mut StateChange<'_>,
+    (company, id): (CompanyId, MemberId),
+    link: &NewInvite,
+) -> Result<(), Rejection> {
+    let company = find_open_company(change.state, company)?;
+    let member = find_active_member(change.state, company, id)?;
+    issue_link_to(change, member, link)
 }
 
 /// Deletes a member; a second time changes nothing.
@@ -346,7 +354,7 @@ fn shut_out(change: &mut StateChange<'_>, member: &Member) {
 }
 
 /// Closes the account of an address once its last member is deleted. A later member with the
-/// address is invited anew, and the earlier user cannot get in.
+/// address is invited as another user, and the earlier one cannot get in.
 fn free_address(change: &mut StateChange<'_>, member: &Member) {
     let is_last = others_of_address(change.state, member).next().is_none();
     if let Some(user) = find_user_by_email(change.state, &member.email).filter(|_| is_last) {

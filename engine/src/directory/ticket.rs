@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::find_open_company;
 use super::entry::{EntryBytes, Index, IndexKey};
 use super::row::indexes;
 use super::secret_rows::SecretRows;
@@ -280,12 +280,10 @@ pub enum NewTicketContent {
         /// The browser's name for itself.
         user_agent: LineText,
     },
-    /// Setting a password.
+    /// Setting a password, as its user or an operator asks for.
     PasswordLink {
         /// Whether it sets the first password.
         is_invite: bool,
-        /// The company that sends it; none where its user or an operator asks for it.
-        sent_by: Option<CompanyId>,
     },
     /// An access token.
     AuthorizationCode(Box<NewAuthorizationCode>),
@@ -342,9 +340,8 @@ fn issue_new(change: &mut StateChange<'_>, new: &NewTicket) -> Result<(), Reject
             check_takes_part(change.state, user)?;
             TicketContent::Session { user_agent: user_agent.to_string() }
         }
-        NewTicketContent::PasswordLink { is_invite, sent_by } => {
-            let sent_by = sent_by.map(|id| find_company(change.state, id)).transpose()?;
-            TicketContent::PasswordLink { is_invite: *is_invite, sent_by }
+        NewTicketContent::PasswordLink { is_invite } => {
+            TicketContent::PasswordLink { is_invite: *is_invite, sent_by: None }
         }
         NewTicketContent::AuthorizationCode(code) => {
             TicketContent::AuthorizationCode(Box::new(code_for(change.state, user, code)?))
@@ -402,7 +399,7 @@ fn check_links_of(change: &StateChange<'_>, company: CompanySlot) -> Result<(), 
     if is_full { Err(Rejection::TooManyPasswordLinks) } else { Ok(()) }
 }
 
-/// The terms of a new code. Errors: no such app or company, another user's member, or one whose role
+/// The terms of a new code. Errors: no such app or open company, another user's member, or one whose role
 /// does not allow the scope.
 fn code_for(
     state: &dyn PartitionView,
@@ -410,7 +407,7 @@ fn code_for(
     new: &NewAuthorizationCode,
 ) -> Result<AuthorizationCode, Rejection> {
     let app = find_any_app(state, new.app)?.slot;
-    let company = find_company(state, new.company)?;
+    let company = find_open_company(state, new.company)?;
     let member = find_granting_member(state, (company, new.member), new.scope)?;
     if email_key(&member.email) != email_key(&user.email) {
         return Err(Rejection::MemberNotFound);

@@ -4,6 +4,9 @@
 //! active members with that address, in any company. Passwords and second factors belong to the
 //! user, roles to the membership. Hashes and seals are made at the edge and unreadable here.
 //! A new password ends all access that the old one may have opened.
+//!
+//! An account closes with the last member of its address, for good: nothing but its id finds it, and
+//! whoever gets the address later is another user.
 
 use std::collections::BTreeSet;
 
@@ -45,6 +48,8 @@ pub struct User {
     pub security_question: Option<SecurityQuestion>,
     /// The companies for which it may register apps without administering them, in their order.
     pub developer_of: Vec<CompanySlot>,
+    /// Whether the account is closed: nobody gets into it any more.
+    pub is_closed: bool,
     /// The time of creation.
     pub created_at: Timestamp,
 }
@@ -82,7 +87,7 @@ impl std::fmt::Debug for Totp {
 crate::opaque!(SecurityQuestion, UserChanges, PasswordLinkUse);
 
 indexes! {
-    User(user), CHANGES_ACCESS: true, found if true;
+    User(user), CHANGES_ACCESS: true, found if !user.is_closed;
     /// The user with an e-mail address, by its `email_key`.
     BY_EMAIL = 1: String => email_key(&user.email);
 }
@@ -157,8 +162,8 @@ changes! {
         totp: Option<Option<Totp>>,
         /// The additional question; ends the user's other sessions.
         security_question: Option<Option<SecurityQuestion>>,
-        /// The companies for which it may register apps without administering them.
-        developer_of: Option<Vec<CompanyId>>,
+        /// Whether it may register apps for a company without administering it.
+        develops as "developer_of": Option<(CompanyId, bool)>,
         | /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
         /// meantime wins.
         keep_session: Option<[u8; 32]>,
@@ -218,12 +223,12 @@ pub enum SignInProof {
     SecurityQuestion,
 }
 
-/// The invitation of a new member to sign in.
+/// A company's link by which a member sets a password.
 #[derive(Clone, Debug)]
 pub struct NewInvite {
     /// The id of the user to make, if no user has the member's address.
     pub user: UserId,
-    /// SHA-256 of the key in the link, which is issued if the user has no password.
+    /// SHA-256 of the key in the link.
     pub digest: [u8; 32],
     /// The id of the link's ticket.
     pub ticket: TicketId,
@@ -263,6 +268,7 @@ fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<UserSlot, Rejec
         totp: None,
         security_question: None,
         developer_of: developer_of(change.state, &new.developer_of)?,
+        is_closed: false,
         created_at: change.moment.at,
     });
     Ok(slot)
@@ -272,19 +278,30 @@ fn create(change: &mut StateChange<'_>, new: &NewUser) -> Result<UserSlot, Rejec
 /// has no password.
 pub(crate) fn invite(
     change: &mut StateChange<'_>,
-    (invite, company): (&NewInvite, CompanySlot),
-    (email, first_name, last_name): (&str, &str, &str),
+    member: &Member,
+    invite: &NewInvite,
 ) -> Result<(), Rejection> {
-    let known = find_user_by_email(change.state, email);
+    let known = find_user_by_email(change.state, &member.email);
+    let has_password = known.is_some_and(|user| user.password_hash.is_some());
+    if has_password { Ok(()) } else { issue_link_to(change, member, invite) }
+}
+
+/// Issues a link of a member's company to the member's user, who is made if there is none.
+pub(crate) fn issue_link_to(
+    change: &mut StateChange<'_>,
+    member: &Member,
+    invite: &NewInvite,
+) -> Result<(), Rejection> {
+    let known = find_user_by_email(change.state, &member.email);
+    let is_invite = known.is_none_or(|user| user.password_hash.is_none());
     let user = match known {
-        Some(user) if user.password_hash.is_some() => return Ok(()),
         Some(user) => user.slot,
         None => {
             let user = NewUser {
                 id: invite.user,
-                email: email.to_owned(),
-                first_name: LineText::spaced(first_name),
-                last_name: LineText::spaced(last_name),
+                email: member.email.clone(),
+                first_name: LineText::spaced(&member.first_name),
+                last_name: LineText::spaced(&member.last_name),
                 password_hash: None,
                 developer_of: Vec::new(),
             };
@@ -299,7 +316,7 @@ pub(crate) fn invite(
         expires_at: invite.expires_at,
         address: String::new(),
         state: TicketState::Open,
-        content: TicketContent::PasswordLink { is_invite: true, sent_by: Some(company) },
+        content: TicketContent::PasswordLink { is_invite, sent_by: Some(member.company) },
     };
     issue(change, ticket)
 }
@@ -341,8 +358,11 @@ fn update(
     replace(&mut user.last_name, &changes.last_name);
     replace(&mut user.totp, &changes.totp);
     replace(&mut user.security_question, &changes.security_question);
-    if let Some(companies) = &changes.developer_of {
-        user.developer_of = developer_of(change.state, companies)?;
+    if let Some((company, develops)) = changes.develops {
+        let company = find_company(change.state, company)?;
+        let others = known.developer_of.iter().copied().filter(|other| *other != company);
+        let developer_of: BTreeSet<_> = others.chain(develops.then_some(company)).collect();
+        user.developer_of = developer_of.into_iter().collect();
     }
     if let Some(hash) = &changes.password_hash {
         user.password_hash = Some(hash.clone());
@@ -384,18 +404,18 @@ fn set_password_by_link(
     end_ways_in(change, user, Some(&used.digest))
 }
 
-/// Closes an account without members. Its sessions end with the last member of its address.
+/// Closes an account without members. Its sessions ended with the last active member of its
+/// address.
 pub(crate) fn close_account(change: &mut StateChange<'_>, known: &User) {
     let closed = User {
         password_hash: None,
         totp: None,
         security_question: None,
         developer_of: Vec::new(),
+        is_closed: true,
         ..known.clone()
     };
-    if closed != *known {
-        change.put(closed);
-    }
+    change.put(closed);
     end_open(change, (known.slot, TicketKind::PasswordLink), None);
 }
 
@@ -429,15 +449,14 @@ fn end_open(
 }
 
 /// Errors: `PasswordChanged` if the password, or a second factor, was changed since it was
-/// verified.
+/// verified, or the account was closed.
 pub(crate) fn check_password(
     state: &dyn PartitionView,
     proven: &ProvenPassword,
 ) -> Result<(), Rejection> {
-    if ProvenPassword::of(find_user(state, proven.user)?) == *proven {
-        return Ok(());
-    }
-    Err(Rejection::PasswordChanged)
+    let user = state.directory().users.find(proven.user.0).ok_or(Rejection::UserNotFound)?;
+    let is_current = !user.is_closed && ProvenPassword::of(user) == *proven;
+    if is_current { Ok(()) } else { Err(Rejection::PasswordChanged) }
 }
 
 /// Errors: `MemberInactive` if all members of the user were deactivated, unless the user develops
@@ -452,8 +471,10 @@ pub(crate) fn check_takes_part(state: &dyn PartitionView, user: &User) -> Result
     Ok(())
 }
 
+/// A user whose account is not closed.
 pub(crate) fn find_user(state: &dyn PartitionView, id: UserId) -> Result<&User, Rejection> {
-    state.directory().users.find(id.0).ok_or(Rejection::UserNotFound)
+    let user = state.directory().users.find(id.0).filter(|user| !user.is_closed);
+    user.ok_or(Rejection::UserNotFound)
 }
 
 /// The user with an e-mail address, in any case.

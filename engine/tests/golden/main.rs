@@ -29,7 +29,7 @@ use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::{
-    ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
+    ExpiryMonth, PinVerifier, PresentedCredentials, PresentedValue,
 };
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId, Timestamp};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
@@ -275,7 +275,10 @@ fn company(velocity: VelocityLimits) -> NewCompany {
         network: "visa".parse().expect("a plain text"),
         velocity,
         partial_approval: false,
-        billing_address: Address::default(),
+        billing_address: Address {
+            zip_code: "94105".parse().expect("a plain text"),
+            ..Address::default()
+        },
         shipping_address: Address::default(),
         state: CompanyState::Active,
         account: NewAccount {
@@ -297,7 +300,6 @@ fn card() -> NewCard {
         sealed_pan: SealedPan(vec![9; 44]),
         last_four: *b"0001",
         pin: PinVerifier(5),
-        zip: PackedZip::pack("94105"),
         expires_on: BusinessDate(22_000),
         state: CardState::Active,
         order: CardOrder::plain(

@@ -336,8 +336,7 @@ fn what_a_user_does_is_told_to_one_company() {
     let events = events_of(&mut office, sign_in).unwrap();
     assert_eq!((companies(&events), events[0].action.as_str()), (one.clone(), "session.created"));
     assert_eq!(events[0].object, Some(ticket_id(1).0));
-    let link =
-        ticket(2, &office, NewTicketContent::PasswordLink { is_invite: false, sent_by: None });
+    let link = ticket(2, &office, NewTicketContent::PasswordLink { is_invite: false });
     assert_eq!(companies(&events_of(&mut office, link).unwrap()), one);
     let set = PasswordLinkUse { digest: digest(1, 2), password_hash: SECRET.to_owned() };
     let events =

@@ -2,7 +2,7 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
-use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::card::{CardCommand, CardDestination, NewCard};
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::Address;
@@ -71,7 +71,7 @@ fn one_that_cannot_be_made_leaves_none() {
             (2..12)
                 .map(card)
                 .map(|mut card| {
-                    card.order.shipping_address = Some(long.clone());
+                    card.order.shipping_address = Some(CardDestination::Address(long.clone()));
                     card
                 })
                 .collect(),

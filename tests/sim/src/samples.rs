@@ -13,7 +13,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, MemberId, TicketId, UserId,
 };
@@ -102,7 +102,6 @@ pub fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewCard {
         sealed_pan: SealedPan(vec![7; 40]),
         last_four: *b"4242",
         pin: PinVerifier(100 + number),
-        zip: PackedZip::pack("94105"),
         expires_on: BusinessDate::from_naive("2029-06-30".parse().unwrap()),
         state: CardState::Active,
         order: CardOrder::plain(

@@ -48,6 +48,7 @@ impl ApiError {
             Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
                 Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
             }
+            Rejection::CompanyClosed => Self::company_closed(),
             Rejection::CardTerminated => conflict("card_terminated", "the card is terminated"),
             Rejection::AllowanceEnded => {
                 conflict("allowance_ended", "the allowance's `end_time` is past")
@@ -92,6 +93,10 @@ impl ApiError {
             Rejection::TooManyWebhookEndpoints => conflict(
                 "too_many_webhook_endpoints",
                 "the company has the most webhook endpoints allowed; delete one first",
+            ),
+            Rejection::TooManyWebhookSecrets => conflict(
+                "too_many_webhook_secrets",
+                "the most replaced secrets allowed sign still; rotate again once one has ended",
             ),
             Rejection::TooMuchAtOnce => conflict(
                 "too_much_at_once",
@@ -166,6 +171,7 @@ mod tests {
     fn every_rejection_has_its_status_and_code() {
         let rows = [
             (Rejection::CompanyNotFound, 404, "not_found", None),
+            (Rejection::CompanyClosed, 409, "company_closed", None),
             (Rejection::CardNotFound, 404, "not_found", None),
             (Rejection::MemberDeleted, 409, "member_deleted", None),
             (Rejection::MemberInactive, 409, "member_inactive", None),
@@ -181,6 +187,7 @@ mod tests {
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
             (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
+            (Rejection::TooManyWebhookSecrets, 409, "too_many_webhook_secrets", None),
             (Rejection::ScopeNotAllowed, 400, "invalid_scope", Some("scope")),
             (Rejection::TooManyPasswordLinks, 409, "too_many_password_links", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),

@@ -372,6 +372,7 @@ mod tests {
                 answer_hash: "hash".into(),
             }),
             developer_of: Vec::new(),
+            is_closed: false,
             created_at: NOW,
         }
     }

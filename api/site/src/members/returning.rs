@@ -7,12 +7,10 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::member::Member;
-use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
-use cardswitch_engine::directory::user::{NewUser, User, UserCommand};
+use cardswitch_engine::directory::member::{Member, MemberCommand};
+use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
-use cardswitch_engine::domain::text::LineText;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_notify::mail::Letter;
@@ -80,47 +78,28 @@ pub(super) async fn send_link(
 
 /// Errors: the link was not issued.
 async fn send(state: &ActorState, company: &Company, member: &Member) -> Result<(), ApiError> {
-    let user = get_user(state, member).await?;
-    if !state.outbox.may_be_invited(company.id, &user.email, Instant::now()) {
+    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(&member.email))?;
+    let email = user.as_ref().map_or(&member.email, |user| &user.email);
+    if !state.outbox.may_be_invited(company.id, email, Instant::now()) {
         return Ok(());
     }
-    let is_invite = user.password_hash.is_none();
+    let is_invite = user.as_ref().is_none_or(|user| user.password_hash.is_none());
     let key = DrawnSecret::draw()?;
     let lifetime_s = if is_invite { INVITATION_S } else { NEW_PASSWORD_S };
-    let ticket = NewTicket {
+    let link = NewInvite {
+        user: UserId(fresh_id(state)?),
         digest: key.digest,
-        id: TicketId(fresh_id(state)?),
-        user: user.id,
+        ticket: TicketId(fresh_id(state)?),
         expires_at: later(state.now(), lifetime_s),
-        address: String::new(),
-        content: NewTicketContent::PasswordLink { is_invite, sent_by: Some(company.id) },
     };
-    state.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
+    let send = MemberCommand::SendPasswordLink(company.id, member.id, link);
+    state.carry_out(AdminCommand::Member(send)).await?;
     let link = state.urls().password_link(&key.text);
     let letter = if is_invite {
-        Letter::invitation(&user.email, &company.name, &link)
+        Letter::invitation(email, &company.name, &link)
     } else {
-        Letter::new_password(&user.email, &link)
+        Letter::new_password(email, &link)
     };
     state.outbox.post(letter).await;
     Ok(())
-}
-
-/// The user with a member's address; one is made where there is none yet.
-/// Errors: none can be made.
-async fn get_user(state: &ActorState, member: &Member) -> Result<User, ApiError> {
-    let find = || state.switch.read_at_once(|snapshot| snapshot.user_by_email(&member.email));
-    if let Some(user) = find()? {
-        return Ok(user);
-    }
-    let new = NewUser {
-        id: UserId(fresh_id(state)?),
-        email: member.email.clone(),
-        first_name: LineText::spaced(&member.first_name),
-        last_name: LineText::spaced(&member.last_name),
-        password_hash: None,
-        developer_of: Vec::new(),
-    };
-    state.carry_out(AdminCommand::User(UserCommand::Create(new))).await?;
-    find()?.ok_or_else(ApiError::not_found)
 }

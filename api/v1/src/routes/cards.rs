@@ -5,10 +5,12 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardOrder, SettableCardState};
+use cardswitch_engine::directory::card::{
+    CardChanges, CardCommand, CardDestination, CardOrder, SettableCardState,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::company::{Address, Company};
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::StoreError;
@@ -104,9 +106,7 @@ impl CardBody {
 
 bodies! {
     /// A new card.
-    NewCard "NewCard" |fields| {
-        _ = CompanyTerms::of_none(|of| parse_order(fields, of));
-    };
+    NewCard "NewCard" |fields| _ = parse_order(fields, CompanyTerms::of_none());
     /// Changes of a card; absent fields stay, null clears.
     CardUpdate "CardUpdate" |fields| _ = parse_card_changes(fields);
 }
@@ -121,33 +121,28 @@ const DIMENSION_ABOUT: &str = "The category of its transactions.";
 
 /// The defaults that a card takes from its company.
 #[derive(Clone, Copy)]
-pub(super) struct CompanyTerms<'a> {
+pub(super) struct CompanyTerms {
     company: CompanyId,
     currency: CurrencyCode,
     zone: Tz,
-    billing_address: &'a Address,
-    shipping_address: &'a Address,
 }
 
-impl<'a> From<&'a Company> for CompanyTerms<'a> {
-    fn from(company: &'a Company) -> Self {
-        let Company { id, currency, zone, billing_address, shipping_address, .. } = company;
-        Self { company: *id, currency: *currency, zone: *zone, billing_address, shipping_address }
+impl From<&Company> for CompanyTerms {
+    fn from(company: &Company) -> Self {
+        Self { company: company.id, currency: company.currency, zone: company.zone }
     }
 }
 
-impl CompanyTerms<'_> {
-    /// Reads with the terms of no company.
-    pub(super) fn of_none<T>(read: impl FnOnce(CompanyTerms<'_>) -> T) -> T {
-        let (company, address) = (CompanyId(Uuid::nil()), &Address::default());
-        let (currency, zone) = (CurrencyCode::default(), Tz::default());
-        let (billing_address, shipping_address) = (address, address);
-        read(CompanyTerms { company, currency, zone, billing_address, shipping_address })
+impl CompanyTerms {
+    /// The terms of no company.
+    pub(super) fn of_none() -> Self {
+        let (company, currency) = (CompanyId(Uuid::nil()), CurrencyCode::default());
+        Self { company, currency, zone: Tz::default() }
     }
 }
 
 /// The body of POST /v1/cards, read.
-pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> IssuingOrder {
+pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms) -> IssuingOrder {
     let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
     let terms = fields.must_object::<NewAllowance, _>("allowance", "Spending limits.", read);
     let texts = parse_card_texts(fields);
@@ -158,8 +153,6 @@ pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Issu
     let about = "The company's where there is none.";
     let billing_address =
         fields.patch_object::<NewAddress, _>("billing_address", about, read_address).flatten();
-    let billed_to = billing_address.as_ref().unwrap_or(of.billing_address);
-    let billing_zip_code = billed_to.zip_code.clone();
     let order = CardOrder {
         company: of.company,
         terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
@@ -170,14 +163,14 @@ pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Issu
         assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
         dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
     };
-    IssuingOrder { order, zone: of.zone, billing_zip_code, pin: None }
+    IssuingOrder { order, zone: of.zone, pin: None }
 }
 
 fn parse_shipping_address(
     fields: &mut Fields<'_>,
-    of: CompanyTerms<'_>,
+    of: CompanyTerms,
     is_physical: bool,
-) -> Option<Address> {
+) -> Option<CardDestination> {
     let (name, about) = ("shipping_address", "Shipping address of a physical card.");
     fields.describe(name, about, Presence::Nullable, part::<NewShippingAddress>);
     if !is_physical {
@@ -186,7 +179,7 @@ fn parse_shipping_address(
     if !fields.has(name) {
         fields.fault(name, Flaw::new("required", "is required for physical cards"));
     }
-    fields.object(name, |inner| read_shipping_address(inner, of.company, of.shipping_address))
+    fields.object(name, |inner| read_shipping_address(inner, of.company))
 }
 
 /// The body of PUT /v1/cards/:card_id.

@@ -36,7 +36,7 @@ pub struct CreatedCards {
 bodies! {
     /// Cards to be made together.
     NewCards "NewCards" |fields| {
-        _ = CompanyTerms::of_none(|of| parse_cards(fields, of));
+        _ = parse_cards(fields, CompanyTerms::of_none());
     };
 }
 
@@ -72,7 +72,7 @@ pub async fn create_cards(
 }
 
 /// Reads the cards, each with its place.
-fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, IssuingOrder)> {
+fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms) -> Vec<(usize, IssuingOrder)> {
     let read = |place, inner: &mut Fields<'_>| (place, parse_order(inner, of));
     let about = "The cards; at least one.";
     fields.must_objects::<cards::NewCard, _>("cards", about, CARDS_AT_ONCE_MAX, read)

@@ -7,15 +7,18 @@ use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
-use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{NewTicketContent, TicketState};
-use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, UserCommand};
-use cardswitch_engine::domain::ids::CompanySlot;
+use cardswitch_engine::directory::user::{
+    NewInvite, SecurityQuestion, Totp, UserChanges, UserCommand,
+};
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
 use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
-use crate::samples::{company_id, member_id, token_id, user_id};
+use crate::model::HOUR;
+use crate::samples::{company_id, digest, member_id, ticket_id, token_id, user_id};
 
 #[test]
 fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
@@ -102,9 +105,11 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
 #[test]
 fn the_right_to_register_apps_ends_with_the_membership_it_is_for() {
     let mut office = Office::with_people();
-    let developer_of = Some(vec![company_id(0), company_id(1)]);
-    let changes = UserChanges { developer_of, ..UserChanges::default() };
-    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    for company in [0, 1] {
+        let develops = Some((company_id(company), true));
+        let changes = UserChanges { develops, ..UserChanges::default() };
+        office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    }
     let mut companies_after = |company, number| {
         let away = MemberCommand::Update(company_id(company), member_id(number), leaving());
         office.does(AdminCommand::Member(away));
@@ -129,7 +134,7 @@ fn an_address_that_is_freed_lets_nobody_in() {
     let changes = UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step: 5 })),
         security_question: Some(Some(question)),
-        developer_of: Some(vec![company_id(0)]),
+        develops: Some((company_id(0), true)),
         ..UserChanges::default()
     };
     office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
@@ -154,12 +159,36 @@ fn an_address_that_is_freed_lets_nobody_in() {
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
     let user = user_in(&office).unwrap();
-    assert_eq!((user.password_hash, user.developer_of), (None, vec![]));
+    assert_eq!((user.password_hash, user.developer_of, user.is_closed), (None, vec![], true));
     assert!(user.totp.is_none() && user.security_question.is_none());
     assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
-    // Deleting once more, after somebody has set a password, takes nothing away.
-    office.issue(3, BOB, link()).unwrap();
-    office.does(use_link(3));
+    // Nothing opens the account again: neither a link on its way nor one that he asks for.
+    let unknown = Err(Rejection::UserNotFound);
+    let expires_at = Timestamp(office.now() + HOUR);
+    let invite = |number| NewInvite {
+        user: user_id(number),
+        digest: digest(1, number),
+        ticket: ticket_id(number),
+        expires_at,
+    };
+    for member in [BOB, FOREIGNER] {
+        let (company, member) = (company_id(u64::from(member == FOREIGNER)), member_id(member));
+        let late = MemberCommand::SendPasswordLink(company, member, invite(30));
+        assert_eq!(office.asks(AdminCommand::Member(late)), Err(Rejection::MemberNotFound));
+    }
+    assert_eq!(office.issue(3, BOB, link()), unknown);
+    assert_eq!(office.issue(3, BOB, session()), unknown);
+    // A later member with the address is another user, who is invited.
+    let invite = Some(invite(40));
+    let later = NewMember { invite, ..new_member(40, 0, "bob@example.com") };
+    office.does(AdminCommand::Member(MemberCommand::Create(later)));
+    assert_eq!(user_in(&office).unwrap().id, user_id(40));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Open, 1)], vec![]));
+    assert_eq!(office.issue(3, BOB, session()), unknown);
+    office.does(use_link(40));
+    assert_eq!(user_in(&office).unwrap().id, user_id(40));
+    assert_eq!(office.issue(3, 40, session()), Ok(()));
+    // Deleting once more takes nothing away.
     let records = office.driver.ends.len();
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER))));
     assert_eq!(office.driver.ends.len(), records);

@@ -145,7 +145,7 @@ fn session() -> NewTicketContent {
 }
 
 fn link() -> NewTicketContent {
-    NewTicketContent::PasswordLink { is_invite: false, sent_by: None }
+    NewTicketContent::PasswordLink { is_invite: false }
 }
 
 fn code_of(app: u64, company: u64, member: u64) -> NewTicketContent {

@@ -17,6 +17,7 @@ use cardswitch_engine::domain::credential::PackedZip;
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
 
+use super::people::Person;
 use super::{Card, Company, Line, Model, date_in};
 
 impl Model {
@@ -48,6 +49,7 @@ impl Model {
                 Ok(())
             }
             AdminCommand::Card(CardCommand::SetPin(company, id, pin)) => {
+                self.open_company(*company)?;
                 let card = self.card_of(*company, *id)?;
                 if self.cards[card].state == CardState::Terminated {
                     return Err(Rejection::CardTerminated);
@@ -65,13 +67,19 @@ impl Model {
             AdminCommand::Member(MemberCommand::Update(company, id, changes)) => {
                 self.update_member(at, (*company, *id), changes)
             }
+            AdminCommand::Member(MemberCommand::SendPasswordLink(company, id, link)) => {
+                self.send_password_link(at, (*company, *id), link)
+            }
             AdminCommand::Member(MemberCommand::Delete(company, id)) => {
                 self.delete_member(at, *company, *id)
             }
             AdminCommand::Requisition(command) => self.requisition(at, command),
             AdminCommand::WithPassword(proven, command) => {
-                let user = self.user(proven.user)?;
-                let user = &self.users[user];
+                let is_it = |user: &&Person| user.id == proven.user;
+                let user = self.users.iter().find(is_it).ok_or(Rejection::UserNotFound)?;
+                if user.is_closed {
+                    return Err(Rejection::PasswordChanged);
+                }
                 let totp_seed = user.totp.as_ref().map(|totp| totp.sealed_seed.clone());
                 // No program sets security questions.
                 if (&user.password, &totp_seed) != (&proven.password_hash, &proven.totp_seed) {
@@ -114,10 +122,11 @@ impl Model {
     /// No decision reads an endpoint: `webhooks` of the world looks at its deliveries.
     fn webhook_endpoint(&mut self, command: &WebhookEndpointCommand) -> Result<(), Rejection> {
         match command {
-            WebhookEndpointCommand::Create(new) if self.webhook_endpoints.contains(&new.id) => {
-                Err(Rejection::IdTaken)
-            }
             WebhookEndpointCommand::Create(new) => {
+                self.open_company(new.company)?;
+                if self.webhook_endpoints.contains(&new.id) {
+                    return Err(Rejection::IdTaken);
+                }
                 self.webhook_endpoints.push(new.id);
                 Ok(())
             }
@@ -147,6 +156,12 @@ impl Model {
     pub(crate) fn company(&self, id: CompanyId) -> Result<usize, Rejection> {
         let found = self.companies.iter().position(|company| company.id == id);
         found.ok_or(Rejection::CompanyNotFound)
+    }
+
+    /// A company that is not closed.
+    pub(crate) fn open_company(&self, id: CompanyId) -> Result<usize, Rejection> {
+        let company = self.company(id)?;
+        if self.companies[company].is_shut { Err(Rejection::CompanyClosed) } else { Ok(company) }
     }
 
     pub(crate) fn card_of(&self, company: CompanyId, id: CardId) -> Result<usize, Rejection> {
@@ -180,6 +195,7 @@ impl Model {
             currency: new.currency.0,
             credit_limit: new.account.credit_limit.0,
             is_closed: new.state != CompanyState::Active,
+            is_shut: new.state == CompanyState::Closed,
             velocity: new.velocity,
             zip: new.billing_address.zip_code.to_string(),
             lines,
@@ -201,13 +217,14 @@ impl Model {
         }
         if let Some(state) = changes.state {
             company.is_closed = state != CompanyState::Active;
+            company.is_shut = state == CompanyState::Closed;
         }
         Ok(())
     }
 
     pub(crate) fn issue_card(&mut self, at: i64, new: &NewCard) -> Result<(), Rejection> {
         let order = &new.order;
-        let company = self.company(order.company)?;
+        let company = self.open_company(order.company)?;
         if self.cards.iter().any(|card| card.id == new.id || card.allowance_id == new.allowance_id)
         {
             return Err(Rejection::IdTaken);
@@ -217,6 +234,8 @@ impl Model {
         }
         let holder = order.assigned_to.map(|id| self.active_member(company, id)).transpose()?;
         let today = date_in(self.companies[company].zone, at);
+        let own = order.billing_address.as_ref().map(|address| &*address.zip_code);
+        let zip = own.unwrap_or(&self.companies[company].zip);
         self.cards.push(Card {
             id: new.id,
             allowance_id: new.allowance_id,
@@ -224,7 +243,7 @@ impl Model {
             company,
             expires_on: new.expires_on.to_naive(),
             pin: new.pin.0,
-            zip: new.zip.0,
+            zip: PackedZip::pack(zip).0,
             is_virtual: order.is_virtual,
             description: order.texts.description.to_string(),
             holder,

@@ -6,6 +6,7 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberRole, MemberStat
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionStatus, RequisitionVerdict, Review,
 };
+use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, CardTexts, SuspensionReason};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, RequisitionId, Timestamp};
@@ -15,7 +16,7 @@ use super::{Card, Member, Model, Requisition};
 
 impl Model {
     pub(crate) fn create_member(&mut self, at: i64, new: &NewMember) -> Result<(), Rejection> {
-        let company = self.company(new.company)?;
+        let company = self.open_company(new.company)?;
         if self.members.iter().any(|member| member.id == new.id) {
             return Err(Rejection::IdTaken);
         }
@@ -101,6 +102,7 @@ impl Model {
             // The invitation is the only thing that can be refused of a member who comes back.
             let (company, email) =
                 (self.members[member].company, self.members[member].email.clone());
+            self.open_company(self.companies[company].id)?;
             self.invite(at, (company, &email), invite)?;
         }
         self.put(at, member, (state, role))?;
@@ -111,6 +113,18 @@ impl Model {
             self.members[member].code.clone_from(code);
         }
         Ok(())
+    }
+
+    pub(crate) fn send_password_link(
+        &mut self,
+        at: i64,
+        (company, id): (CompanyId, MemberId),
+        link: &NewInvite,
+    ) -> Result<(), Rejection> {
+        let company = self.open_company(company)?;
+        let member = self.active_member(company, id)?;
+        let email = self.members[member].email.clone();
+        self.send_link(at, (company, &email), link)
     }
 
     pub(crate) fn delete_member(

@@ -17,10 +17,11 @@ use super::{DAY, Model};
 
 #[derive(Clone)]
 pub struct Person {
-    id: UserId,
+    pub id: UserId,
     email: String,
     pub password: Option<String>,
     pub totp: Option<Totp>,
+    pub is_closed: bool,
 }
 
 #[derive(Clone)]
@@ -180,7 +181,7 @@ impl Model {
                 Ok(())
             }
             AppCommand::Create(new) => {
-                let company = self.company(new.company)?;
+                let company = self.open_company(new.company)?;
                 if self.apps.iter().any(|app| app.id == new.id) {
                     return Err(Rejection::IdTaken);
                 }
@@ -211,6 +212,7 @@ impl Model {
             email: new.email.to_lowercase(),
             password: new.password_hash.clone(),
             totp: None,
+            is_closed: false,
         });
         Ok(())
     }
@@ -259,6 +261,20 @@ impl Model {
         (company, email): (usize, &str),
         invite: &NewInvite,
     ) -> Result<(), Rejection> {
+        let known = self.find_person(email);
+        if known.is_some_and(|user| self.users[user].password.is_some()) {
+            return Ok(());
+        }
+        self.send_link(at, (company, email), invite)
+    }
+
+    /// A company's link to a person, who is made if there is none.
+    pub(crate) fn send_link(
+        &mut self,
+        at: i64,
+        (company, email): (usize, &str),
+        invite: &NewInvite,
+    ) -> Result<(), Rejection> {
         if self.find_person(email).is_none() {
             self.create_user(&NewUser {
                 id: invite.user,
@@ -270,9 +286,6 @@ impl Model {
             })?;
         }
         let Some(user) = self.find_person(email) else { unreachable!("it was just made") };
-        if self.users[user].password.is_some() {
-            return Ok(());
-        }
         let ticket = Ticket {
             digest: invite.digest,
             id: invite.ticket,
@@ -288,7 +301,7 @@ impl Model {
 
     fn issue_ticket(&mut self, at: i64, new: &NewTicket) -> Result<(), Rejection> {
         let user = self.user(new.user)?;
-        let (kind, code, sent_by) = match &new.content {
+        let (kind, code) = match &new.content {
             NewTicketContent::Session { .. } => {
                 let email = &self.users[user].email;
                 let members = self.members.iter();
@@ -299,25 +312,22 @@ impl Model {
                 if is_shut_out {
                     return Err(Rejection::MemberInactive);
                 }
-                (TicketKind::Session, None, None)
+                (TicketKind::Session, None)
             }
-            NewTicketContent::PasswordLink { sent_by, .. } => {
-                let company = sent_by.map(|id| self.company(id)).transpose()?;
-                (TicketKind::PasswordLink, None, company)
-            }
+            NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
             NewTicketContent::AuthorizationCode(code) => {
                 let app = self.app(code.app)?;
-                let company = self.company(code.company)?;
+                let company = self.open_company(code.company)?;
                 let member = self.granting_member(company, code.member, code.scope)?;
                 if self.members[member].email.to_lowercase() != self.users[user].email {
                     return Err(Rejection::MemberNotFound);
                 }
                 let code = Code { app, company, member, scope: code.scope, token: None };
-                (TicketKind::AuthorizationCode, Some(code), None)
+                (TicketKind::AuthorizationCode, Some(code))
             }
         };
         let (digest, id, expires_at) = (new.digest, new.id, new.expires_at.0);
-        let state = TicketState::Open;
+        let (state, sent_by) = (TicketState::Open, None);
         self.put_ticket(at, Ticket { digest, id, user, kind, expires_at, state, code, sent_by })
     }
 
@@ -356,7 +366,7 @@ impl Model {
         new: &NewAccessToken,
         (app, member): (Option<usize>, Option<usize>),
     ) -> Result<usize, Rejection> {
-        let company = self.company(new.company)?;
+        let company = self.open_company(new.company)?;
         let is_taken =
             |known: &Token| !known.is_revoked && (known.id == new.id || known.digest == new.digest);
         if self.tokens.iter().any(is_taken) {
@@ -442,6 +452,7 @@ impl Model {
         let Some(user) = self.find_person(email) else { return };
         self.users[user].password = None;
         self.users[user].totp = None;
+        self.users[user].is_closed = true;
         self.end_tickets(at, |ticket| ticket.user == user && ticket.code.is_none());
     }
 
@@ -476,11 +487,13 @@ impl Model {
     }
 
     pub(crate) fn user(&self, id: UserId) -> Result<usize, Rejection> {
-        self.users.iter().position(|user| user.id == id).ok_or(Rejection::UserNotFound)
+        let is_it = |user: &Person| user.id == id && !user.is_closed;
+        self.users.iter().position(is_it).ok_or(Rejection::UserNotFound)
     }
 
     fn find_person(&self, email: &str) -> Option<usize> {
-        self.users.iter().position(|user| user.email == email.to_lowercase())
+        let is_theirs = |user: &Person| user.email == email.to_lowercase() && !user.is_closed;
+        self.users.iter().position(is_theirs)
     }
 
     fn app(&self, id: AppId) -> Result<usize, Rejection> {

@@ -10,7 +10,7 @@ use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, CompanyState};
-use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::pan_key::PanGeneration;
@@ -117,7 +117,7 @@ impl Workload {
             card.pin = PinVerifier(0);
         }
         if rng.chance(20) {
-            card.zip = PackedZip::default();
+            card.order.billing_address = Some(Address::default());
         }
         if rng.chance(20) {
             card.order.is_virtual = false;

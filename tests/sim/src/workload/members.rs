@@ -59,6 +59,11 @@ impl Workload {
         match self.rng.below(100) {
             0..20 => AdminCommand::Member(MemberCommand::Create(self.draw_member(number))),
             20..25 => AdminCommand::Member(MemberCommand::Delete(company, id)),
+            25..28 => {
+                let user = self.rng.below(self.members);
+                let link = self.people.draw_invite(&mut self.rng, self.at, user);
+                AdminCommand::Member(MemberCommand::SendPasswordLink(company, id, link))
+            }
             _ => {
                 let roles = [MemberRole::Member, MemberRole::Reviewer];
                 let code = self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20)));

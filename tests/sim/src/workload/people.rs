@@ -117,10 +117,7 @@ impl PeopleCounts {
         let who = rng.below(USERS);
         let content = match rng.below(10) {
             0..2 => NewTicketContent::Session { user_agent: "a browser".parse().unwrap() },
-            2..4 => NewTicketContent::PasswordLink {
-                is_invite: false,
-                sent_by: who.is_multiple_of(2).then(|| company_id(who / MEMBERS_AT_FIRST)),
-            },
+            2..4 => NewTicketContent::PasswordLink { is_invite: false },
             _ => {
                 let member = if rng.chance(90) { who } else { rng.below(USERS) };
                 NewTicketContent::AuthorizationCode(Box::new(NewAuthorizationCode {
