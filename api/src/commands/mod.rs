@@ -42,6 +42,8 @@ pub mod user;
 pub mod verify;
 pub mod zone_keys;
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -139,12 +141,12 @@ pub struct Failure {
 
 impl Failure {
     /// It did not work.
-    pub fn new(message: impl std::fmt::Display) -> Self {
+    pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), exit_code: 1 }
     }
 
     /// It was asked for wrongly.
-    pub fn usage(message: impl std::fmt::Display) -> Self {
+    pub fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), exit_code: 2 }
     }
 }
@@ -191,6 +193,18 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         CliCommand::Completions(args) => manual::print_completions(&args),
         CliCommand::Man(args) => manual::print_manual(&args),
     }
+}
+
+/// Prints a line about a process at work, which goes on if nobody takes it: the reader may be gone, the disk full.
+pub(crate) fn announce(line: impl Display) {
+    if let Err(error) = writeln!(io::stdout(), "{line}") {
+        tracing::warn!(%error, "`{line}` could not be printed");
+    }
+}
+
+/// As `announce`, on stderr: for commands that have no log.
+pub(crate) fn complain(line: impl Display) {
+    drop(writeln!(io::stderr(), "{line}"));
 }
 
 /// Parses `500ms`, `30s`, `5m`, `8h`, `3d`; a bare number is seconds.

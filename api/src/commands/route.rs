@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::line_args::DialectArgs;
 use super::tls_args::{DoorTlsArgs, TlsArgs};
-use super::{Failure, StopSignal, parse_address};
+use super::{Failure, StopSignal, announce, parse_address};
 use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, open_tls, parse_networks};
 use crate::server::{bind, bind_for_operators};
@@ -112,7 +112,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let (http, http_address) = bind("HTTP", args.http).await?;
     let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await?;
     let (metrics, metrics_address) = bind_for_operators(args.metrics, args.http).await?;
-    println!("ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}");
+    announce(format_args!(
+        "ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}"
+    ));
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
     if let Some(tls) = cell_tls {
         tokio::spawn(tls.follow_files(stopping.subscribe()));

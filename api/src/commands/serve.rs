@@ -6,7 +6,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::door_security_args::DoorSecurityArgs;
 use super::tls_args::TlsArgs;
-use super::{Failure, StopSignal};
+use super::{Failure, StopSignal, announce};
 use crate::config::read_settings;
 use crate::node;
 use crate::opening::KeyedDirectory;
@@ -58,7 +58,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         // thread that reads them would be waited for at any other end.
         () = stop.received() => std::process::exit(0),
     };
-    println!("ready {}", server.addresses());
+    announce(format_args!("ready {}", server.addresses()));
     run_until_stopped(server, stop).await
 }
 
