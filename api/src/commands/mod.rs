@@ -229,6 +229,21 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
+/// Takes SIGHUP from now on, until the process ends: it asks for files to be read again, and never ends a switch.
+/// Call it before anything else. Whoever has such files waits for the signal, too.
+/// Errors: the system refuses.
+pub(crate) fn take_hangups() -> Result<(), Failure> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(Failure::new)?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!(
+                "SIGHUP: doors with TLS read its files again; settings are read at a start"
+            );
+        }
+    });
+    Ok(())
+}
+
 /// The wish to stop: Ctrl-C or SIGTERM. From the moment this is made neither ends the process by
 /// itself, so make it before anybody is told that there is something to stop.
 #[derive(Debug)]

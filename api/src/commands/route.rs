@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::line_args::DialectArgs;
 use super::tls_args::{DoorTlsArgs, TlsArgs};
-use super::{Failure, StopSignal, announce, parse_address};
+use super::{Failure, StopSignal, announce, parse_address, take_hangups};
 use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, open_tls, parse_networks};
 use crate::server::{bind, bind_for_operators};
@@ -91,6 +91,7 @@ impl CellTlsArgs {
 /// Carries out `route`: runs until Ctrl-C or SIGTERM.
 /// Errors: the cells contradict each other, or an address is in use.
 pub async fn run(args: RouteArgs) -> Result<(), Failure> {
+    take_hangups()?;
     start_log(if args.json { LogFormat::Json } else { LogFormat::Human });
     let usual = Settings::default();
     let or = |given: Vec<String>, usual| if given.is_empty() { usual } else { given };
