@@ -96,7 +96,11 @@ pub async fn serve(
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
-            // The work may break off anywhere: its files allow that.
+            // The work may break off anywhere: its files allow that. What opens them hears of no stop, and the
+            // runtime would wait for it.
+            if door.desk().get().is_none() {
+                std::process::exit(0);
+            }
             is_stopping.store(true, Ordering::Release);
             return Ok(());
         }
