@@ -33,7 +33,7 @@ use cardswitch_secrets::master_key::source::MasterKeySource;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use crate::commands::{Failure, StopSignal};
+use crate::commands::{Failure, StopSignal, announce};
 use crate::config::{ConfigError, Settings};
 use crate::doors::{listener_options, parse_networks};
 use crate::forwarding::{Forwarding, LEADER_PATIENCE};
@@ -83,7 +83,7 @@ pub async fn serve(
     let node = node_of(&settings, door.address())?;
     let operators = OperatorListener::start(&settings).await?;
     let addresses = address_line(settings.http, &doors_of(&settings), operators.address());
-    println!("follows {addresses} node={}", node.record.name);
+    announce(format_args!("follows {addresses} node={}", node.record.name));
     let side = standby_side(&settings, &operators.telemetry)?;
     doors.serve(side.clone(), iso8583);
     show_cluster(&operators.telemetry, &node);
@@ -96,7 +96,11 @@ pub async fn serve(
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
-            // The work may break off anywhere: its files allow that.
+            // The work may break off anywhere: its files allow that. What opens them hears of no stop, and the
+            // runtime would wait for it.
+            if door.desk().get().is_none() {
+                std::process::exit(0);
+            }
             is_stopping.store(true, Ordering::Release);
             return Ok(());
         }
@@ -344,7 +348,7 @@ async fn lead(
     drop(served.set(Arc::downgrade(server.engine())));
     let permit = Arc::clone(server.backups());
     drop(desk.backups.set(BackupDesk::new(server.engine(), desk.secrets.clone(), permit)));
-    println!("ready {}", server.addresses());
+    announce(format_args!("ready {}", server.addresses()));
     let end = tokio::select! {
         () = stop.received() => LeadEnd::Stopped,
         reason = server.failed() => LeadEnd::Lost(reason),

@@ -11,8 +11,10 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
 
 use crate::domain::cell::Cell;
 use crate::layouts::FINGERPRINT;
@@ -50,6 +52,17 @@ pub enum DirectoryError {
     /// Another process uses the directory.
     #[error("data directory `{0}` is in use by another process")]
     InUse(PathBuf),
+    /// Root wants to write to a directory of somebody else.
+    #[error(
+        "data directory `{path}` belongs to user {owner}, whose switch could not open files that root makes \
+         there: run the command as that user, as by `sudo -u '#{owner}'`"
+    )]
+    OfOtherUser {
+        /// Its path.
+        path: PathBuf,
+        /// The number of its user.
+        owner: u32,
+    },
     /// A build with other layouts made the directory.
     #[error(
         "data directory `{0}` was made by another build of cardswitch, whose files this one does \
@@ -98,6 +111,7 @@ impl DataDirectory {
     }
 
     /// Opens a data directory for writing.
+    /// Errors: besides those of its identity, `InUse`, and `OfOtherUser` for root.
     pub fn open(path: &Path) -> Result<Self, DirectoryError> {
         Self::open_for(path, Access::Exclusive)
     }
@@ -111,6 +125,9 @@ impl DataDirectory {
         let place = path.join(IDENTITY_FILE);
         let file = open_identity(path, &place)?;
         lock(&file, path, access)?;
+        if let Access::Exclusive = access {
+            forbid_foreign_root(&file, path)?;
+        }
         let identity = read_identity(&file, &place)?;
         Ok(Self { path: path.into(), identity, _lock: file })
     }
@@ -160,6 +177,16 @@ fn open_identity(path: &Path, identity: &Path) -> Result<File, DirectoryError> {
         io::ErrorKind::NotFound => DirectoryError::NotFound(path.into()),
         _ => DirectoryError::Io(identity.into(), error),
     })
+}
+
+/// Others than root cannot even open the identity file of somebody else.
+fn forbid_foreign_root(identity: &File, path: &Path) -> Result<(), DirectoryError> {
+    let found = identity.metadata().map_err(|error| DirectoryError::Io(path.into(), error))?;
+    let (owner, user) = (found.uid(), geteuid());
+    if user.is_root() && owner != user.as_raw() {
+        return Err(DirectoryError::OfOtherUser { path: path.into(), owner });
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy)]

@@ -81,6 +81,11 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     fn try_lock(&self, access: DiskAccess) -> io::Result<bool>;
 }
 
+/// Adds the path to an error of the system.
+pub(crate) fn at_path(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
 /// A directory of the file system.
 #[derive(Debug)]
 pub struct RealDisk {
@@ -118,7 +123,8 @@ impl RealDisk {
     }
 
     fn opened(&self, name: &str, options: &OpenOptions) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(RealFile { file: options.open(self.path.join(name))? }))
+        let path = self.path.join(name);
+        Ok(Arc::new(RealFile { file: options.open(&path).map_err(at_path(&path))? }))
     }
 }
 

@@ -166,9 +166,16 @@ impl Installation {
     /// Starts `cardswitch serve` without waiting for anything, telling its health at `metrics`.
     #[track_caller]
     pub fn begin_to_serve(&self, metrics: SocketAddr) -> Child {
+        self.begin_to_serve_with(metrics, &[])
+    }
+
+    /// As `begin_to_serve`, with further arguments.
+    #[track_caller]
+    pub fn begin_to_serve_with(&self, metrics: SocketAddr, further: &[&str]) -> Child {
         let (data, metrics) = (self.data(), metrics.to_string());
         let mut arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend(["--metrics", &metrics]);
+        arguments.extend_from_slice(further);
         let mut command = cardswitch_command(&arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("cardswitch starts")

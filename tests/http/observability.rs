@@ -2,15 +2,17 @@
 //! no others, health from start to end, and a log that programs can read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use cardswitch_harness::{
     Cluster, HttpClient, Installation, Purchase, Route, Switch, run_cardswitch,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// How long between two looks whether the nodes of a cluster have compared their clocks.
 const CLOCKS_WAIT: Duration = Duration::from_millis(50);
@@ -75,6 +77,36 @@ fn figures_when(switch: &Switch, name: &str, expected: f64) -> Figures {
             return figures;
         }
         std::thread::yield_now();
+    }
+}
+
+/// Once, a full disk behind stderr aborted the switch: the failure was to be told there, too.
+#[test]
+fn a_log_that_cannot_be_written_stops_nothing() {
+    let installation = Installation::init(60, 883);
+    let pipe = installation.home().join("log.pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+    assert!(made.success());
+    let full = || installation.serve_after("exec 2> /dev/full");
+    let unread = || {
+        let place = pipe.clone();
+        let reader = thread::spawn(move || File::open(place));
+        let switch = installation.serve_after(&format!("exec 2> '{}'", pipe.display()));
+        drop(reader.join());
+        switch
+    };
+    for serve in [&full as &dyn Fn() -> Switch, &unread] {
+        let switch = serve();
+        let mut acquirer = switch.acquirer();
+        acquirer.send_frame(b"nonsense").expect("the door is open");
+        acquirer.assert_alive();
+        let purchase = Purchase::of(installation.cards.ordinary(), 100);
+        let _ = acquirer.ask(&purchase.request()).expect_approved();
+        let health: Value =
+            serde_json::from_str(&switch.watcher().get("/readyz").text()).expect("JSON");
+        assert_eq!(health, json!({"status": "ready", "log": "not written down"}));
+        assert!(figure(&figures(&switch), "cardswitch_log_lost_lines_total") > 0.0);
+        switch.stop();
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 
 use cardswitch_harness::{Installation, Purchase, last_json_line, run_cardswitch};
 
@@ -155,6 +157,59 @@ fn lost_query_tables_are_complete_again_when_the_switch_is_ready() {
     assert_eq!(listed["count"], 50);
     switch.stop();
     installation.verify_ok();
+}
+
+/// Where the tables are linked to a volume that is away, new ones are none of its business: once, they took the place
+/// of the link.
+#[test]
+fn tables_on_a_volume_that_is_away_are_not_replaced() {
+    let installation = Installation::init(3, 924);
+    let store = installation.data().join("store.redb");
+    let volume = installation.home().join("volume.redb");
+    fs::rename(&store, &volume).expect("the tables are there");
+    symlink(&volume, &store).expect("a link can be made");
+    installation.serve().stop();
+    let away = installation.home().join("away.redb");
+    fs::rename(&volume, &away).expect("the tables are there");
+    let error = installation.serve_refused().expect_one_line_error();
+    assert!(error.contains("store.redb`: No such file"), "{error}");
+    assert_eq!(fs::read_link(&store).expect("it is still the link"), volume);
+    fs::rename(&away, &volume).expect("the tables are there");
+    installation.verify_ok();
+}
+
+/// Once, a command of root at rest left files that the switch of another user could not open.
+#[test]
+fn root_writes_to_no_directory_of_another_user() {
+    const NOBODY: &str = "65534";
+    if !rustix::process::geteuid().is_root() {
+        // Others cannot even read the directory.
+        return;
+    }
+    let installation = Installation::init(3, 925);
+    let data = installation.data();
+    let data = data.to_str().expect("UTF-8");
+    let give = |owner: &str| {
+        let given = Command::new("chown").args(["-R", owner, data]).status();
+        assert!(given.expect("chown is there").success());
+    };
+    give(NOBODY);
+    let company = &installation.credentials.company_id;
+    for refused in [
+        installation.serve_refused(),
+        run_cardswitch(&["token", "add", "--data", data, "--company", company]),
+        run_cardswitch(&["rotate-pan-key", "--data", data]),
+        run_cardswitch(&["rotate-master-key", "--data", data]),
+    ] {
+        let error = refused.expect_one_line_error();
+        assert!(error.contains("sudo -u '#65534'"), "{error}");
+    }
+    let made_by_root = Command::new("find").args([data, "-user", "0"]).output();
+    assert!(made_by_root.expect("find is there").stdout.is_empty(), "root left a file");
+    // Readers leave nothing there.
+    installation.verify_ok();
+    give("0");
+    installation.serve().stop();
 }
 
 #[test]

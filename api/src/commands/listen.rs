@@ -20,7 +20,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::http_client::{connect, get, parse_url, refusal};
-use super::{Failure, StopSignal};
+use super::{Failure, StopSignal, complain};
 
 /// How long to wait before a stream that broke is asked for again.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
@@ -150,7 +150,7 @@ impl EventListener {
                 StreamEnd::Refused(failure) => return failure,
                 StreamEnd::Broken(why) => why,
             };
-            eprintln!("the stream broke ({why}): asking for it again");
+            complain(format_args!("the stream broke ({why}): asking for it again"));
             tokio::time::sleep(RECONNECT_WAIT).await;
         }
     }

@@ -42,6 +42,8 @@ pub mod user;
 pub mod verify;
 pub mod zone_keys;
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -139,12 +141,12 @@ pub struct Failure {
 
 impl Failure {
     /// It did not work.
-    pub fn new(message: impl std::fmt::Display) -> Self {
+    pub fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), exit_code: 1 }
     }
 
     /// It was asked for wrongly.
-    pub fn usage(message: impl std::fmt::Display) -> Self {
+    pub fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), exit_code: 2 }
     }
 }
@@ -193,6 +195,18 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
+/// Prints a line about a process at work, which goes on if nobody takes it: the reader may be gone, the disk full.
+pub(crate) fn announce(line: impl Display) {
+    if let Err(error) = writeln!(io::stdout(), "{line}") {
+        tracing::warn!(%error, "`{line}` could not be printed");
+    }
+}
+
+/// As `announce`, on stderr: for commands that have no log.
+pub(crate) fn complain(line: impl Display) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
 /// Parses `500ms`, `30s`, `5m`, `8h`, `3d`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits_end = text.find(|symbol: char| !symbol.is_ascii_digit()).unwrap_or(text.len());
@@ -213,6 +227,21 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Parses an address with its port.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
+/// Takes SIGHUP from now on, until the process ends: it asks for files to be read again, and never ends a switch.
+/// Call it before anything else. Whoever has such files waits for the signal, too.
+/// Errors: the system refuses.
+pub(crate) fn take_hangups() -> Result<(), Failure> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(Failure::new)?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            tracing::info!(
+                "SIGHUP: doors with TLS read its files again; settings are read at a start"
+            );
+        }
+    });
+    Ok(())
 }
 
 /// The wish to stop: Ctrl-C or SIGTERM. From the moment this is made neither ends the process by

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::line_args::DialectArgs;
 use super::tls_args::{DoorTlsArgs, TlsArgs};
-use super::{Failure, StopSignal, parse_address};
+use super::{Failure, StopSignal, announce, parse_address, take_hangups};
 use crate::config::{LogFormat, Settings};
 use crate::doors::{FIRST, admission, open_tls, parse_networks};
 use crate::server::{bind, bind_for_operators};
@@ -91,6 +91,7 @@ impl CellTlsArgs {
 /// Carries out `route`: runs until Ctrl-C or SIGTERM.
 /// Errors: the cells contradict each other, or an address is in use.
 pub async fn run(args: RouteArgs) -> Result<(), Failure> {
+    take_hangups()?;
     start_log(if args.json { LogFormat::Json } else { LogFormat::Human });
     let usual = Settings::default();
     let or = |given: Vec<String>, usual| if given.is_empty() { usual } else { given };
@@ -112,7 +113,9 @@ pub async fn run(args: RouteArgs) -> Result<(), Failure> {
     let (http, http_address) = bind("HTTP", args.http).await?;
     let (iso8583, iso8583_address) = bind("ISO 8583", args.iso8583).await?;
     let (metrics, metrics_address) = bind_for_operators(args.metrics, args.http).await?;
-    println!("ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}");
+    announce(format_args!(
+        "ready http={http_address} iso8583={iso8583_address} metrics={metrics_address}"
+    ));
     let (cells, stopping) = (Arc::new(cells), watch::Sender::new(false));
     if let Some(tls) = cell_tls {
         tokio::spawn(tls.follow_files(stopping.subscribe()));

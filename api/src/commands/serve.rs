@@ -6,7 +6,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 use super::door_security_args::DoorSecurityArgs;
 use super::tls_args::TlsArgs;
-use super::{Failure, StopSignal};
+use super::{Failure, StopSignal, announce, take_hangups};
 use crate::config::read_settings;
 use crate::node;
 use crate::opening::KeyedDirectory;
@@ -38,6 +38,7 @@ pub struct ServeArgs {
 
 /// Carries out `serve`: runs until Ctrl-C or SIGTERM, or until the journal fails.
 pub async fn run(args: ServeArgs) -> Result<(), Failure> {
+    take_hangups()?;
     let mut file = read_settings(args.config.as_deref(), Some(&args.data))?;
     file.tls = args.tls.files().or(file.tls);
     args.door_security.over(&mut file);
@@ -58,7 +59,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         // thread that reads them would be waited for at any other end.
         () = stop.received() => std::process::exit(0),
     };
-    println!("ready {}", server.addresses());
+    announce(format_args!("ready {}", server.addresses()));
     run_until_stopped(server, stop).await
 }
 

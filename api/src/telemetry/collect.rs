@@ -16,7 +16,7 @@ use cardswitch_engine::recovery_progress::RecoveryProgress;
 use super::exposition::{Exposition, Kind, seconds};
 use super::health::Health;
 use super::listener::MonitoredProcess;
-use super::{Telemetry, process};
+use super::{Telemetry, log, process};
 
 /// The stages of an authorization over ISO 8583; each is counted once for a command.
 const STAGE: &str = "cardswitch_stage_seconds";
@@ -38,6 +38,7 @@ pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     }
     http(&mut text, telemetry);
     telemetry.gauges.expose(&mut text);
+    log::expose(&mut text);
     process::expose(&mut text);
     text.finish()
 }

@@ -11,7 +11,7 @@
 //! | `failed` | 503 | 503 | nothing can be kept any more: only a restart helps |
 //!
 //! Tables that stand still are told beside the word (`"tables": "standing still"`), and so are a clock that has
-//! leapt ahead and gone back (`"clock": "behind the journal"`) and what other rooms note
+//! leapt ahead and gone back (`"clock": "behind the journal"`), a log that cannot be written and what other rooms note
 //! (`"deliveries": "not written down"`): purchases are decided all the same.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,6 +22,8 @@ use cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
 use cardswitch_engine::recovery_progress::{RecoveryProgress, RecoverySnapshot, RecoveryStage};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+
+use super::log;
 
 /// From how many waiting commands on the switch is overloaded: new ones are refused at the bound.
 const OVERLOADED_FROM: usize = QUEUED_COMMANDS_MAX / 4 * 3;
@@ -150,6 +152,12 @@ impl Health {
     /// The same with what other rooms have noted.
     pub(super) fn noting(self, notes: Vec<(&'static str, Value)>) -> Self {
         Self { notes, ..self }
+    }
+
+    /// The same with a note of a log that cannot be written.
+    pub(super) fn noting_log(mut self) -> Self {
+        self.notes.extend(log::note().map(|(name, words)| (name, json!(words))));
+        self
     }
 
     /// Whether purchases are decided now.

@@ -104,7 +104,7 @@ impl Telemetry {
 impl MonitoredProcess for Telemetry {
     fn health(&self) -> Health {
         let health = Health::of(self.phase.get(), &self.recovery, self.engine().as_deref());
-        health.noting(self.health_notes.now())
+        health.noting(self.health_notes.now()).noting_log()
     }
 
     fn exposition(&self) -> String {

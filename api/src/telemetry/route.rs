@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::exposition::{Exposition, Kind};
 use super::health::Health;
 use super::listener::MonitoredProcess;
-use super::{collect, process};
+use super::{collect, log, process};
 
 /// A router, as operators see it.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl MonitoredProcess for RouterTelemetry {
             .chunk_by(|one, next| one.cell == next.cell)
             .any(|cell| cell.iter().all(is_reached));
         let health = Health::of_router(*self.stop.borrow(), reaches_a_cell);
-        health.noting(vec![("cells", standings(&doors))])
+        health.noting(vec![("cells", standings(&doors))]).noting_log()
     }
 
     fn exposition(&self) -> String {
@@ -92,6 +92,7 @@ impl MonitoredProcess for RouterTelemetry {
                 text.figure(name, &labels, figure(door));
             }
         }
+        log::expose(&mut text);
         process::expose(&mut text);
         text.finish()
     }

@@ -66,6 +66,7 @@ use runs::RunCounts;
 use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
 use write_back::WriteBackFile;
 
+use crate::disk::at_path;
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::journal::ChainPosition;
 use crate::limits;
@@ -131,7 +132,8 @@ impl Store {
     /// `check_pages` reads all of them.
     /// Errors: `InUse`, `NotAStore`, `UnknownFormat`, `ForeignDirectory`, `Inconsistent`.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_failure)?;
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|error| io_failure(at_path(path)(error)))?;
         if file.metadata().map_err(io_failure)?.len() == 0 {
             return Err(StoreError::NotAStore { what: "it is empty".to_owned() });
         }

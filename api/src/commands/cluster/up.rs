@@ -14,7 +14,7 @@ use cardswitch_engine::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::at;
-use crate::commands::{Failure, StopSignal};
+use crate::commands::{Failure, StopSignal, announce, complain};
 
 /// How many nodes and members there are: the fewest of which one may fail.
 const NODES: u16 = 3;
@@ -292,13 +292,14 @@ fn keep_running(
             match command().and_then(|mut command| command.spawn()) {
                 Ok(mut child) => {
                     if let Err(error) = fs::write(&pid_file, child.id().to_string()) {
-                        eprintln!("`{}`: {error}", pid_file.display());
+                        complain(format_args!("`{}`: {error}", pid_file.display()));
                     }
                     if let Ok(status) = child.wait() {
-                        println!("{} ended: {status}", pid_file.with_extension("").display());
+                        let node = pid_file.with_extension("");
+                        announce(format_args!("{} ended: {status}", node.display()));
                     }
                 }
-                Err(error) => eprintln!("a node does not start: {error}"),
+                Err(error) => complain(format_args!("a node does not start: {error}")),
             }
             let since = Stopwatch::start();
             while since.elapsed() < RESTART_AFTER && !is_stopping.load(Ordering::Acquire) {

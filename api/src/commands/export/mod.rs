@@ -17,7 +17,7 @@ use tokio_postgres::Config;
 use self::database::Database;
 use self::feed::{AnsweredPage, ExportedPages, Feed};
 use super::listen::StreamEnd;
-use super::{Failure, StopSignal};
+use super::{Failure, StopSignal, complain};
 
 /// How long to wait before what broke is tried again, at the next address.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -132,7 +132,7 @@ async fn keep_on(args: &ExportArgs, to: &Config, run: &mut ExportRun) -> Result<
         match follow(url, args, to, run).await {
             Ok(()) => break,
             Err(StreamEnd::Refused(failure)) => return Err(failure),
-            Err(StreamEnd::Broken(why)) => eprintln!("{why}: trying again"),
+            Err(StreamEnd::Broken(why)) => complain(format_args!("{why}: trying again")),
         }
         tokio::time::sleep(RETRY_WAIT).await;
     }
