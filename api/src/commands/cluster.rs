@@ -130,9 +130,10 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
             );
         }
     }
-    leave_chain(&directory)?;
+    let newest = leave_chain(&directory)?;
     unmark(&args.data)?;
-    println!("{} is no node of {cluster} any more", args.data.display());
+    let data = args.data.display();
+    println!("{data} is no node of {cluster} any more; its newest record is {}", newest.0);
     Ok(())
 }
 
