@@ -107,7 +107,9 @@ pub async fn serve(
         FollowEnd::Stopped => return Ok(()),
         FollowEnd::Behind => {
             tokio::select! {
-                () = renew(place, &node.cluster) => return begin_again(place.master_key, &mut stop).await,
+                () = renew(place, &node.cluster, &telemetry.health_notes) => {
+                    return begin_again(place.master_key, &mut stop).await;
+                }
                 () = stop.received() => return Ok(()),
             }
         }

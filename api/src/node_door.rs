@@ -7,6 +7,7 @@
 //! | `GET /receipts/DIGEST` | the content |
 //! | `PUT /receipts/DIGEST` | 204 once it is durable |
 //! | `PUT /pan-keys/EPOCH` | 204 once they are durable, see `node_pan_keys` |
+//! | `GET /backup/size` | of the node that leads: about so many bytes; 507 if it has no room to make one |
 //! | `GET /backup` | of the node that leads: a backup made now, see `handed_backup`; 503 while it makes another |
 //!
 //! Each is signed with a key that every node has (see `node_call`), the first with the master key, which is all
@@ -26,6 +27,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_edge::request_body::{ReadableBody, read_upload};
+use cardswitch_engine::backup::CopyError;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, ReceiptFiles};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::array_from_hex;
@@ -34,7 +36,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::handed_backup::{BackupDesk, HandOutError};
+use crate::handed_backup::{BackupDesk, HandOutError, size_of_backup};
 use crate::node_call::{claimed_at, is_from_node, is_recent, signed_at};
 use crate::node_clocks::{CLOCK_PATH, tell_time};
 use crate::node_pan_keys::{FollowerPanKeys, PAN_KEYS_PATH};
@@ -48,6 +50,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub const KEY_PATH: &str = "/key";
 /// The path of a backup.
 pub const BACKUP_PATH: &str = "/backup";
+/// The path of its size.
+pub const BACKUP_SIZE_PATH: &str = "/backup/size";
 /// How long a node waits before it asks for a backup again, where another one is under way. Units: seconds.
 pub const BACKUP_AGAIN_S: u64 = 2;
 const FOLLOWS: &str = "the node follows: ask the one that leads";
@@ -160,6 +164,7 @@ async fn answer(request: Request<impl ReadableBody>, desk: Arc<OnceLock<NodeDesk
     match digest {
         Some(digest) => receipt(desk, method, *digest, body).await,
         None if (method, path) == (&Method::GET, BACKUP_PATH) => backup(desk),
+        None if (method, path) == (&Method::GET, BACKUP_SIZE_PATH) => backup_size(desk).await,
         None if *method == Method::PUT => take_pan_keys(desk, path, body).await,
         None => StatusCode::NOT_FOUND.into_response(),
     }
@@ -211,6 +216,20 @@ fn backup(desk: &NodeDesk) -> Response {
             let again = [(header::RETRY_AFTER, BACKUP_AGAIN_S.to_string())];
             (StatusCode::SERVICE_UNAVAILABLE, again, BUSY).into_response()
         }
+    }
+}
+
+async fn backup_size(desk: &NodeDesk) -> Response {
+    let Some(engine) = desk.backups.get().and_then(BackupDesk::engine) else {
+        return (StatusCode::CONFLICT, FOLLOWS).into_response();
+    };
+    match tokio::task::spawn_blocking(move || size_of_backup(&engine)).await {
+        Ok(Ok(bytes)) => bytes.to_string().into_response(),
+        Ok(Err(error @ CopyError::NoRoom { .. })) => {
+            (StatusCode::INSUFFICIENT_STORAGE, error.to_string()).into_response()
+        }
+        Ok(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
