@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use cardswitch_engine::backup::{CopyError, CopyStage, CopySummary};
+use cardswitch_engine::backup::{CopyBeside, CopyError, CopyStage, CopySummary};
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use cardswitch_secrets::master_key::data_key::check_file;
@@ -50,10 +50,26 @@ impl CopyReport {
 pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<CopyReport, CopyError> {
     let data = engine.directory().path().to_path_buf();
     let mut damaged = DamagedReceipts::new();
-    let copied = engine.back_up(to, &mut |copy, stage| {
-        add_to_backup((&data, secrets), copy, stage, &mut damaged)
-    })?;
+    let mut add = |copy: &Path, stage| add_to_backup((&data, secrets), copy, stage, &mut damaged);
+    let copied = engine.back_up(to, CopyBeside::new(receipts_bytes(&data)?, &mut add))?;
     Ok(CopyReport::new(copied, damaged))
+}
+
+/// The size of the receipts of a data directory. Units: bytes.
+/// Errors: the system refuses.
+pub fn receipts_bytes(data: &Path) -> Result<u64, CopyError> {
+    let receipts = data.join(RECEIPTS_DIRECTORY);
+    let files = match fs::read_dir(&receipts) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        files => files,
+    };
+    let len_of = |entry: io::Result<fs::DirEntry>| match entry?.metadata() {
+        // A receipt was deleted meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        found => found.map(|found| found.len()),
+    };
+    let bytes = files.and_then(|mut files| files.try_fold(0, |sum, file| Ok(sum + len_of(file)?)));
+    bytes.map_err(|error| CopyError::Io(receipts, error))
 }
 
 /// Adds the files that the engine does not know to a backup of the directory `data`.
@@ -168,6 +184,10 @@ mod tests {
         symlink(home.path().join("elsewhere"), data.join(&linked)).unwrap();
         fs::write(data.join(format!("{whole}.1.part")), "who").unwrap();
         fs::write(data.join("receipts/letter"), "").unwrap();
+        let bytes =
+            [&b"whole"[..], b"gotten", b"who"].map(<[u8]>::len).iter().sum::<usize>() as u64;
+        assert!(receipts_bytes(&data).unwrap() >= bytes);
+        assert_eq!(receipts_bytes(&copy).unwrap(), 0);
         let mut damaged = DamagedReceipts::new();
         for _ in 0..2 {
             copy_receipts(&data, &copy, &mut damaged).unwrap();

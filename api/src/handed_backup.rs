@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::engine::Engine;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::private_file::{create_private, remove_folder};
@@ -20,7 +21,7 @@ use futures_util::Stream;
 use futures_util::stream::poll_fn;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::backup::back_up;
+use crate::backup::{back_up, receipts_bytes};
 
 /// The folder in the data directory in which a node makes a backup that it hands out.
 const FOLDER: &str = "handed-out";
@@ -62,6 +63,11 @@ impl BackupDesk {
         Self { engine, secrets, making, folder }
     }
 
+    /// The engine whose backups it hands out, while the switch is there.
+    pub fn engine(&self) -> Option<Arc<Engine>> {
+        self.engine.upgrade()
+    }
+
     /// Makes a backup and returns it in pieces; it breaks off where that fails. The copy goes with it.
     /// Errors: the switch is gone, or another backup is under way.
     pub fn hand_out(
@@ -88,6 +94,13 @@ impl BackupDesk {
         });
         Ok(poll_fn(move |context| waiting.poll_recv(context)))
     }
+}
+
+/// The size of the backup that a node would hand out, about. Units: bytes.
+/// Errors: there is no room to make it.
+pub fn size_of_backup(engine: &Engine) -> Result<u64, CopyError> {
+    let data = engine.directory().path();
+    engine.check_room_for_backup(&data.join(FOLDER), receipts_bytes(data)?)
 }
 
 /// The folder of the backup that is handed out: nobody else uses it, and it goes with this value.

@@ -18,8 +18,9 @@ use cardswitch_cluster::{
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
-use cardswitch_engine::engine::Engine;
-use cardswitch_engine::journal::window::WriterId;
+use cardswitch_engine::engine::{Engine, OpenError};
+use cardswitch_engine::journal::JournalError;
+use cardswitch_engine::journal::window::{WindowError, WriterId};
 use cardswitch_engine::store::{Store, WaitPurpose, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
@@ -43,7 +44,7 @@ use crate::http_server::HttpSide;
 use crate::node_clocks::watch_clocks;
 use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_image::begin_again;
-use crate::node_mark::mark;
+use crate::node_mark::{cluster_of, mark};
 use crate::node_notes::ClusterNotes;
 use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
@@ -110,7 +111,9 @@ pub async fn serve(
         FollowEnd::Stopped => return Ok(()),
         FollowEnd::Behind => {
             tokio::select! {
-                () = renew(place, &node.cluster) => return begin_again(place.master_key, &mut stop).await,
+                () = renew(place, &node.cluster, &telemetry.health_notes) => {
+                    return begin_again(place.master_key, &mut stop).await;
+                }
                 () = stop.received() => return Ok(()),
             }
         }
@@ -254,6 +257,7 @@ async fn follow_until_it_leads(
             (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
         let (cluster, name) = (node.cluster.clone(), node.record.name.clone());
         let followed = StandbyParts { sign, data: data.clone(), cluster, name, receipts, tables };
+        let (was_node, own) = (cluster_of(&data)?.is_some(), standby.engine().for_reading());
         let end = follow(standby, node, &followed);
         pan_keys.close();
         let engine = match end {
@@ -263,12 +267,41 @@ async fn follow_until_it_leads(
                 tracing::warn!("{behind}");
                 return Ok(FollowEnd::Behind);
             }
+            Err(error) if is_etcd_behind(&error, was_node) => {
+                return Err(etcd_behind(&error, own.durable_seq()));
+            }
             Err(error) => return Err(Failure::new(error)),
         };
         settle_keys(&engine, &secrets, UnusedKey::Dropped)?;
         Ok(FollowEnd::Leads(Box::new((engine, secrets))))
     });
     following.await?
+}
+
+/// Whether etcd lacks what this node's journal has, as after its loss; a node has been one of its cluster before.
+fn is_etcd_behind(error: &FollowError, was_node: bool) -> bool {
+    match error {
+        FollowError::Cluster(OpenWindowError::Absent(_)) => was_node,
+        FollowError::Chain(OpenError::Journal(JournalError::Window(window))) => {
+            matches!(window, WindowError::Parted(_))
+        }
+        _ => false,
+    }
+}
+
+fn etcd_behind(error: &FollowError, newest: RecordSeq) -> Failure {
+    let why = match error {
+        FollowError::Cluster(OpenWindowError::Absent(cluster)) => {
+            format!("`{cluster}` is no cluster any more")
+        }
+        error => error.to_string(),
+    };
+    Failure::new(format!(
+        "{why}. If etcd was lost or put back: stop all nodes, `cardswitch cluster leave` each, and \
+         `cardswitch cluster adopt` the one with the newest record under a new name; this one has record {}. \
+         Else make this node anew with `cardswitch cluster join`",
+        newest.0
+    ))
 }
 
 fn open_receipts(

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use cardswitch_engine::clock::Clock;
 use cardswitch_secrets::NodeCallKey;
-use cardswitch_secrets::hex::{from_hex, to_hex};
+use cardswitch_secrets::hex::{array_from_hex, to_hex};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -19,11 +19,13 @@ use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 const TIME: &str = "cardswitch-time";
 const TAG: &str = "cardswitch-tag";
-/// How old a request may be, and how far clocks may be apart. Units: microseconds.
-const AGE_MAX: i64 = 60_000_000;
+const TAG_BYTES: usize = 16;
+/// How old a request may be, and how far clocks may be apart.
+const AGE_MAX: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -113,8 +115,12 @@ pub fn is_from_node(
     headers: &HeaderMap,
     body: &[u8],
 ) -> bool {
-    let at = signed_at(key, request, headers, body);
-    at.is_some_and(|at| at.abs_diff(Clock::System.now().0) <= AGE_MAX.unsigned_abs())
+    signed_at(key, request, headers, body).is_some_and(is_recent)
+}
+
+/// Whether a request was signed not long ago, by the sender's clock.
+pub fn is_recent(signed_at: i64) -> bool {
+    Duration::from_micros(signed_at.abs_diff(Clock::System.now().0)) <= AGE_MAX
 }
 
 /// The time at which a holder of the key signed a request, by the holder's clock.
@@ -124,10 +130,29 @@ pub fn signed_at(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Option<i64> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let (time, tag) = (text(TIME)?, from_hex(text(TAG)?)?);
-    let is_signed = key.is_node_call(&parts(method, path, time, &Sha256::digest(body)), &tag);
-    time.parse().ok().filter(|_| is_signed)
+    let SignedHead { time, at, tag } = SignedHead::of(headers)?;
+    let digest = Sha256::digest(body);
+    key.is_node_call(&parts(method, path, time, &digest), &*tag).then_some(at)
+}
+
+/// The time at which a request claims to be signed; none where its head is not that of a signed one.
+pub fn claimed_at(headers: &HeaderMap) -> Option<i64> {
+    SignedHead::of(headers).map(|head| head.at)
+}
+
+/// The part of a head that signs a request, unproven.
+struct SignedHead<'a> {
+    time: &'a str,
+    at: i64,
+    tag: Zeroizing<[u8; TAG_BYTES]>,
+}
+
+impl<'a> SignedHead<'a> {
+    fn of(headers: &'a HeaderMap) -> Option<Self> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let time = text(TIME)?;
+        Some(Self { time, at: time.parse().ok()?, tag: array_from_hex(text(TAG)?)? })
+    }
 }
 
 fn parts<'a>(method: &'a Method, path: &'a str, time: &'a str, digest: &'a [u8]) -> [&'a [u8]; 7] {

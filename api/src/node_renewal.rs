@@ -7,28 +7,45 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_cluster::ClusterAddress;
 use cardswitch_secrets::private_file::beside;
+use parking_lot::Mutex;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use serde_json::Value;
 
 use crate::commands::Failure;
 use crate::commands::cluster::join::{JoinArgs, join};
 use crate::config::CONFIG_FILE;
 use crate::opening::KeyedDirectory;
+use crate::telemetry::health::HealthNotes;
 
 /// The ending of the name of the directory that it had.
 const OLD: &str = ".behind";
-/// How long it waits before it tries again.
+/// How long it waits before it tries again; twice as long each time. A try may cost the leader a backup.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Makes the directory of a node anew, for as long as that takes: no node may lead now.
-pub(crate) async fn renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) {
+/// Makes the directory of a node anew, for as long as that takes: no node may lead now. `notes` has the reason why it
+/// is not made yet.
+pub(crate) async fn renew(
+    place: KeyedDirectory<'_>,
+    cluster: &ClusterAddress,
+    notes: &HealthNotes,
+) {
+    let mut wait = RETRY_WAIT;
+    let reason = Arc::new(Mutex::new(None::<String>));
+    let told = Arc::clone(&reason);
+    notes.tell("renewal", move || told.lock().clone().map(Value::from));
     while let Err(Failure { message, .. }) = try_renew(place, cluster).await {
-        tracing::warn!("the node cannot be made anew, and tries again: {message}");
-        tokio::time::sleep(RETRY_WAIT).await;
+        let wait_s = wait.as_secs();
+        tracing::warn!("the node cannot be made anew, and tries again in {wait_s} s: {message}");
+        *reason.lock() = Some(message);
+        tokio::time::sleep(wait).await;
+        wait = (2 * wait).min(RETRY_WAIT_MAX);
     }
 }
 

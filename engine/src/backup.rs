@@ -11,6 +11,7 @@ mod error;
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::command::record::record_views;
@@ -18,6 +19,7 @@ use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::engine::{PARTITION, chain_position, journal_identity};
 use crate::journal::chain::BatchBuilder;
+use crate::journal::limits::SEGMENT_BYTES_MAX;
 use crate::journal::log::{LogCopy, open_read_only};
 use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, ProvenBatch,
@@ -42,8 +44,27 @@ pub struct CopySummary {
 /// The room that a copy takes beyond its original: the least size of its files. Units: bytes.
 const SPARE_BYTES: u64 = 16 << 20;
 
-/// Adds the files that the engine does not know of to the directory it is given.
-pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path, CopyStage) -> io::Result<()>;
+/// The room that a directory in use keeps on its file system, beside a twentieth of its tables: segments of its
+/// journal are made while a copy is. Units: bytes.
+const RESERVE_BYTES: u64 = 4 * SEGMENT_BYTES_MAX;
+const RESERVE_SHARE: u64 = 20;
+
+/// The files of a directory that the engine does not know of.
+pub struct CopyBeside<'a> {
+    /// Their size, about. Units: bytes.
+    bytes: u64,
+    /// Adds them to the directory it is given.
+    add: &'a mut dyn FnMut(&Path, CopyStage) -> io::Result<()>,
+}
+
+crate::opaque!(CopyBeside<'_>);
+
+impl<'a> CopyBeside<'a> {
+    /// Files of so many bytes, which `add` adds to the directory it is given.
+    pub fn new(bytes: u64, add: &'a mut dyn FnMut(&Path, CopyStage) -> io::Result<()>) -> Self {
+        Self { bytes, add }
+    }
+}
 
 /// The stage of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,19 +85,34 @@ pub(crate) fn copy_running(
     tables: &Store,
     journal: &dyn JournalReader,
     to: &Path,
-    beside: CopyBeside<'_>,
+    mut beside: CopyBeside<'_>,
 ) -> Result<CopySummary, CopyError> {
-    let known = tables.checkpoint()?.position().number;
-    let needed = tables_bytes(directory)? + journal_bytes(directory, journal, known)?;
-    let copy = NewDirectory::make(to, directory, needed)?;
-    copy.add(beside, CopyStage::Underway)?;
+    let needed = running_bytes(directory, tables, journal)?.saturating_add(beside.bytes);
+    let reserve = reserve_bytes(directory, to)?;
+    let copy = NewDirectory::make(to, directory, needed.saturating_add(reserve))?;
+    copy.add(&mut beside, CopyStage::Underway)?;
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
     let mut tail = Tail::begin(&copy, &checkpoint)?;
     // Later batches are left out: they would have no end.
     let last = journal.last()?;
     tail.copy(journal, &CopyEnd { batch: Some(last), time: None })?;
-    copy.add(beside, CopyStage::Underway)?;
-    copy.finish(tail, beside)
+    copy.add(&mut beside, CopyStage::Underway)?;
+    copy.finish(tail, &mut beside)
+}
+
+/// Makes sure that a backup at `to` fits, of tables and journal that go on being written and of `beside` bytes
+/// besides. Returns the size of the backup, about. Units: bytes.
+/// Errors: it does not fit, or files cannot be looked at.
+pub(crate) fn check_room_for_running(
+    directory: &DataDirectory,
+    tables: &Store,
+    journal: &dyn JournalReader,
+    to: &Path,
+    beside: u64,
+) -> Result<u64, CopyError> {
+    let needed = running_bytes(directory, tables, journal)?.saturating_add(beside);
+    check_room(to, needed.saturating_add(reserve_bytes(directory, to)?))?;
+    Ok(needed)
 }
 
 /// Makes a backup at `to` of a directory that nobody writes to, also after kill -9.
@@ -106,7 +142,7 @@ pub fn restore(
     from: &Path,
     to: &Path,
     wanted: &RestoreRequest<'_>,
-    beside: CopyBeside<'_>,
+    mut beside: CopyBeside<'_>,
 ) -> Result<CopySummary, CopyError> {
     let source = DataDirectory::open_read_only(from)?;
     let tables = open_store_overlaid(&source)?;
@@ -118,7 +154,7 @@ pub fn restore(
     let position = chain_position(&checkpoint);
     let own = open_read_only(&source.journal_path(), Some(&identity), Some(position))?;
     let needed = tables_bytes(&source)? + journal_bytes(&source, &own.reader, position.number)?;
-    let copy = NewDirectory::make(to, &source, needed)?;
+    let copy = NewDirectory::make(to, &source, needed.saturating_add(beside.bytes))?;
     tables.copy_to(&copy.directory.store_path())?;
     let until = CopyEnd { batch: None, time: wanted.until };
     let mut tail = Tail::begin(&copy, &checkpoint)?;
@@ -126,8 +162,8 @@ pub fn restore(
     if let Some(further) = wanted.further_journal {
         go_on_with(further, &copy, &mut tail, &until)?;
     }
-    copy.add(beside, CopyStage::Underway)?;
-    copy.finish(tail, beside)
+    copy.add(&mut beside, CopyStage::Underway)?;
+    copy.finish(tail, &mut beside)
 }
 
 /// Adds the batches that the journal of another directory has beyond the end so far.
@@ -171,6 +207,29 @@ fn not_following(error: JournalError, known: ChainPosition) -> CopyError {
     }
 }
 
+/// The room for a copy of tables and journal that go on being written. Units: bytes.
+fn running_bytes(
+    directory: &DataDirectory,
+    tables: &Store,
+    journal: &dyn JournalReader,
+) -> Result<u64, CopyError> {
+    let known = tables.checkpoint()?.position().number;
+    Ok(tables_bytes(directory)? + journal_bytes(directory, journal, known)?)
+}
+
+/// The room that a copy at `to` leaves to a directory in use: none on another file system. A full disk would end
+/// the switch, not only the copy. Units: bytes.
+fn reserve_bytes(directory: &DataDirectory, to: &Path) -> Result<u64, CopyError> {
+    let device = |path: &Path| match fs::metadata(path) {
+        Ok(found) => Ok(found.dev()),
+        Err(error) => Err(CopyError::Io(path.to_path_buf(), error)),
+    };
+    if device(directory.path())? != device(existing(to))? {
+        return Ok(0);
+    }
+    Ok(RESERVE_BYTES + file_bytes(directory.store_path())? / RESERVE_SHARE)
+}
+
 /// The room for a copy of a directory's tables, rounded up. Units: bytes.
 fn tables_bytes(directory: &DataDirectory) -> Result<u64, CopyError> {
     Ok(file_bytes(directory.store_path())? + SPARE_BYTES)
@@ -206,8 +265,7 @@ fn file_bytes(path: PathBuf) -> Result<u64, CopyError> {
 /// Makes sure that so much fits where `place` is or will be. Units: bytes.
 /// Errors: the file system has less room than that.
 pub fn check_room(place: &Path, needed: u64) -> Result<(), CopyError> {
-    let is_there = |path: &&Path| !path.as_os_str().is_empty() && path.exists();
-    let there = place.ancestors().find(is_there).unwrap_or_else(|| Path::new("."));
+    let there = existing(place);
     let found = rustix::fs::statvfs(there)
         .map_err(|error| CopyError::Io(there.to_path_buf(), error.into()))?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
@@ -215,6 +273,12 @@ pub fn check_room(place: &Path, needed: u64) -> Result<(), CopyError> {
         return Err(CopyError::NoRoom { place: place.to_path_buf(), needed, free });
     }
     Ok(())
+}
+
+/// The folder in which a place is or will be.
+fn existing(place: &Path) -> &Path {
+    let is_there = |path: &&Path| !path.as_os_str().is_empty() && path.exists();
+    place.ancestors().find(is_there).unwrap_or_else(|| Path::new("."))
 }
 
 /// A directory on its way: beside its place until it is whole.
@@ -240,13 +304,13 @@ impl NewDirectory {
     }
 
     /// Has the files copied that stand beside the engine's.
-    fn add(&self, beside: CopyBeside<'_>, stage: CopyStage) -> Result<(), CopyError> {
-        beside(&self.unfinished, stage)
+    fn add(&self, beside: &mut CopyBeside<'_>, stage: CopyStage) -> Result<(), CopyError> {
+        (beside.add)(&self.unfinished, stage)
             .map_err(|error| CopyError::Io(self.unfinished.clone(), error))
     }
 
     /// Puts it at its place.
-    fn finish(self, tail: Tail, beside: CopyBeside<'_>) -> Result<CopySummary, CopyError> {
+    fn finish(self, tail: Tail, beside: &mut CopyBeside<'_>) -> Result<CopySummary, CopyError> {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
         tail.journal.finish()?;
         self.add(beside, CopyStage::Whole)?;
@@ -408,6 +472,11 @@ mod tests {
         assert!(refused.to_string().contains("MiB are free there"), "{refused}");
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing is left behind");
         check_room(Path::new("relative"), 0).unwrap();
+        // A place on the file system of a directory in use leaves room to it.
+        fs::write(origin.store_path(), vec![0; 1 << 20]).unwrap();
+        let reserve = reserve_bytes(&origin, &place).unwrap();
+        assert_eq!(reserve, RESERVE_BYTES + (1 << 20) / RESERVE_SHARE);
+        assert_eq!(reserve_bytes(&origin, Path::new("/proc/none")).unwrap(), 0);
         let made = NewDirectory::make(&place, &origin, 1).unwrap();
         assert_eq!((made.directory.id(), made.directory.cell()), ([7; 16], cell));
     }

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 pub use self::standby::{Standby, TakeOver, leave_chain};
 pub use self::wiring::{DecidingParts, EngineParts, FollowingParts};
 use self::wiring::{RecoveredEngine, Threads};
-use crate::backup::{CopyBeside, CopyError, CopySummary, copy_running};
+use crate::backup::{CopyBeside, CopyError, CopySummary, check_room_for_running, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::data_directory::DataDirectory;
@@ -416,6 +416,14 @@ impl Engine {
         // Before the view is taken: the batches that it needs must not go.
         let _hold = self.trim.hold();
         copy_running(&self.directory, &self.store, &journal, to, beside)
+    }
+
+    /// Makes sure that a backup at `to` fits, with files of `beside` bytes that the engine does not know of. Returns
+    /// the size of the backup, about. Units: bytes.
+    /// Errors: it does not fit, or files cannot be looked at.
+    pub fn check_room_for_backup(&self, to: &Path, beside: u64) -> Result<u64, CopyError> {
+        let journal = self.journal.lock().clone().ok_or(CopyError::ShutDown)?;
+        check_room_for_running(&self.directory, &self.store, &journal, to, beside)
     }
 
     /// Finishes the commands taken, writes a last checkpoint, stops every thread. Idempotent.

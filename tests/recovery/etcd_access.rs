@@ -89,4 +89,19 @@ fn nodes_take_part_by_certificates_and_as_users() {
         assert!(error.contains(expected), "{journal}: {error}");
         assert!(!error.contains(PASSWORD), "{error}");
     }
+
+    // Certificates are renewed while nodes run, here by another authority: the members trust no old one.
+    let renewed = other.issue("renewed");
+    for (new, old) in [
+        (&renewed.certificate, &node.certificate),
+        (&renewed.key, &node.key),
+        (&other.certificate(), &ca),
+    ] {
+        fs::copy(new, old).expect("a file can be replaced");
+    }
+    cluster.restart_etcd_with_tls(&other.issue("renewed-member"), &other.certificate());
+    cluster.step_down();
+    let leader = cluster.wait_for_leader();
+    let purchase = Purchase::of(cluster.installation.cards.ordinary(), 7);
+    cluster.node(leader).acquirer().ask(&purchase.request()).expect_approved();
 }

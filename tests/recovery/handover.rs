@@ -23,7 +23,7 @@ const AWAY_BATCHES: usize = 4_300;
 const EARLIER: usize = 20;
 
 #[track_caller]
-fn buy(cluster: &Cluster, node: usize, count: usize) {
+pub(crate) fn buy(cluster: &Cluster, node: usize, count: usize) {
     let mut acquirer = cluster.node(node).acquirer();
     for _ in 0..count {
         let purchase = Purchase::of(cluster.installation.cards.ordinary(), 1);

@@ -13,6 +13,7 @@ mod idempotency;
 mod kill;
 mod linearizable;
 mod load;
+mod lost_etcd;
 mod pan_key;
 mod partitions;
 mod standby_doors;

@@ -1,9 +1,13 @@
 //! The credentials of a client of etcd and its trusted authorities: TLS by files, and a user of
 //! etcd.
+//!
+//! INVARIANT: new files that cannot be used are logged and change nothing.
 
+use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -22,19 +26,38 @@ const PROTOCOL: &[u8] = b"h2";
 
 /// Credentials towards members of etcd: the client's own and those that prove the members.
 pub(crate) struct EtcdCredentials {
+    access: EtcdAccess,
     tls: Option<TlsConnector>,
-    user: Option<(String, PathBuf)>,
+    /// The files' stamps when they were read last.
+    stamps: FileStamps,
 }
+
+/// Signs that one of the files of TLS was replaced.
+type FileStamps = Vec<Option<(SystemTime, u64)>>;
 
 impl EtcdCredentials {
     /// Reads the files of TLS.
     /// Errors: one cannot be read, or has no usable content.
     pub(crate) fn read(access: &EtcdAccess) -> Result<Self, EtcdError> {
-        let tls = access.is_tls.then(|| client_config(access)).transpose()?;
-        Ok(Self {
-            tls: tls.map(|config| TlsConnector::from(Arc::new(config))),
-            user: access.user.clone(),
-        })
+        let (access, stamps) = (access.clone(), stamps_of(access));
+        let tls = access.is_tls.then(|| read_connector(&access)).transpose()?;
+        Ok(Self { access, tls, stamps })
+    }
+
+    /// Reads the files of TLS again if they were replaced: certificates end while a node runs.
+    pub(crate) fn follow_files(&mut self) {
+        let stamps = stamps_of(&self.access);
+        if self.tls.is_none() || stamps == self.stamps {
+            return;
+        }
+        self.stamps = stamps;
+        match read_connector(&self.access) {
+            Ok(connector) => {
+                self.tls = Some(connector);
+                tracing::info!("new certificates are used towards etcd");
+            }
+            Err(error) => tracing::error!(%error, "the certificates before stay in use"),
+        }
     }
 
     /// How addresses of members begin.
@@ -50,8 +73,8 @@ impl EtcdCredentials {
     /// The request for a token, where there is a user. The password is read each time.
     /// Errors: it cannot be read.
     pub(crate) fn sign_in(&self) -> Result<Option<AuthenticateRequest>, EtcdError> {
-        let Some((name, file)) = &self.user else { return Ok(None) };
-        let password = std::fs::read_to_string(file).map_err(|error| unusable(file, &error))?;
+        let Some((name, file)) = &self.access.user else { return Ok(None) };
+        let password = fs::read_to_string(file).map_err(|error| unusable(file, &error))?;
         let password = password.trim_end_matches(['\r', '\n']).to_owned();
         Ok(Some(AuthenticateRequest { name: name.clone(), password }))
     }
@@ -79,6 +102,19 @@ pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
             EtcdError::Unavailable(why)
         }
     })
+}
+
+fn stamps_of(access: &EtcdAccess) -> FileStamps {
+    let shown = access.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
+    let stamp = |file| {
+        let metadata = fs::metadata(file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    access.ca.iter().chain(shown).map(stamp).collect()
+}
+
+fn read_connector(access: &EtcdAccess) -> Result<TlsConnector, EtcdError> {
+    Ok(TlsConnector::from(Arc::new(client_config(access)?)))
 }
 
 fn client_config(access: &EtcdAccess) -> Result<ClientConfig, EtcdError> {

@@ -199,7 +199,7 @@ impl Drop for EtcdClient {
 /// Errors: `Tls` where every member is there and none is reached by TLS.
 async fn connect(
     endpoints: &[String],
-    credentials: &EtcdCredentials,
+    credentials: &mut EtcdCredentials,
     current: &mut usize,
     connection: Option<EtcdMember>,
 ) -> Result<EtcdMember, EtcdError> {
@@ -208,6 +208,7 @@ async fn connect(
     {
         return Ok(member);
     }
+    credentials.follow_files();
     let mut refused = None;
     for _ in 0..endpoints.len() {
         match timeout(CONNECT_TIMEOUT, reach(&endpoints[*current], credentials)).await {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::{
-    CopyError, CopyStage, RestoreRequest, copy_at_rest, restore as restore_engine,
+    CopyBeside, CopyError, CopyStage, RestoreRequest, copy_at_rest, restore as restore_engine,
 };
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
@@ -19,7 +19,9 @@ use cardswitch_wire::time::parse_time;
 
 use super::Failure;
 use super::running::ask_running;
-use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
+use crate::backup::{
+    CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings, receipts_bytes,
+};
 use crate::control::ControlRequest;
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::staging::Staging;
@@ -139,8 +141,9 @@ fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
     require_pan_keys(&args.data, &secrets).map_err(AtRestError::Failed)?;
     let data = (args.data.as_path(), &secrets);
     let mut damaged = DamagedReceipts::new();
-    let copied =
-        copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage, &mut damaged));
+    let mut add = |copy: &Path, stage| add_to_backup(data, copy, stage, &mut damaged);
+    let bytes = receipts_bytes(data.0).map_err(|error| failed(&error))?;
+    let copied = copy_at_rest(data.0, to, CopyBeside::new(bytes, &mut add));
     copied.map(|copied| CopyReport::new(copied, damaged)).map_err(|error| failed(&error))
 }
 
@@ -184,7 +187,8 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
         }
         write_wrapped(copy, &wrapped, &secrets).map_err(io::Error::other)
     };
-    let copied = restore_engine(&proven.backup, &args.data, &wanted, &mut beside);
+    let beside = CopyBeside::new(receipts_bytes(&proven.backup)?, &mut beside);
+    let copied = restore_engine(&proven.backup, &args.data, &wanted, beside);
     let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
     let report = CopyReport::new(copied, damaged);
     if args.json {

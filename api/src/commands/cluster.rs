@@ -3,6 +3,7 @@
 pub mod join;
 mod up;
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::engine::leave_chain;
 use cardswitch_engine::journal::log::open_read_only;
+use cardswitch_notify::webhooks::deliveries::FILE as DELIVERIES_FILE;
 
 use super::Failure;
 use crate::node_mark::{cluster_of, mark, node_of, require_alone, unmark};
@@ -130,9 +132,18 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
             );
         }
     }
-    leave_chain(&directory)?;
+    let newest = leave_chain(&directory)?;
+    // It may be of the time when the node led last: all webhooks since then would be sent once more.
+    let deliveries = args.data.join(DELIVERIES_FILE);
+    match fs::remove_file(&deliveries) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(at(&deliveries, &error));
+        }
+        _ => {}
+    }
     unmark(&args.data)?;
-    println!("{} is no node of {cluster} any more", args.data.display());
+    let data = args.data.display();
+    println!("{data} is no node of {cluster} any more; its newest record is {}", newest.0);
     Ok(())
 }
 

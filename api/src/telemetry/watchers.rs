@@ -1,4 +1,4 @@
-//! The places of the connections that ask for figures and health.
+//! The places of connections that never wait for one: those that ask for figures and health, and those of nodes.
 //!
 //! INVARIANT: every new connection has one. If all are taken, the oldest connection of the address
 //! that has most of them makes room. So an address that takes many takes them from itself.
@@ -25,7 +25,7 @@ impl Watchers {
     }
 
     /// Serves a connection from `address` on a task of its own, for which another may have to end.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         &mut self,
         address: IpAddr,
         connection: impl Future<Output = ()> + Send + 'static,

@@ -73,7 +73,7 @@ pub enum CopyError {
     },
     /// The copy would not fit.
     #[error(
-        "`{place}`: the copy takes about {} MiB, and {} MiB are free there", .needed.div_ceil(MIB), .free / MIB
+        "`{place}`: the copy needs about {} MiB, and {} MiB are free there", .needed.div_ceil(MIB), .free / MIB
     )]
     NoRoom {
         /// The place of the copy.

@@ -16,12 +16,13 @@ use super::{
 };
 use crate::data_directory::DataDirectory;
 use crate::disk::{Disk, RealDisk};
+use crate::domain::ids::RecordSeq;
 use crate::journal::chain::{ChainLink, seal_barrier};
 use crate::journal::log::Expectation;
 use crate::journal::window::{ChainWindow, WindowError, WindowTip, append_certainly};
 use crate::journal::{
-    BatchNumber, ChainCursor, ChainPosition, Journal, JournalError, LogJournal, SealedBatch,
-    StoredBatch,
+    BatchNumber, ChainCursor, ChainFault, ChainFaultKind, ChainPosition, Journal, JournalError,
+    LogJournal, SealedBatch, StoredBatch,
 };
 use crate::limits;
 use crate::recovery::decode_batch;
@@ -38,17 +39,17 @@ pub struct Standby {
 }
 
 /// Makes the journal of a node that leaves its cluster one of its own: the barrier of a new epoch voids a
-/// torn end, which other nodes may have.
+/// torn end, which other nodes may have. Returns its newest record.
 /// Errors: as for an engine.
-pub fn leave_chain(directory: &DataDirectory) -> Result<(), OpenError> {
+pub fn leave_chain(directory: &DataDirectory) -> Result<RecordSeq, OpenError> {
     let checkpoint = chain_position(&open_store(directory)?.checkpoint()?);
     let identity = journal_identity(directory);
     let expected = Expectation { identity, checkpoint: Some(checkpoint) };
     let disk = RealDisk::open(&directory.journal_path())
         .map_err(JournalError::io("cannot open the journal"))?;
     let retention = Retention::default().of_log();
-    LogJournal::open_to_leave(Arc::new(disk), &expected, retention)?;
-    Ok(())
+    let journal = LogJournal::open_to_leave(Arc::new(disk), &expected, retention)?;
+    Ok(RecordSeq(journal.tip().last_seq))
 }
 
 /// The outcome of an attempt to lead.
@@ -117,7 +118,7 @@ impl Standby {
     }
 
     /// Takes in the batches of the window that this node lacks. Returns the tip reached.
-    /// Errors: `Window` where the window lacks the next batch, is closed, or is that of another
+    /// Errors: `Window` where the window lacks the next batch, is closed, or has parted from this node's
     /// chain; `Corrupt`; the node's own files. The node is to be opened again then, but not after
     /// `Unavailable`.
     pub fn catch_up(&mut self, window: &mut dyn ChainWindow) -> Result<WindowTip, OpenError> {
@@ -160,9 +161,8 @@ impl Standby {
         if own == *tip {
             return Ok(true);
         }
-        Err(JournalError::Window(WindowError::Foreign(format!(
-            "this node's journal ends with batch {} of epoch {}, and the window with batch {} of epoch \
-             {}: they are not of one chain",
+        Err(JournalError::Window(WindowError::Parted(format!(
+            "this node's journal ends with batch {} of epoch {}, and the window with batch {} of epoch {}",
             own.number.0, own.epoch.0, tip.number.0, tip.epoch.0
         ))))
     }
@@ -173,9 +173,9 @@ impl Standby {
         for StoredBatch { number, bytes } in stored {
             let (header, hash) = match self.cursor.accept(&bytes) {
                 Ok(ChainLink::Batch(view) | ChainLink::Barrier(view)) => (view.header, view.hash),
-                Ok(ChainLink::Void(header)) => {
-                    let what = format!("it is of epoch {}, which is over", header.epoch.0);
-                    return Err(JournalError::Corrupt { number: number.0, offset: 0, what }.into());
+                Ok(ChainLink::Void(_)) => return Err(parted(number).into()),
+                Err(fault) if is_of_another_chain(&fault) => {
+                    return Err(parted(number).into());
                 }
                 Err(fault) => return Err(JournalError::corrupt(number.0, &fault).into()),
             };
@@ -232,6 +232,22 @@ impl Standby {
         self.take_in(vec![StoredBatch { number, bytes: barrier.bytes }])?;
         Ok(TakeOver::Leads(self.recovered.lead_in(window, led)))
     }
+}
+
+const fn is_of_another_chain(fault: &ChainFault) -> bool {
+    matches!(
+        fault.what,
+        ChainFaultKind::BrokenLink
+            | ChainFaultKind::EpochWithoutBarrier
+            | ChainFaultKind::BarrierWithoutEpoch
+    )
+}
+
+fn parted(number: BatchNumber) -> JournalError {
+    JournalError::Window(WindowError::Parted(format!(
+        "batch {} of the window does not continue this node's journal",
+        number.0
+    )))
 }
 
 impl std::fmt::Debug for Standby {

@@ -71,6 +71,9 @@ pub enum WindowError {
     /// It is not used any more: this node stops.
     #[error("this node stops")]
     Closed,
+    /// The window ends before this node's journal does, or with another batch. How both end.
+    #[error("{0}: they are not of one chain")]
+    Parted(String),
     /// The service holds something else than a window of this chain.
     #[error("{0}")]
     Foreign(String),

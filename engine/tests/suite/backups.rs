@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cardswitch_engine::backup::{CopyError, CopyStage, RestoreRequest, copy_at_rest, restore};
+use cardswitch_engine::backup::{
+    CopyBeside, CopyError, CopyStage, RestoreRequest, copy_at_rest, restore,
+};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::{Verification, verify};
@@ -43,7 +45,7 @@ fn a_backup_holds_what_was_answered_before_it_and_is_proven_like_any_directory()
     let desk = Desk::create(&data);
     desk.set_up_budget(1_000_000);
     spend(&desk, 1..200);
-    let copied = desk.engine.back_up(&backup, &mut nothing).unwrap();
+    let copied = desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing)).unwrap();
     assert_eq!(copied.last_seq, desk.engine.durable_seq());
     desk.engine.shut_down();
     drop(desk);
@@ -57,6 +59,24 @@ fn a_backup_holds_what_was_answered_before_it_and_is_proven_like_any_directory()
     assert_eq!(proven(&backup).records, copy.records + 10);
 }
 
+/// Once, the files beside the engine's did not count: with many receipts a backup could fill the disk and end the
+/// switch.
+#[test]
+fn a_backup_is_not_begun_without_room_for_the_files_beside_the_engines() {
+    let parent = tempfile::tempdir().unwrap();
+    let (data, backup) = (parent.path().join("data"), parent.path().join("backup"));
+    let desk = Desk::create(&data);
+    assert!(desk.engine.check_room_for_backup(&backup, 0).unwrap() > 0);
+    let refused = desk.engine.back_up(&backup, CopyBeside::new(u64::MAX, &mut nothing));
+    let refused = refused.unwrap_err();
+    let earlier = desk.engine.check_room_for_backup(&backup, u64::MAX).unwrap_err();
+    for error in [refused, earlier] {
+        assert!(matches!(error, CopyError::NoRoom { needed: u64::MAX, .. }), "{error}");
+    }
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "nothing is left behind");
+    desk.engine.shut_down();
+}
+
 #[test]
 fn only_a_copy_that_was_cut_short_makes_room_for_another() {
     let parent = tempfile::tempdir().unwrap();
@@ -66,20 +86,20 @@ fn only_a_copy_that_was_cut_short_makes_room_for_another() {
     desk.set_up_budget(1_000_000);
     fs::create_dir(&unfinished).unwrap();
     fs::write(unfinished.join("letters"), "mine").unwrap();
-    let error = desk.engine.back_up(&backup, &mut nothing).unwrap_err();
+    let error = desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing)).unwrap_err();
     assert!(matches!(error, CopyError::InTheWay(_)), "{error}");
     assert_eq!(fs::read_to_string(unfinished.join("letters")).unwrap(), "mine");
     // A copy that another process is making.
     fs::remove_file(unfinished.join("letters")).unwrap();
     let other = DataDirectory::create(&unfinished, [7; 16]).unwrap();
-    let error = desk.engine.back_up(&backup, &mut nothing).unwrap_err();
+    let error = desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing)).unwrap_err();
     assert!(matches!(error, CopyError::Directory(DirectoryError::InUse(_))), "{error}");
     // A copy that was cut short, and one that had not begun.
     drop(other);
-    desk.engine.back_up(&backup, &mut nothing).unwrap();
+    desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing)).unwrap();
     fs::remove_dir_all(&backup).unwrap();
     fs::create_dir(&unfinished).unwrap();
-    desk.engine.back_up(&backup, &mut nothing).unwrap();
+    desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing)).unwrap();
     assert!(!unfinished.exists());
     desk.engine.shut_down();
 }
@@ -103,7 +123,7 @@ fn backups_under_load_are_whole_each_one() {
         for number in 0..5 {
             let before = engine.durable_seq();
             let path = parent.path().join(format!("backup-{number}"));
-            let copied = engine.back_up(&path, &mut nothing).unwrap();
+            let copied = engine.back_up(&path, CopyBeside::new(0, &mut nothing)).unwrap();
             assert!(copied.last_seq >= before && copied.last_seq.0 >= seen);
             seen = copied.last_seq.0;
             assert_eq!(proven(&path).records, seen);
@@ -121,7 +141,7 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     spend(&desk, 1..50);
     // The tables copied are later than the moment that is refused below.
     desk.read();
-    let copied = desk.engine.back_up(&backup, &mut nothing).unwrap();
+    let copied = desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing)).unwrap();
     spend(&desk, 50..120);
     desk.engine.shut_down();
     drop(desk);
@@ -140,7 +160,7 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     for (number, (journal, until, records)) in rows.into_iter().enumerate() {
         let to = parent.path().join(format!("restored-{number}"));
         let wanted = RestoreRequest { further_journal: journal.map(|path| path.as_path()), until };
-        let restored = restore(&backup, &to, &wanted, &mut nothing).unwrap();
+        let restored = restore(&backup, &to, &wanted, CopyBeside::new(0, &mut nothing)).unwrap();
         assert_eq!((restored.last_seq.0, proven(&to).records), (records, records), "{wanted:?}");
         let desk = Desk::open(&to);
         let mark = 1_000 + number as u64;
@@ -152,12 +172,15 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     let to = parent.path().join("restored-1");
     assert_eq!(proven(&data).state_hash, whole.state_hash, "the source is only read");
     assert!(matches!(
-        restore(&backup, &to, &RestoreRequest::default(), &mut nothing),
+        restore(&backup, &to, &RestoreRequest::default(), CopyBeside::new(0, &mut nothing)),
         Err(CopyError::Exists(_))
     ));
     let early = RestoreRequest { until: Some(at(1)), ..RestoreRequest::default() };
     let to = parent.path().join("early");
-    assert!(matches!(restore(&backup, &to, &early, &mut nothing), Err(CopyError::TooLate { .. })));
+    assert!(matches!(
+        restore(&backup, &to, &early, CopyBeside::new(0, &mut nothing)),
+        Err(CopyError::TooLate { .. })
+    ));
     assert!(!to.exists());
 }
 
@@ -169,11 +192,17 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     desk.set_up_budget(1_000);
     spend(&desk, 1..20);
     // In use by the engine.
-    assert!(matches!(copy_at_rest(&data, &to, &mut nothing), Err(CopyError::Directory(_))));
-    assert!(matches!(desk.engine.back_up(&data, &mut nothing), Err(CopyError::Exists(_))));
+    assert!(matches!(
+        copy_at_rest(&data, &to, CopyBeside::new(0, &mut nothing)),
+        Err(CopyError::Directory(_))
+    ));
+    assert!(matches!(
+        desk.engine.back_up(&data, CopyBeside::new(0, &mut nothing)),
+        Err(CopyError::Exists(_))
+    ));
     desk.engine.shut_down();
     drop(desk);
-    copy_at_rest(&data, &to, &mut nothing).unwrap();
+    copy_at_rest(&data, &to, CopyBeside::new(0, &mut nothing)).unwrap();
     assert_eq!(proven(&to).state_hash, proven(&data).state_hash);
     fs::remove_dir_all(&to).unwrap();
     // Another directory's journal, and damage in the middle of one.
@@ -183,14 +212,17 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     let options = crate::desk::options(foreign, crate::desk::manual());
     drop(cardswitch_engine::engine::Engine::open(options).unwrap());
     let wanted = RestoreRequest { further_journal: Some(&other), until: None };
-    assert!(matches!(restore(&data, &to, &wanted, &mut nothing), Err(CopyError::Journal(_))));
+    assert!(matches!(
+        restore(&data, &to, &wanted, CopyBeside::new(0, &mut nothing)),
+        Err(CopyError::Journal(_))
+    ));
     let journal = data.join("journal").join("0000000000000001.segment");
     let mut bytes = fs::read(&journal).unwrap();
     // The last batch, which was acknowledged.
     let place = bytes.windows(4).rposition(|window| window == b"CSWJ").unwrap() + 100;
     bytes[place] ^= 1;
     fs::write(&journal, bytes).unwrap();
-    assert!(copy_at_rest(&data, &to, &mut nothing).is_err());
+    assert!(copy_at_rest(&data, &to, CopyBeside::new(0, &mut nothing)).is_err());
     let left: Vec<_> = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
@@ -204,21 +236,21 @@ fn a_journal_that_adds_nothing_or_tells_another_history_is_refused() {
     let desk = Desk::create(&data);
     desk.set_up_budget(1_000_000);
     spend(&desk, 1..20);
-    desk.engine.back_up(&early, &mut nothing).unwrap();
+    desk.engine.back_up(&early, CopyBeside::new(0, &mut nothing)).unwrap();
     spend(&desk, 20..40);
-    desk.engine.back_up(&later, &mut nothing).unwrap();
+    desk.engine.back_up(&later, CopyBeside::new(0, &mut nothing)).unwrap();
     desk.engine.shut_down();
     drop(desk);
     // A copy that went on by itself, and further than the original.
     let fork = path("fork");
-    restore(&early, &fork, &RestoreRequest::default(), &mut nothing).unwrap();
+    restore(&early, &fork, &RestoreRequest::default(), CopyBeside::new(0, &mut nothing)).unwrap();
     let desk = Desk::open(&fork);
     spend(&desk, 100..160);
     desk.engine.shut_down();
     drop(desk);
     let with = |journal: &Path| {
         let wanted = RestoreRequest { further_journal: Some(journal), until: None };
-        restore(&later, &path("restored"), &wanted, &mut nothing)
+        restore(&later, &path("restored"), &wanted, CopyBeside::new(0, &mut nothing))
     };
     for journal in [&early, &later] {
         let refused = with(journal).unwrap_err();

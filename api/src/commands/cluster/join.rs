@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::{Response, header};
 use cardswitch_cluster::{ClusterAddress, ClusterView};
+use cardswitch_engine::backup::{CopyError, check_room};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::MASTER_KEY_FILE;
 use cardswitch_secrets::master_key::data_key::WrappedKey;
@@ -19,7 +20,7 @@ use crate::commands::Failure;
 use crate::commands::backup::{RestoreArgs, restore};
 use crate::handed_backup::BackupIntake;
 use crate::node_call::NodeCall;
-use crate::node_door::{BACKUP_AGAIN_S, BACKUP_PATH, KEY_PATH};
+use crate::node_door::{BACKUP_AGAIN_S, BACKUP_PATH, BACKUP_SIZE_PATH, KEY_PATH};
 use crate::node_mark::mark;
 use crate::opening::KeyedDirectory;
 
@@ -60,6 +61,10 @@ impl JoinArgs {
     }
 }
 
+/// The copies that stand beside each other at the end of a join: as it came, proven, and the directory itself.
+const COPIES: u64 = 3;
+/// The longest answer about the size of a backup. Units: bytes.
+const SIZE_BYTES_MAX: usize = 4_096;
 /// The longest wrapped key that is read. Units: bytes.
 const KEY_BYTES_MAX: usize = 4_096;
 
@@ -76,6 +81,8 @@ pub async fn join(args: JoinArgs) -> Result<(), Failure> {
     let found = tokio::task::spawn_blocking(move || find_node(&journal, from.as_deref()));
     let (name, door) = found.await??;
     let secrets = open_keys(door, &args).await?;
+    // Before the other node makes a backup for nothing.
+    check_room_to_join(&args.data, size_of_copy(door, &secrets).await?)?;
     let folder = beside(&args.data, ".joining");
     remove(&folder)?;
     let fetched = fetch(door, &secrets, &folder).await;
@@ -124,6 +131,19 @@ async fn open_keys(door: SocketAddr, args: &JoinArgs) -> Result<Secrets, Failure
     Ok(Secrets::from_root(*data_key))
 }
 
+/// The size of the copy that the node would hand out, about. Units: bytes.
+async fn size_of_copy(door: SocketAddr, secrets: &Secrets) -> Result<u64, Failure> {
+    let call = NodeCall::get(BACKUP_SIZE_PATH.to_owned());
+    let said = call.ask(door, secrets, SIZE_BYTES_MAX).await?;
+    let said = String::from_utf8_lossy(&said);
+    said.parse().map_err(|_| Failure::new(format!("the node at {door} tells no size: {said}")))
+}
+
+/// Errors: there is no room for a node at `data` that is a copy of so many bytes.
+fn check_room_to_join(data: &Path, copy_bytes: u64) -> Result<(), CopyError> {
+    check_room(data, copy_bytes.saturating_mul(COPIES))
+}
+
 async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(), Failure> {
     let answer = ask_for_backup(door, secrets).await?;
     let status = answer.status();
@@ -167,4 +187,21 @@ async fn ask_for_backup(
 
 fn remove(folder: &Path) -> Result<(), Failure> {
     remove_folder(folder).map_err(|error| at(folder, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_for_which_there_is_no_room_is_not_begun() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        check_room_to_join(&data, 1).unwrap();
+        let found = rustix::fs::statvfs(home.path()).unwrap();
+        // There is room for one copy, not for three.
+        let free = found.f_bavail * found.f_frsize;
+        let refused = check_room_to_join(&data, free / 2).unwrap_err();
+        assert!(refused.to_string().contains("MiB are free there"), "{refused}");
+    }
 }
