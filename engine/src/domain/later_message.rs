@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::money::Minor;
+use super::money::{Conversion, Minor};
 use super::network_key::OriginalKey;
 
 /// The most increments and completions that are kept of one purchase; the oldest goes first. A reversal of one that is
@@ -30,6 +30,8 @@ pub struct LaterMessage {
     pub key: Option<OriginalKey>,
     /// The amount that it took, less the amounts given back by its name.
     pub left: Minor,
+    /// Its rate, if it asked in another currency: the purchase's may be another one by then.
+    pub conversion: Option<Conversion>,
 }
 
 /// Those of one purchase, in their order.
@@ -37,9 +39,9 @@ pub struct LaterMessage {
 pub struct LaterMessages(Vec<LaterMessage>);
 
 impl LaterMessages {
-    /// Adds a message that took so much.
-    pub fn add(&mut self, kind: LaterMessageKind, key: Option<OriginalKey>, amount: Minor) {
-        self.0.push(LaterMessage { kind, key, left: amount });
+    /// Adds a message.
+    pub fn add(&mut self, message: LaterMessage) {
+        self.0.push(message);
         if self.changes_of_hold().count() > CHANGES_OF_HOLD_MAX {
             let oldest = self.0.iter().position(LaterMessage::is_change_of_hold);
             oldest.map(|oldest| self.0.remove(oldest));
@@ -126,10 +128,11 @@ mod tests {
     #[test]
     fn increments_without_end_leave_the_newest_and_every_presentment() {
         let mut later = LaterMessages::default();
-        later.add(LaterMessageKind::Presentment(1), None, Minor(5));
-        later.add(LaterMessageKind::Increment, None, Minor(5));
+        let of_five = |kind, key| LaterMessage { kind, key, left: Minor(5), conversion: None };
+        later.add(of_five(LaterMessageKind::Presentment(1), None));
+        later.add(of_five(LaterMessageKind::Increment, None));
         for number in 0..100 {
-            later.add(LaterMessageKind::Increment, Some(OriginalKey(number)), Minor(5));
+            later.add(of_five(LaterMessageKind::Increment, Some(OriginalKey(number))));
         }
         assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX + 1);
         assert!(later.has_presentment(1) && !later.has_presentment(2));

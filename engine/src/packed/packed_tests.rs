@@ -21,7 +21,7 @@ use crate::domain::hold::HoldPart;
 use crate::domain::ids::*;
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::merchant::{Mcc, Merchant};
-use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::money::{Conversion, CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::*;
 use crate::domain::posting::StatementLine;
 use crate::domain::public_id::IdMint;
@@ -63,8 +63,15 @@ prop_compose! {
         ],
         key in any::<Option<u64>>(),
         left in any::<i64>(),
+        conversion in prop::option::of((1..=i64::MAX, any::<i64>())),
     ) -> LaterMessage {
-        LaterMessage { kind, key: key.map(OriginalKey), left: Minor(left) }
+        LaterMessage {
+            kind,
+            key: key.map(OriginalKey),
+            left: Minor(left),
+            conversion: conversion
+                .map(|(asked, billed)| Conversion { asked: Minor(asked), billed: Minor(billed) }),
+        }
     }
 }
 

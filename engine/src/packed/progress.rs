@@ -10,7 +10,7 @@
 //! | 1.. | open parts: their count, then amount, period and day of each, as short integers |
 //! | 0 or 1.. | cleared parts in the same form, if there are any |
 //! | 0 or 2.. | posted and refunded as short integers, if one is not zero |
-//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, and what is left of its amount, a short integer |
+//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, what is left of its amount, and where bit 6 is set what was asked in another currency and what that came to, short integers |
 //! | 0 or 8 | time of the first posting, if there was one |
 
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
@@ -19,7 +19,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::hold::{HoldPart, HoldParts};
 use crate::domain::ids::Timestamp;
 use crate::domain::later_message::{LaterMessage, LaterMessageKind, LaterMessages};
-use crate::domain::money::Minor;
+use crate::domain::money::{Conversion, Minor};
 use crate::domain::network_key::OriginalKey;
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionState};
 
@@ -76,33 +76,52 @@ fn append_parts(bytes: &mut Vec<u8>, parts: &HoldParts) {
 const INCREMENT: u8 = 0;
 const COMPLETION: u8 = 1;
 const PRESENTMENT: u8 = 2;
+const CONVERTED: u8 = 1 << 6;
 const NAMED: u8 = 1 << 7;
 
 fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
     push_short_u64(bytes, later.as_slice().len() as u64);
-    for LaterMessage { kind, key, left } in later.as_slice() {
+    for LaterMessage { kind, key, left, conversion } in later.as_slice() {
         let (kind, number) = match *kind {
             LaterMessageKind::Increment => (INCREMENT, None),
             LaterMessageKind::Completion => (COMPLETION, None),
             LaterMessageKind::Presentment(number) => (PRESENTMENT, Some(number)),
         };
-        bytes.push(if key.is_some() { kind | NAMED } else { kind });
+        let marks = [(NAMED, key.is_some()), (CONVERTED, conversion.is_some())];
+        bytes.push(marks.iter().fold(kind, |head, (bit, is)| head | (bit * u8::from(*is))));
         bytes.extend(number);
         bytes.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
         push_short_i64(bytes, left.0);
+        if let Some(Conversion { asked, billed }) = conversion {
+            push_short_i64(bytes, asked.0);
+            push_short_i64(bytes, billed.0);
+        }
     }
 }
 
 fn take_later(cursor: &mut Cursor<'_>) -> Result<LaterMessage, CodecError> {
     let head = cursor.u8()?;
-    let kind = match head & !NAMED {
+    let kind = match head & !(NAMED | CONVERTED) {
         INCREMENT => LaterMessageKind::Increment,
         COMPLETION => LaterMessageKind::Completion,
         PRESENTMENT => LaterMessageKind::Presentment(cursor.u8()?),
         kind => return Err(CodecError::UnknownKind { kind }),
     };
     let key = if head & NAMED == 0 { None } else { Some(OriginalKey(cursor.u64()?)) };
-    Ok(LaterMessage { kind, key, left: Minor(cursor.short_i64()?) })
+    let left = Minor(cursor.short_i64()?);
+    let conversion = match head & CONVERTED {
+        0 => None,
+        _ => Some(take_conversion(cursor)?),
+    };
+    Ok(LaterMessage { kind, key, left, conversion })
+}
+
+fn take_conversion(cursor: &mut Cursor<'_>) -> Result<Conversion, CodecError> {
+    let (asked, billed) = (Minor(cursor.short_i64()?), Minor(cursor.short_i64()?));
+    if !asked.is_positive() {
+        return Err(malformed("a rate without an amount"));
+    }
+    Ok(Conversion { asked, billed })
 }
 
 /// The flags of a progress that begins with these bytes; none if they are too few.

@@ -19,9 +19,8 @@ use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
-use crate::domain::later_message::LaterMessageKind;
-use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
-use crate::domain::network_key::OriginalKey;
+use crate::domain::later_message::{LaterMessage, LaterMessageKind};
+use crate::domain::money::{Conversion, CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
@@ -247,7 +246,10 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         && command.outcome == AdviceOutcome::Approved
         && !change.is_reversed_before(facts.trace.original_key)
     {
-        return complete_hold(change, (seq, open), (amount, facts.trace.original_key));
+        let kind = LaterMessageKind::Completion;
+        let (key, conversion) = (facts.trace.original_key, Conversion::of(foreign, amount));
+        let completion = LaterMessage { kind, key, left: amount, conversion };
+        return complete_hold(change, (seq, open), completion);
     }
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
     let purchase = advised_purchase(change, command, &mut money, (amount, foreign));
@@ -303,12 +305,12 @@ fn advised_purchase<'a>(
 fn complete_hold(
     change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
-    (amount, key): (Minor, Option<OriginalKey>),
+    completion: LaterMessage,
 ) -> NetworkReply {
     let Some(card) = open.card else { unreachable!("found by its card") };
     let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
-    let held = progress.held.total();
+    let (held, amount) = (progress.held.total(), completion.left);
     if !money.can_post(amount) || !money.can_hold(amount - held) {
         return NetworkReply::FormatError(SubReason::OutOfBounds);
     }
@@ -318,7 +320,7 @@ fn complete_hold(
         money.release(change, held - amount, &mut progress);
     }
     progress.later.set_hold();
-    progress.later.add(LaterMessageKind::Completion, key, amount);
+    progress.later.add(completion);
     cancel_if_nothing_remains(&mut progress);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = AuthorizationReply {

@@ -19,8 +19,8 @@ use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::card::SuspensionReason;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
-use crate::domain::later_message::LaterMessageKind;
-use crate::domain::money::Minor;
+use crate::domain::later_message::{LaterMessage, LaterMessageKind};
+use crate::domain::money::{Conversion, Minor};
 use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionFlags, TransactionState};
@@ -54,8 +54,8 @@ fn add_to_purchase(
     (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
 ) -> NetworkReply {
     let mut money = CardMoney::open(change, card, seq);
-    let amount = match asked_amount(&command.amounts, money.account.currency()) {
-        Ok((amount, _)) => amount,
+    let (amount, foreign) = match asked_amount(&command.amounts, money.account.currency()) {
+        Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
     let mcc = command.mcc.or(open.mcc);
@@ -89,7 +89,12 @@ fn add_to_purchase(
     if is_approved {
         let mut progress = open.progress.clone();
         money.hold(change, amount, &mut progress);
-        progress.later.add(LaterMessageKind::Increment, own_key(command), amount);
+        progress.later.add(LaterMessage {
+            kind: LaterMessageKind::Increment,
+            key: own_key(command),
+            left: amount,
+            conversion: Conversion::of(foreign, amount),
+        });
         progress.hold_expires_at = change.moment.at.plus(hold_lifetime(open.mcc.or(mcc)));
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {

@@ -11,8 +11,8 @@ use crate::command::network::{MessageAmounts, Present, PresentmentNumber, Purcha
 use crate::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use crate::decision::RuleSet;
 use crate::domain::ids::{CardSlot, Timestamp, TransactionId, TransactionSeq};
-use crate::domain::later_message::LaterMessageKind;
-use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::later_message::{LaterMessage, LaterMessageKind};
+use crate::domain::money::{Conversion, CurrencyCode, Minor};
 use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
@@ -56,8 +56,9 @@ fn present_original(
     if is_known {
         return NetworkReply::Posting(posted(id, Minor::ZERO, &money));
     }
-    let amount = match presented_amount(command.amounts.as_ref(), open, money.account.currency()) {
-        Ok(amount) => amount,
+    let currency = money.account.currency();
+    let (amount, conversion) = match presented_amount(command.amounts.as_ref(), open, currency) {
+        Ok(presented) => presented,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
     if !money.can_post(amount) {
@@ -66,7 +67,8 @@ fn present_original(
     let mut progress = open.progress.clone();
     let is_first = progress.posted_at.is_none() && progress.held.is_empty();
     let key = command.facts.as_ref().and_then(|facts| facts.trace.original_key);
-    settle(change, (command.number, key), amount, &mut money, &mut progress);
+    let presented = presentment(command.number, key, (amount, conversion));
+    settle(change, command.number, presented, &mut money, &mut progress);
     // As a purchase that was never authorized: nothing of its approval is left.
     if is_first && !progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE) {
         money.use_up_single_use(&mut progress);
@@ -86,32 +88,44 @@ fn present_original(
     NetworkReply::Posting(reply)
 }
 
-/// The amount of a presentment; the open hold where it names none.
+/// The amount of a presentment, and its rate; the open hold at that of the purchase where it names
+/// none.
 /// Errors: it names none and nothing is held. Posting nothing would use its number up.
 fn presented_amount(
     amounts: Option<&MessageAmounts>,
     open: &OpenTransaction,
     currency: CurrencyCode,
-) -> Result<Minor, SubReason> {
+) -> Result<(Minor, Option<Conversion>), SubReason> {
     match amounts {
-        Some(amounts) => amount_for_account(amounts, currency).map(|(amount, _)| amount),
+        Some(amounts) => amount_for_account(amounts, currency)
+            .map(|(amount, foreign)| (amount, Conversion::of(foreign, amount))),
         None => {
             let held = Some(open.progress.held.total()).filter(|held| held.is_positive());
-            held.ok_or(SubReason::NothingHeld)
+            let held = held.ok_or(SubReason::NothingHeld)?;
+            Ok((held, open.conversion()))
         }
     }
+}
+
+/// What is remembered of a presentment, so that a reversal can name it.
+fn presentment(
+    number: PresentmentNumber,
+    key: Option<OriginalKey>,
+    (left, conversion): (Minor, Option<Conversion>),
+) -> LaterMessage {
+    LaterMessage { kind: LaterMessageKind::Presentment(number.number), key, left, conversion }
 }
 
 /// Posts an amount: against the open hold if there is one, else by force. The final presentment
 /// releases what is left of the hold.
 fn settle(
     change: &mut ShardChange<'_>,
-    (number, key): (PresentmentNumber, Option<OriginalKey>),
-    amount: Minor,
+    number: PresentmentNumber,
+    presented: LaterMessage,
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
 ) {
-    let held = progress.held.total();
+    let (held, amount) = (progress.held.total(), presented.left);
     if progress.is_final {
         progress.flags.insert(TransactionFlags::AFTER_FINAL);
     } else if held.is_zero() {
@@ -120,7 +134,7 @@ fn settle(
         progress.flags.insert(TransactionFlags::OVER_CLEARED);
     }
     money.clear(change, amount, progress);
-    progress.later.add(LaterMessageKind::Presentment(number.number), key, amount);
+    progress.later.add(presented);
     progress.is_final |= number.is_final();
     if progress.is_final {
         money.release(change, progress.held.total(), progress);
@@ -152,7 +166,8 @@ fn force_post(
     let record = record_of(change.state, change.moment, &purchase, seq, slot);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
     let key = facts.trace.original_key;
-    settle(change, (number, key), amount, &mut money, &mut progress);
+    let presented = presentment(number, key, (amount, Conversion::of(foreign, amount)));
+    settle(change, number, presented, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
     if amount.is_positive() && change.is_reversed_before(key) {

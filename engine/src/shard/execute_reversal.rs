@@ -11,7 +11,7 @@ use crate::command::network::{OriginalRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
 use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
 use crate::domain::later_message::LaterMessageKind;
-use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::money::{Conversion, CurrencyCode, Minor};
 use crate::domain::network_key::OriginalKey;
 use crate::domain::public_id::IdMint;
 use crate::domain::response_code::SubReason;
@@ -140,7 +140,7 @@ fn reverse(
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
     if held.is_positive() {
-        let given_back = amount_given_back(open, amount, held)?;
+        let given_back = amount_given_back(open.conversion(), amount, held)?;
         give_back_held(change, given_back, (money, progress));
         progress.later.give_back_held(given_back);
         return Ok(given_back);
@@ -155,7 +155,7 @@ fn reverse(
     if !is_posted_at_once || !reversible.is_positive() {
         return Err(ReversalOutcome::NothingHeld);
     }
-    let given_back = amount_given_back(open, amount, reversible)?;
+    let given_back = amount_given_back(open.conversion(), amount, reversible)?;
     progress.later.give_back_posted(given_back);
     reverse_posted(change, open, given_back, (money, progress))
 }
@@ -170,7 +170,7 @@ fn reverse_later(
     let (held, posted) = (progress.held.total(), progress.posted - progress.refunded);
     let is_over = progress.state == TransactionState::Canceled;
     let message = progress.later.at_mut(at);
-    let asked = amount_given_back(open, amount, message.left)?;
+    let asked = amount_given_back(message.conversion, amount, message.left)?;
     let is_posting = matches!(message.kind, LaterMessageKind::Presentment(_));
     if message.left.is_positive() && !is_posting && held.is_zero() && !is_over {
         return Err(ReversalOutcome::NothingHeld);
@@ -237,7 +237,7 @@ fn reverse_refund(
     if !given.is_positive() {
         return Ok(Minor::ZERO);
     }
-    let taken_back = amount_given_back(open, amount, given)?;
+    let taken_back = amount_given_back(open.conversion(), amount, given)?;
     if !money.can_post(taken_back) {
         return Err(ReversalOutcome::AmountOutOfRange);
     }
@@ -273,10 +273,11 @@ pub(super) fn take_back_refunded(
     cancel_if_nothing_remains(progress);
 }
 
-/// The part of `open_amount` that a reversal gives back.
+/// The part of `open_amount` that a reversal gives back. A rest of what was asked in another
+/// currency is one at the rate of its message, whatever was given back since. Source: ISO DE95.
 /// Errors: `AmountOutOfRange` for more than there is.
 fn amount_given_back(
-    open: &OpenTransaction,
+    conversion: Option<Conversion>,
     amount: ReversalAmount,
     open_amount: Minor,
 ) -> Result<Minor, ReversalOutcome> {
@@ -288,7 +289,8 @@ fn amount_given_back(
         ReversalAmount::GiveBack(given) => given,
         ReversalAmount::Remaining(kept) => open_amount - checked(kept)?,
         ReversalAmount::RemainingOriginal(kept) => {
-            open_amount - kept_in_account_currency(open, checked(kept)?)
+            let kept = checked(kept)?;
+            open_amount - conversion.map_or(kept, |conversion| conversion.share(kept))
         }
     };
     if given_back >= Minor::ZERO && given_back <= open_amount {
@@ -296,20 +298,6 @@ fn amount_given_back(
     } else {
         Err(ReversalOutcome::AmountOutOfRange)
     }
-}
-
-/// The rest in the account's currency for a rest of the original amount: at the rate of the
-/// authorization, whatever was given back since, and rounded up. Source: ISO DE95.
-fn kept_in_account_currency(open: &OpenTransaction, kept: Minor) -> Minor {
-    let Some(foreign) = open.foreign.filter(|foreign| foreign.amount.is_positive()) else {
-        return kept;
-    };
-    let whole = i128::from(foreign.amount.0);
-    let share = i128::from(open.requested.0) * i128::from(kept.0);
-    let rounded_up = (share + whole - 1) / whole;
-    // More than any amount is out of range whatever is open.
-    let bounded = rounded_up.min(i128::from(Minor::BALANCE_MAX.0));
-    Minor(i64::try_from(bounded).unwrap_or(Minor::BALANCE_MAX.0))
 }
 
 /// A purchase with nothing held and nothing posted is canceled.

@@ -20,7 +20,7 @@ use crate::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
 };
 use crate::domain::merchant::Mcc;
-use crate::domain::money::{CurrencyAmount, Minor};
+use crate::domain::money::{Conversion, CurrencyAmount, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
@@ -106,6 +106,11 @@ impl OpenTransaction {
             answer: None,
             changed_seq,
         }
+    }
+
+    /// The rate of the message that made it.
+    pub(super) fn conversion(&self) -> Option<Conversion> {
+        Conversion::of(self.foreign, self.requested)
     }
 
     /// Approved, or why not.

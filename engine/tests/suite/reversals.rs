@@ -66,6 +66,39 @@ fn a_second_foreign_partial_reversal_keeps_what_it_names() {
     }
 }
 
+/// What stays of a presentment or increment in the merchant's currency was taken at the rate of the
+/// purchase, though the message itself came at another one.
+#[test]
+fn a_foreign_later_message_is_reversed_at_its_own_rate() {
+    let foreign = |mark, asked, billed| {
+        let mut facts = facts(pan(1), asked, mark);
+        let billing = CurrencyAmount { amount: Minor(billed), currency: CurrencyCode(840) };
+        facts.amounts.currency = Some(CurrencyCode(978));
+        facts.amounts.billing = Some(billing);
+        facts
+    };
+    // The message at 1.20 upon a purchase at 1.10, or in dollars; what stays of it, and in dollars.
+    let rows = [(10_000, 12_000, 6_000, 7_200), (10_000, 12_000, 3_333, 4_000), (0, 900, 900, 900)];
+    for (asked, billed, kept, left) in rows {
+        let amount = ReversalAmount::RemainingOriginal(Minor(kept));
+        let own = |mark| match asked {
+            0 => facts(pan(1), billed, mark),
+            asked => foreign(mark, asked, billed),
+        };
+        let mut story = Story::begin();
+        story.authorize(foreign(5, 10_000, 11_000), AuthorizationKind::Purchase);
+        story.present_part(own(90), by_retrieval(5), PresentmentNumber::ONLY);
+        assert_eq!(story.reverse(named_by(90), amount).given_back, Minor(billed - left));
+        assert_eq!(story.spent(), Minor(left), "{kept} of {asked} stay posted");
+
+        let mut story = Story::begin();
+        story.authorize(foreign(5, 10_000, 11_000), AuthorizationKind::Purchase);
+        story.increment_by(own(6), None);
+        assert_eq!(story.reverse(named_by(6), amount).given_back, Minor(billed - left));
+        assert_eq!(story.spent(), Minor(11_000 + left), "{kept} of {asked} stay held");
+    }
+}
+
 /// A reversal that gave back nothing wrote a line, but not the balances that count it: the next
 /// line had the same number.
 #[test]

@@ -106,7 +106,14 @@ impl Story {
         mark: u64,
         mcc: Option<Mcc>,
     ) -> AuthorizationReply {
-        let own = facts(pan(1), amount, mark);
+        self.increment_by(facts(pan(1), amount, mark), mcc)
+    }
+
+    pub(crate) fn increment_by(
+        &mut self,
+        own: PurchaseFacts,
+        mcc: Option<Mcc>,
+    ) -> AuthorizationReply {
         let command = network(NetworkCommand::Increment(Increment {
             card: Some(pan(1)),
             amounts: own.amounts,

@@ -26,8 +26,8 @@ use crate::domain::company::{Address, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
-use crate::domain::later_message::LaterMessageKind;
-use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::later_message::{LaterMessage, LaterMessageKind};
+use crate::domain::money::{Conversion, CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
 };
@@ -347,11 +347,12 @@ impl World {
         let amount = progress.held.total();
         let (cleared, usage) = (&mut progress.cleared, &self.cards[card].1);
         progress.held.take_oldest(amount, |piece| cleared.add(piece, usage));
-        progress.later.add(
-            LaterMessageKind::Presentment(1),
-            Some(OriginalKey(amount.0.unsigned_abs())),
-            amount,
-        );
+        progress.later.add(LaterMessage {
+            kind: LaterMessageKind::Presentment(1),
+            key: Some(OriginalKey(amount.0.unsigned_abs())),
+            left: amount,
+            conversion: Conversion::of(record.foreign, amount),
+        });
         progress.posted += amount;
         progress.state = TransactionState::Completed;
         progress.posted_at.get_or_insert(self.at);

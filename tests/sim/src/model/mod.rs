@@ -173,6 +173,22 @@ struct LaterMessage {
     key: Option<OriginalKey>,
     is_posting: bool,
     left: i64,
+    rate: Option<Rate>,
+}
+
+/// What a message asked in another currency, and what that came to.
+#[derive(Clone, Copy)]
+struct Rate {
+    asked: i64,
+    billed: i64,
+}
+
+impl Rate {
+    /// The rate of a message; nothing of another currency has none.
+    fn of(asked: Option<CurrencyAmount>, billed: i64) -> Option<Self> {
+        let asked = asked?.amount.0;
+        (asked > 0).then_some(Self { asked, billed })
+    }
 }
 
 /// A purchase that was declined, with a card that a member held.

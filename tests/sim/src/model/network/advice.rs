@@ -6,14 +6,13 @@ use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::authorization::Verdict;
 use super::rules::{Attempt, set_of};
-use crate::model::{LaterMessage, Model, take_last};
+use crate::model::{LaterMessage, Model, Rate, take_last};
 
 impl Model {
     pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
@@ -30,7 +29,9 @@ impl Model {
         let is_taken = command.outcome == AdviceOutcome::Approved
             && !self.is_message_reversed_before(&facts.trace);
         if let Some(pending) = pending.filter(|_| is_taken) {
-            return self.complete_hold(pending, amount, facts.trace.original_key);
+            let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
+            let completion = LaterMessage { key, is_posting: false, left: amount, rate };
+            return self.complete_hold(pending, completion);
         }
         let tried = Attempt {
             added_to: 0,
@@ -58,12 +59,8 @@ impl Model {
         self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
     }
 
-    fn complete_hold(
-        &mut self,
-        pending: usize,
-        amount: i64,
-        key: Option<OriginalKey>,
-    ) -> NetworkReply {
+    fn complete_hold(&mut self, pending: usize, completion: LaterMessage) -> NetworkReply {
+        let amount = completion.left;
         if !Self::can_post(amount) {
             return NetworkReply::FormatError(SubReason::OutOfBounds);
         }
@@ -78,7 +75,7 @@ impl Model {
         for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
             earlier.left = 0;
         }
-        purchase.later.push(LaterMessage { key, is_posting: false, left: amount });
+        purchase.later.push(completion);
         purchase.close_if_nothing_is_held();
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.id_of(pending)),

@@ -14,7 +14,7 @@ use cardswitch_engine::shard::authorization_id_of;
 
 use super::hold_lifetime;
 use super::rules::{Attempt, set_of};
-use crate::model::{Decline, IncrementOutcome, LaterMessage, Model, Purchase};
+use crate::model::{Decline, IncrementOutcome, LaterMessage, Model, Purchase, Rate};
 
 /// How an authorization ends.
 pub(crate) struct Verdict {
@@ -117,8 +117,8 @@ impl Model {
             };
         };
         let card = self.purchases[found].card;
-        let amount = match self.asked(card, &command.amounts) {
-            Ok((amount, _)) => amount,
+        let (amount, foreign) = match self.asked(card, &command.amounts) {
+            Ok(amounts) => amounts,
             Err(reply) => return reply,
         };
         self.turn_pages(card, at);
@@ -154,7 +154,8 @@ impl Model {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
             let own = command.otherwise.as_ref().and_then(|own| own.facts.trace.original_key);
-            let later = LaterMessage { key: own, is_posting: false, left: amount };
+            let rate = Rate::of(foreign, amount);
+            let later = LaterMessage { key: own, is_posting: false, left: amount, rate };
             self.purchases[found].later.push(later);
             let of_hold = self.purchases[found].mcc.or(mcc);
             self.purchases[found].expires_at = at + hold_lifetime(of_hold);

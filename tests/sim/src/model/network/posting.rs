@@ -9,7 +9,7 @@ use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
-use crate::model::{LaterMessage, Model, move_first, take_last, total};
+use crate::model::{LaterMessage, Model, Rate, move_first, take_last, total};
 
 fn own_key(command: &Present) -> Option<OriginalKey> {
     command.facts.as_ref()?.trace.original_key
@@ -25,7 +25,7 @@ impl Model {
         let found = self
             .find_original(card, &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
-        let (found, amount) = match (found, &command.facts, card) {
+        let (found, amount, rate) = match (found, &command.facts, card) {
             (Some(found), ..) => {
                 let purchase = &self.purchases[found];
                 let owner = purchase.card;
@@ -37,7 +37,7 @@ impl Model {
                     return self.posted(found, 0);
                 }
                 match self.presented_amount(found, command.amounts.as_ref()) {
-                    Ok(amount) => (found, amount),
+                    Ok((amount, rate)) => (found, amount, rate),
                     Err(reply) => return reply,
                 }
             }
@@ -56,7 +56,7 @@ impl Model {
                 self.use_up(&mut purchase);
                 purchase.is_posted_only = true;
                 self.purchases.push(purchase);
-                (self.purchases.len() - 1, amount)
+                (self.purchases.len() - 1, amount, Rate::of(foreign, amount))
             }
             _ => return Self::not_posted(PostingOutcome::NotFound),
         };
@@ -65,7 +65,8 @@ impl Model {
         }
         let known = &self.purchases[found];
         let is_forced = known.presented.is_empty() && known.held.is_empty();
-        self.settle(found, (command.number, own_key(command)), amount);
+        let message = LaterMessage { key: own_key(command), is_posting: true, left: amount, rate };
+        self.settle(found, command.number, message);
         let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
         if is_forced && !self.purchases[found].flags.contains(used_up) {
             let mut purchase = self.purchases[found].clone();
@@ -90,21 +91,19 @@ impl Model {
         &self,
         found: usize,
         named: Option<&MessageAmounts>,
-    ) -> Result<i64, NetworkReply> {
+    ) -> Result<(i64, Option<Rate>), NetworkReply> {
         let purchase = &self.purchases[found];
         match named {
-            Some(amounts) => self.amounts(purchase.card, amounts).map(|(amount, _)| amount),
+            Some(amounts) => self
+                .amounts(purchase.card, amounts)
+                .map(|(amount, foreign)| (amount, Rate::of(foreign, amount))),
             None if purchase.held() == 0 => Err(NetworkReply::FormatError(SubReason::NothingHeld)),
-            None => Ok(purchase.held()),
+            None => Ok((purchase.held(), purchase.rate())),
         }
     }
 
-    fn settle(
-        &mut self,
-        found: usize,
-        (number, key): (PresentmentNumber, Option<OriginalKey>),
-        amount: i64,
-    ) {
+    fn settle(&mut self, found: usize, number: PresentmentNumber, message: LaterMessage) {
+        let amount = message.left;
         let card = self.purchases[found].card;
         let held = self.purchases[found].held();
         let beyond = self.part(card, (amount - held).max(0));
@@ -120,7 +119,7 @@ impl Model {
         purchase.cleared.extend(beyond);
         purchase.posted += amount;
         purchase.presented.push(number.number);
-        purchase.later.push(LaterMessage { key, is_posting: true, left: amount });
+        purchase.later.push(message);
         purchase.is_final |= number.number >= number.count;
         if purchase.is_final {
             purchase.held.clear();

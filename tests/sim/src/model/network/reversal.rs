@@ -7,7 +7,7 @@ use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::limits;
 
-use crate::model::{DAY, LaterMessage, Model, Purchase, UnmatchedReversal, take_last, total};
+use crate::model::{DAY, LaterMessage, Model, Purchase, Rate, UnmatchedReversal, take_last, total};
 
 impl Model {
     pub(crate) fn reverse(&mut self, at: i64, command: &Reverse) -> ReversalReply {
@@ -112,7 +112,7 @@ impl Model {
         let purchase = &mut self.purchases[found];
         let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
-            let amount = asked_back(purchase, asked, held)?;
+            let amount = asked_back(purchase.rate(), asked, held)?;
             purchase.take_newest(amount, false);
             return Ok(self.give_back_held(found, amount));
         }
@@ -122,7 +122,7 @@ impl Model {
         if !purchase.is_at_once() || posted <= 0 {
             return Err(ReversalOutcome::NothingHeld);
         }
-        let amount = asked_back(purchase, asked, posted)?;
+        let amount = asked_back(purchase.rate(), asked, posted)?;
         purchase.take_newest(amount, true);
         Ok(self.give_back_posted(found, amount))
     }
@@ -136,8 +136,8 @@ impl Model {
     ) -> Result<i64, ReversalOutcome> {
         let purchase = &mut self.purchases[found];
         let (held, posted) = (purchase.held(), (purchase.posted - purchase.refunded).max(0));
-        let LaterMessage { left, is_posting, .. } = purchase.later[later];
-        let amount = asked_back(purchase, asked, left)?;
+        let LaterMessage { left, is_posting, rate, .. } = purchase.later[later];
+        let amount = asked_back(rate, asked, left)?;
         let is_canceled = purchase.state == TransactionState::Canceled;
         if left > 0 && held == 0 && !is_posting && !is_canceled {
             return Err(ReversalOutcome::NothingHeld);
@@ -188,7 +188,7 @@ impl Model {
         if given == 0 {
             return Ok(0);
         }
-        let amount = asked_back(refund, asked, given)?;
+        let amount = asked_back(refund.rate(), asked, given)?;
         if amount == 0 {
             return Ok(0);
         }
@@ -212,6 +212,11 @@ impl Model {
 }
 
 impl Purchase {
+    /// The rate of the message that made it.
+    pub(super) fn rate(&self) -> Option<Rate> {
+        Rate::of(self.foreign, self.requested)
+    }
+
     /// The newest parts of what is held or posted go, whichever messages added them.
     fn take_newest(&mut self, mut amount: i64, is_posting: bool) {
         for later in self.later.iter_mut().rev().filter(|later| later.is_posting == is_posting) {
@@ -223,21 +228,19 @@ impl Purchase {
 
 /// The part of `open` that a reversal asks back.
 fn asked_back(
-    purchase: &Purchase,
+    rate: Option<Rate>,
     asked: ReversalAmount,
     open: i64,
 ) -> Result<i64, ReversalOutcome> {
     let whole = i128::from(open);
-    let back = match (asked, purchase.foreign) {
+    let back = match (asked, rate) {
         (ReversalAmount::Full, _) => whole,
         (ReversalAmount::GiveBack(back), _) => i128::from(back.0),
-        (ReversalAmount::RemainingOriginal(kept), Some(foreign))
-            if foreign.amount.0 > 0 && kept.is_amount() =>
-        {
-            // At the rate of the authorization, rounded up to the next minor unit.
-            let share = i128::from(purchase.requested) * i128::from(kept.0);
-            let rate = i128::from(foreign.amount.0);
-            whole - (share / rate + i128::from(share % rate != 0))
+        (ReversalAmount::RemainingOriginal(kept), Some(rate)) if kept.is_amount() => {
+            // At the rate of the message, rounded up to the next minor unit.
+            let share = i128::from(rate.billed) * i128::from(kept.0);
+            let unit = i128::from(rate.asked);
+            whole - (share / unit + i128::from(share % unit != 0))
         }
         (ReversalAmount::Remaining(kept) | ReversalAmount::RemainingOriginal(kept), _) => {
             if !kept.is_amount() {
