@@ -175,7 +175,7 @@ pub async fn list_audit_events(
     list: ListQuery,
 ) -> Answer<Json<Listing<AuditEventBody>>> {
     list_view(&call, list, BY_CREATION, parse_filter, |view, filter, page| {
-        let found = view.snapshot.audit_events(Some(view.company.slot), &filter, page)?;
+        let found = view.snapshot.audit_events(Some(view.company.slot), filter, page)?;
         found.load(|event| Ok(AuditEventBody::new(event, view.company)))
     })
     .await
