@@ -425,7 +425,9 @@ impl Deliveries {
 
 impl Drop for Deliveries {
     fn drop(&mut self) {
-        self.database.get_mut().take().map(close);
+        if let Some(database) = self.database.get_mut().take() {
+            close(database);
+        }
     }
 }
 
