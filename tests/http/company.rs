@@ -110,6 +110,36 @@ fn tokens_are_added_for_companies_that_are_there() {
     assert_eq!(printed.code, Some(0), "{printed:#?}");
 }
 
+/// A company was closed for abuse, and its token went on to invite people.
+#[test]
+fn a_closed_company_makes_nothing_and_is_read_and_wound_up() {
+    let installation = Installation::init(60, 877);
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let company = &installation.credentials.company_id;
+    let switch = installation.serve();
+    let api = switch.api();
+    let made = json!({"description": "x", "is_virtual": true, "allowance": {"amount": 1}});
+    let card = api.post("/v1/cards", &made).expect(201)["id"].clone();
+    let card = format!("/v1/cards/{}", card.as_str().expect("an id"));
+    let member = json!({"first_name": "A", "last_name": "B", "email": "a@b.example"});
+    let path = api.post("/v1/members", &member).expect(201)["id"].clone();
+    let path = format!("/v1/members/{}", path.as_str().expect("an id"));
+    let set = ["company", "set", "--data", data, "--company", company];
+    run_cardswitch(&[&set[..], &["--active", "false"]].concat()).expect_done();
+    let endpoint = json!({"delivery_url": "https://hooks.example.com/x"});
+    let other = json!({"first_name": "C", "last_name": "D", "email": "c@d.example"});
+    for (what, body) in [("cards", &made), ("members", &other), ("webhook-endpoints", &endpoint)] {
+        let detail = api.post(&format!("/v1/{what}"), body).expect_error(409);
+        assert_eq!(detail["code"], "company_closed", "{what}: {detail}");
+    }
+    api.get("/v1/cards").expect(200);
+    api.put(&path, &json!({"is_active": false})).expect(200);
+    assert_eq!(api.delete(&card).status, 204);
+    run_cardswitch(&[&set[..], &["--active", "true"]].concat()).expect_done();
+    api.post("/v1/cards", &made).expect(201);
+}
+
 #[test]
 fn velocity_limits_are_set_by_admin_alone_and_bind_from_then_on() {
     let installation = Installation::init(60, 876);

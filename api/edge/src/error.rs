@@ -232,7 +232,7 @@ failures! {
         "the webhook endpoint is off: enable it first";
     /// The part of the switch that would answer has too much to do.
     overloaded() SERVICE_UNAVAILABLE "overloaded" "too many requests are waiting";
-    /// The cards of a closed company show no secrets.
+    /// A closed company makes nothing more, and its cards show no secrets.
     company_closed() CONFLICT "company_closed" "the company is closed";
     /// A physical card keeps its number to itself.
     card_not_virtual() CONFLICT "card_not_virtual"

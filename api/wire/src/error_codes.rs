@@ -49,7 +49,7 @@ codes! {
     "challenge_over" 401 "No answer is pending for this token: it is unknown, expired, or had too many wrong answers. Ask for a token again."
     "clock_not_manual" 409 "The clock follows the system. Start the switch with `--clock manual` to set it."
     "code_taken" 409 "Another object of this kind has this code."
-    "company_closed" 409 "The cards of a closed company show no number and take no PIN."
+    "company_closed" 409 "A closed company makes no cards, members, links, apps, endpoints or tokens. Its cards show no number and take no PIN."
     "conflicting" 400 "Two fields contradict each other. Send one of them."
     "control_character" 400 "The text has control characters or direction overrides. Remove them."
     "cycle" 400 "An object would be its own ancestor. Choose another parent."

@@ -180,6 +180,8 @@ pub enum Rejection {
     NotFound,
     /// No such company.
     CompanyNotFound,
+    /// The company is closed.
+    CompanyClosed,
     /// No such card in the caller's company.
     CardNotFound,
     /// No such allowance in the caller's company.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::{find_company, find_open_company};
 use super::member::find_granting_member;
 use super::row::indexes;
 use super::secret_rows::SecretRows;
@@ -205,14 +205,15 @@ fn create(change: &mut StateChange<'_>, new: &NewAccessToken) -> Result<(), Reje
     Ok(())
 }
 
-/// A token made at the moment of the command. Errors: no such company, or the id or text is in use.
+/// A token made at the moment of the command. Errors: no such company, it is closed, or the id or
+/// text is in use.
 pub(crate) fn make(
     state: &dyn PartitionView,
     moment: &Moment<'_>,
     new: &NewAccessToken,
     scope: AccessScope,
 ) -> Result<AccessToken, Rejection> {
-    let company = find_company(state, new.company)?;
+    let company = find_open_company(state, new.company)?;
     let tokens = &state.directory().access_tokens;
     if tokens.find_by_id(new.id.0).is_some() || tokens.get(&new.digest).is_some() {
         return Err(Rejection::IdTaken);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access_token::revoke_with_app;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::{find_company, find_open_company};
 use super::row::indexes;
 use super::ticket::Ticket;
 use super::ticket::end;
@@ -171,7 +171,7 @@ pub struct AppApproval {
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewApp) -> Result<(), Rejection> {
-    let company = find_company(change.state, new.company)?;
+    let company = find_open_company(change.state, new.company)?;
     let apps = &change.state.directory().apps;
     let slot = apps.slot_for(new.id.0)?;
     change.put(App {

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::allowance::check_terms;
 use super::change::{PartitionView, StateChange};
-use super::company::{account_of, find_company};
+use super::company::{account_of, find_company, find_open_company};
 use super::dimension::{change_dimensions, check_dimensions};
 use super::member::{check_room_for_cards, find_active_member, find_assignee};
 use super::pan_key::check_sealed;
@@ -71,7 +71,7 @@ commands! {
         /// Sets a card's PIN, which also clears its wrong tries.
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
             AuditLine::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
-            set_pin(change, find_card(change.state, *company, *id)?, *pin);
+            set_pin(change, (*company, *id), *pin);
         /// Notes that a person saw the number of a card: changes nothing, and is audited where
         /// there is a note.
         NoteNumberShown(company: CompanyId, id: CardId) =>
@@ -198,6 +198,17 @@ pub(crate) fn find_card(
     slot.filter(|slot| state.company_of(*slot) == company).ok_or(Rejection::CardNotFound)
 }
 
+/// A card that is not terminated.
+pub(crate) fn find_open_card(
+    state: &dyn PartitionView,
+    company: CompanyId,
+    id: CardId,
+) -> Result<CardSlot, Rejection> {
+    let slot = find_card(state, company, id)?;
+    let is_open = state.card(slot).usage.state != CardState::Terminated;
+    if is_open { Ok(slot) } else { Err(Rejection::CardTerminated) }
+}
+
 pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {
     let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
     let card = issued_card(change.state, change.moment, new, slot)?;
@@ -215,7 +226,7 @@ pub(super) fn issued_card(
     slot: CardSlot,
 ) -> Result<IssuedCard, Rejection> {
     let order = &new.order;
-    let company = find_company(state, order.company)?;
+    let company = find_open_company(state, order.company)?;
     if state.find_card(new.id).is_some() || state.find_card_by_allowance(new.allowance_id).is_some()
     {
         return Err(Rejection::IdTaken);
@@ -456,15 +467,14 @@ pub(crate) fn terminate_card(change: &mut StateChange<'_>, slot: CardSlot) {
     push_usage_if_changed(change, slot, usage);
 }
 
-/// Sets a PIN, which also clears wrong tries.
+/// Sets a PIN, which also clears wrong tries. Errors: the card or its company is closed.
 fn set_pin(
     change: &mut StateChange<'_>,
-    slot: CardSlot,
+    (company, id): (CompanyId, CardId),
     pin: PinVerifier,
 ) -> Result<(), Rejection> {
-    if change.state.card(slot).usage.state == CardState::Terminated {
-        return Err(Rejection::CardTerminated);
-    }
+    find_open_company(change.state, company)?;
+    let slot = find_open_card(change.state, company, id)?;
     change.push(Effect::CardPin(slot, pin));
     let usage = CardUsage { pin_failures: 0, ..change.state.card(slot).usage };
     push_usage_if_changed(change, slot, usage);

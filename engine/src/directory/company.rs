@@ -145,6 +145,24 @@ pub(crate) fn find_company(
     state.find_company(id).ok_or(Rejection::CompanyNotFound)
 }
 
+/// A company that is not closed.
+pub(crate) fn find_open_company(
+    state: &dyn PartitionView,
+    id: CompanyId,
+) -> Result<CompanySlot, Rejection> {
+    let slot = find_company(state, id)?;
+    check_open(state, slot).map(|()| slot)
+}
+
+/// Errors: `CompanyClosed`. A closed company makes nothing and sends nothing in its name; what it
+/// has stays to be read, put in order and ended. One that waits for approval is set up meanwhile.
+pub(crate) fn check_open(state: &dyn PartitionView, slot: CompanySlot) -> Result<(), Rejection> {
+    match state.company(slot).state {
+        CompanyState::Active | CompanyState::Pending => Ok(()),
+        CompanyState::Closed => Err(Rejection::CompanyClosed),
+    }
+}
+
 pub(super) fn account_of(state: &dyn PartitionView, company: CompanySlot) -> Option<AccountSlot> {
     state.accounts_of(company).first().map(|account| account.slot)
 }

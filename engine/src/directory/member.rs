@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::access_token::{AccessScope, AccessToken, revoke};
 use super::card::terminate_card;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::{check_open, find_company, find_open_company};
 use super::dimension::{change_dimensions, check_dimensions};
 use super::requisition::deny_pending;
 use super::row::indexes;
@@ -193,7 +193,7 @@ changes! {
 }
 
 fn create(change: &mut StateChange<'_>, new: &NewMember) -> Result<(), Rejection> {
-    let company = find_company(change.state, new.company)?;
+    let company = find_open_company(change.state, new.company)?;
     let members = &change.state.directory().members;
     let slot = members.slot_for(new.id.0)?;
     if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
@@ -257,8 +257,9 @@ fn update(
     }
     let begins = member.takes_part() && !known.takes_part();
     put_member(change, member.clone())?;
-    let new_invite = changes.invite.as_ref().filter(|_| begins);
-    new_invite.map_or(Ok(()), |new_invite| invite(change, &member, new_invite))
+    let Some(new_invite) = changes.invite.as_ref().filter(|_| begins) else { return Ok(()) };
+    check_open(change.state, member.company)?;
+    invite(change, &member, new_invite)
 }
 
 fn send_password_link(
@@ -266,7 +267,7 @@ fn send_password_link(
     (company, id): (CompanyId, MemberId),
     link: &NewInvite,
 ) -> Result<(), Rejection> {
-    let company = find_company(change.state, company)?;
+    let company = find_open_company(change.state, company)?;
     let member = find_active_member(change.state, company, id)?;
     issue_link_to(change, member, link)
 }

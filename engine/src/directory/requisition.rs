@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{CardOrder, NewCard, find_card, issue_card};
+use super::card::{CardOrder, NewCard, find_open_card, issue_card};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
@@ -321,16 +321,6 @@ fn order_for(
         dimensions: requisition.dimensions,
         ..ordered.clone()
     }
-}
-
-fn find_open_card(
-    state: &dyn PartitionView,
-    company: CompanyId,
-    id: CardId,
-) -> Result<CardSlot, Rejection> {
-    let slot = find_card(state, company, id)?;
-    let is_open = state.card(slot).usage.state != CardState::Terminated;
-    if is_open { Ok(slot) } else { Err(Rejection::CardTerminated) }
 }
 
 /// The member who may approve and deny: an administrator or a reviewer.

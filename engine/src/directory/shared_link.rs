@@ -5,14 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::card::find_card;
+use super::card::find_open_card;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::{check_open, find_company, find_open_company};
 use super::row::indexes;
 use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
-use crate::domain::card::CardState;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{
@@ -130,16 +129,13 @@ changes! {
     }
 }
 
-/// Shares a card. Errors: no such card, it is terminated, or it or the recipient has too many
-/// links.
+/// Shares a card. Errors: no such card, it or its company is closed, or it or the recipient has too
+/// many links.
 fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
-    let company = find_company(change.state, new.company)?;
-    let card = find_card(change.state, new.company, new.card)?;
+    let company = find_open_company(change.state, new.company)?;
     let links = &change.state.directory().shared_links;
     let slot = links.slot_for(new.id.0)?;
-    if change.state.card(card).usage.state == CardState::Terminated {
-        return Err(Rejection::CardTerminated);
-    }
+    let card = find_open_card(change.state, new.company, new.card)?;
     if links.under(&SharedLink::OF_CARD, &card).count() >= limits::SHARED_LINKS_OF_CARD_MAX {
         return Err(Rejection::TooManySharedLinks);
     }
@@ -161,7 +157,8 @@ fn create(change: &mut StateChange<'_>, new: &NewSharedLink) -> Result<(), Rejec
     Ok(())
 }
 
-/// Changes a link. Errors: no such link, or the new recipient has too many.
+/// Changes a link. Errors: no such link, its company is closed and sends nobody a link, or the new
+/// recipient has too many.
 fn update(
     change: &mut StateChange<'_>,
     company: CompanyId,
@@ -169,6 +166,9 @@ fn update(
     changes: &SharedLinkChanges,
 ) -> Result<(), Rejection> {
     let known = find_link(change.state, company, id)?;
+    if matches!(changes.recipient, Some(Some(_))) {
+        check_open(change.state, known.company)?;
+    }
     let mut link = known.clone();
     replace(&mut link.recipient, &changes.recipient);
     replace(&mut link.sealed_passphrase, &changes.sealed_passphrase);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::find_open_company;
 use super::entry::{EntryBytes, Index, IndexKey};
 use super::row::indexes;
 use super::secret_rows::SecretRows;
@@ -399,7 +399,7 @@ fn check_links_of(change: &StateChange<'_>, company: CompanySlot) -> Result<(), 
     if is_full { Err(Rejection::TooManyPasswordLinks) } else { Ok(()) }
 }
 
-/// The terms of a new code. Errors: no such app or company, another user's member, or one whose role
+/// The terms of a new code. Errors: no such app or open company, another user's member, or one whose role
 /// does not allow the scope.
 fn code_for(
     state: &dyn PartitionView,
@@ -407,7 +407,7 @@ fn code_for(
     new: &NewAuthorizationCode,
 ) -> Result<AuthorizationCode, Rejection> {
     let app = find_any_app(state, new.app)?.slot;
-    let company = find_company(state, new.company)?;
+    let company = find_open_company(state, new.company)?;
     let member = find_granting_member(state, (company, new.member), new.scope)?;
     if email_key(&member.email) != email_key(&user.email) {
         return Err(Rejection::MemberNotFound);

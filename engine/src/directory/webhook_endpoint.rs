@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::change::{PartitionView, StateChange};
-use super::company::find_company;
+use super::company::{find_company, find_open_company};
 use super::row::indexes;
 use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
@@ -157,9 +157,9 @@ pub struct NewSecret {
 }
 
 /// Makes an endpoint, enabled.
-/// Errors: no such company or app, the id is in use, or the company has too many.
+/// Errors: no such open company or app, the id is in use, or the company has too many.
 fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
-    let company = find_company(change.state, new.company)?;
+    let company = find_open_company(change.state, new.company)?;
     let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
     let endpoints = &change.state.directory().webhook_endpoints;
     let slot = endpoints.slot_for(new.id.0)?;

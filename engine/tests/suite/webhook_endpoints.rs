@@ -36,7 +36,7 @@ fn new_endpoint(number: u64, company: u64, app: Option<u64>) -> NewWebhookEndpoi
     }
 }
 
-fn create(number: u64, company: u64, app: Option<u64>) -> AdminCommand {
+pub(crate) fn create(number: u64, company: u64, app: Option<u64>) -> AdminCommand {
     AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(new_endpoint(
         number, company, app,
     )))

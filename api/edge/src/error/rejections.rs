@@ -48,6 +48,7 @@ impl ApiError {
             Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
                 Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
             }
+            Rejection::CompanyClosed => Self::company_closed(),
             Rejection::CardTerminated => conflict("card_terminated", "the card is terminated"),
             Rejection::AllowanceEnded => {
                 conflict("allowance_ended", "the allowance's `end_time` is past")
@@ -166,6 +167,7 @@ mod tests {
     fn every_rejection_has_its_status_and_code() {
         let rows = [
             (Rejection::CompanyNotFound, 404, "not_found", None),
+            (Rejection::CompanyClosed, 409, "company_closed", None),
             (Rejection::CardNotFound, 404, "not_found", None),
             (Rejection::MemberDeleted, 409, "member_deleted", None),
             (Rejection::MemberInactive, 409, "member_inactive", None),

@@ -4,26 +4,33 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, CardDestination};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
 };
-use cardswitch_engine::directory::ticket::{Ticket, TicketContent, TicketState};
+use cardswitch_engine::directory::shared_link::{Recipient, SharedLinkChanges, SharedLinkCommand};
+use cardswitch_engine::directory::ticket::{
+    NewTicket, Ticket, TicketCommand, TicketContent, TicketState,
+};
 use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::{Address, CompanyState};
-use cardswitch_engine::domain::credential::PackedZip;
+use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
 use cardswitch_engine::domain::ids::{CardId, CardSlot, CompanySlot, Timestamp, UserSlot};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::limits;
 use uuid::Uuid;
 
-use super::use_link;
+use super::{APP, code_of, exchange, grant_of, new_app, new_token, use_link};
 use crate::desk::purchase;
 use crate::members::{ADA, BOB, Office, leaving, new_member};
 use crate::model::HOUR;
-use crate::samples::{company_id, digest, member_id, new_card, ticket_id, user_id};
+use crate::samples::{app_id, company_id, digest, member_id, new_card, ticket_id, user_id};
+use crate::shared_links::{link_id, new_link};
+use crate::webhook_endpoints::create as create_endpoint;
 
 #[test]
 fn a_company_that_is_not_approved_yet_buys_nothing() {
@@ -65,6 +72,100 @@ fn cards_without_an_address_of_their_own_follow_the_companys() {
     assert_eq!(zips, ["10005", "60601", "94105"].map(PackedZip::pack));
     let of_others = CardCommand::FollowBillingAddress(company_id(1), card(1));
     assert_eq!(office.asks(AdminCommand::Card(of_others)), Err(Rejection::CardNotFound));
+}
+
+fn in_state(state: CompanyState) -> AdminCommand {
+    let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+    AdminCommand::Company(CompanyCommand::Update(company_id(0), changes))
+}
+
+/// All that a company makes, or sends in its name. `office` has what each of it needs.
+fn acts(office: &Office) -> Vec<AdminCommand> {
+    let terms = AllowanceTerms::budget(Minor(10_000));
+    let invited = |number: u64| MemberChanges {
+        is_active: Some(true),
+        invite: invite(office, number),
+        ..MemberChanges::default()
+    };
+    let to_somebody = SharedLinkChanges {
+        recipient: Some(Some(Recipient {
+            name: "Carol".parse().unwrap(),
+            email: "carol@example.com".to_owned(),
+        })),
+        ..SharedLinkChanges::default()
+    };
+    let card = CardId(Uuid::from_u64_pair(4, 1));
+    let code = NewTicket {
+        digest: digest(1, 61),
+        id: ticket_id(61),
+        user: user_id(BOB),
+        expires_at: Timestamp(office.now() + HOUR),
+        address: String::new(),
+        content: code_of(APP, 0, BOB),
+    };
+    vec![
+        AdminCommand::Member(MemberCommand::Create(new_member(60, 0, "sixty@example.com"))),
+        AdminCommand::Member(MemberCommand::Update(company_id(0), member_id(5), invited(62))),
+        send_link(office, 63, ADA),
+        AdminCommand::Card(CardCommand::Issue(new_card(7, 0, terms))),
+        AdminCommand::Card(CardCommand::IssueTogether(vec![new_card(8, 0, terms)])),
+        AdminCommand::Card(CardCommand::SetPin(company_id(0), card, PinVerifier(7))),
+        AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(2, 1))),
+        AdminCommand::SharedLink(SharedLinkCommand::Update(company_id(0), link_id(1), to_somebody)),
+        create_endpoint(2, 0, None),
+        AdminCommand::App(AppCommand::Create(new_app(2, 0))),
+        AdminCommand::AccessToken(AccessTokenCommand::Create(new_token(60, 0))),
+        AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant_of(
+            61,
+            0,
+            (Some(APP), Some(BOB)),
+        )))),
+        AdminCommand::Ticket(TicketCommand::Issue(code)),
+        exchange(50, 62, 0),
+    ]
+}
+
+/// A company was closed for abuse, and its tokens and sessions went on to send letters.
+#[test]
+fn a_closed_company_makes_and_sends_nothing() {
+    let mut office = Office::with_people();
+    office.does(AdminCommand::Member(MemberCommand::Create(new_member(5, 0, "five@example.com"))));
+    assert_eq!(office.update(5, leaving()), Ok(()));
+    office.give_card(1, Some(BOB)).unwrap();
+    office.does(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1))));
+    office.does(create_endpoint(1, 0, None));
+    office.issue(50, BOB, code_of(APP, 0, BOB)).unwrap();
+    office.does(in_state(CompanyState::Closed));
+    for act in acts(&office) {
+        let told = format!("{act:?}");
+        assert_eq!(office.asks(act), Err(Rejection::CompanyClosed), "{told}");
+    }
+    // What it has is put in order and ended.
+    let card = CardId(Uuid::from_u64_pair(4, 1));
+    let hidden = SharedLinkChanges { hide_balance: Some(true), ..SharedLinkChanges::default() };
+    let ends = [
+        AdminCommand::SharedLink(SharedLinkCommand::Update(company_id(0), link_id(1), hidden)),
+        AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(1))),
+        AdminCommand::Card(CardCommand::Terminate(company_id(0), card)),
+        AdminCommand::Member(MemberCommand::Update(company_id(0), member_id(BOB), leaving())),
+        AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(5))),
+        AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP))),
+    ];
+    ends.into_iter().for_each(|end| office.does(end));
+    office.assert_replays();
+}
+
+/// One that waits for approval is set up meanwhile.
+#[test]
+fn a_company_that_is_not_approved_yet_is_set_up() {
+    let mut office = Office::with_people();
+    office.does(AdminCommand::Member(MemberCommand::Create(new_member(5, 0, "five@example.com"))));
+    assert_eq!(office.update(5, leaving()), Ok(()));
+    office.give_card(1, Some(BOB)).unwrap();
+    office.does(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1))));
+    office.issue(50, BOB, code_of(APP, 0, BOB)).unwrap();
+    office.does(in_state(CompanyState::Pending));
+    acts(&office).into_iter().for_each(|act| office.does(act));
 }
 
 /// An order was drawn by the addresses at the head of its request, and kept the old ones.

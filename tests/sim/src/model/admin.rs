@@ -49,6 +49,7 @@ impl Model {
                 Ok(())
             }
             AdminCommand::Card(CardCommand::SetPin(company, id, pin)) => {
+                self.open_company(*company)?;
                 let card = self.card_of(*company, *id)?;
                 if self.cards[card].state == CardState::Terminated {
                     return Err(Rejection::CardTerminated);
@@ -121,10 +122,11 @@ impl Model {
     /// No decision reads an endpoint: `webhooks` of the world looks at its deliveries.
     fn webhook_endpoint(&mut self, command: &WebhookEndpointCommand) -> Result<(), Rejection> {
         match command {
-            WebhookEndpointCommand::Create(new) if self.webhook_endpoints.contains(&new.id) => {
-                Err(Rejection::IdTaken)
-            }
             WebhookEndpointCommand::Create(new) => {
+                self.open_company(new.company)?;
+                if self.webhook_endpoints.contains(&new.id) {
+                    return Err(Rejection::IdTaken);
+                }
                 self.webhook_endpoints.push(new.id);
                 Ok(())
             }
@@ -154,6 +156,12 @@ impl Model {
     pub(crate) fn company(&self, id: CompanyId) -> Result<usize, Rejection> {
         let found = self.companies.iter().position(|company| company.id == id);
         found.ok_or(Rejection::CompanyNotFound)
+    }
+
+    /// A company that is not closed.
+    pub(crate) fn open_company(&self, id: CompanyId) -> Result<usize, Rejection> {
+        let company = self.company(id)?;
+        if self.companies[company].is_shut { Err(Rejection::CompanyClosed) } else { Ok(company) }
     }
 
     pub(crate) fn card_of(&self, company: CompanyId, id: CardId) -> Result<usize, Rejection> {
@@ -187,6 +195,7 @@ impl Model {
             currency: new.currency.0,
             credit_limit: new.account.credit_limit.0,
             is_closed: new.state != CompanyState::Active,
+            is_shut: new.state == CompanyState::Closed,
             velocity: new.velocity,
             zip: new.billing_address.zip_code.to_string(),
             lines,
@@ -208,13 +217,14 @@ impl Model {
         }
         if let Some(state) = changes.state {
             company.is_closed = state != CompanyState::Active;
+            company.is_shut = state == CompanyState::Closed;
         }
         Ok(())
     }
 
     pub(crate) fn issue_card(&mut self, at: i64, new: &NewCard) -> Result<(), Rejection> {
         let order = &new.order;
-        let company = self.company(order.company)?;
+        let company = self.open_company(order.company)?;
         if self.cards.iter().any(|card| card.id == new.id || card.allowance_id == new.allowance_id)
         {
             return Err(Rejection::IdTaken);

@@ -16,7 +16,7 @@ use super::{Card, Member, Model, Requisition};
 
 impl Model {
     pub(crate) fn create_member(&mut self, at: i64, new: &NewMember) -> Result<(), Rejection> {
-        let company = self.company(new.company)?;
+        let company = self.open_company(new.company)?;
         if self.members.iter().any(|member| member.id == new.id) {
             return Err(Rejection::IdTaken);
         }
@@ -102,6 +102,7 @@ impl Model {
             // The invitation is the only thing that can be refused of a member who comes back.
             let (company, email) =
                 (self.members[member].company, self.members[member].email.clone());
+            self.open_company(self.companies[company].id)?;
             self.invite(at, (company, &email), invite)?;
         }
         self.put(at, member, (state, role))?;
@@ -120,7 +121,7 @@ impl Model {
         (company, id): (CompanyId, MemberId),
         link: &NewInvite,
     ) -> Result<(), Rejection> {
-        let company = self.company(company)?;
+        let company = self.open_company(company)?;
         let member = self.active_member(company, id)?;
         let email = self.members[member].email.clone();
         self.send_link(at, (company, &email), link)

@@ -53,6 +53,8 @@ pub struct Company {
     pub currency: u16,
     pub credit_limit: i64,
     pub is_closed: bool,
+    /// Whether it is closed rather than not approved yet.
+    is_shut: bool,
     velocity: VelocityLimits,
     zip: String,
     allows_partial: bool,

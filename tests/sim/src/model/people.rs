@@ -181,7 +181,7 @@ impl Model {
                 Ok(())
             }
             AppCommand::Create(new) => {
-                let company = self.company(new.company)?;
+                let company = self.open_company(new.company)?;
                 if self.apps.iter().any(|app| app.id == new.id) {
                     return Err(Rejection::IdTaken);
                 }
@@ -317,7 +317,7 @@ impl Model {
             NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
             NewTicketContent::AuthorizationCode(code) => {
                 let app = self.app(code.app)?;
-                let company = self.company(code.company)?;
+                let company = self.open_company(code.company)?;
                 let member = self.granting_member(company, code.member, code.scope)?;
                 if self.members[member].email.to_lowercase() != self.users[user].email {
                     return Err(Rejection::MemberNotFound);
@@ -366,7 +366,7 @@ impl Model {
         new: &NewAccessToken,
         (app, member): (Option<usize>, Option<usize>),
     ) -> Result<usize, Rejection> {
-        let company = self.company(new.company)?;
+        let company = self.open_company(new.company)?;
         let is_taken =
             |known: &Token| !known.is_revoked && (known.id == new.id || known.digest == new.digest);
         if self.tokens.iter().any(is_taken) {
