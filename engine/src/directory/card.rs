@@ -16,7 +16,7 @@ use super::allowance::check_terms;
 use super::change::{PartitionView, StateChange};
 use super::company::{account_of, find_company, find_open_company};
 use super::dimension::{change_dimensions, check_dimensions};
-use super::member::{check_room_for_cards, find_active_member, find_assignee};
+use super::member::{MemberRole, check_room_for_cards, find_active_member, find_assignee};
 use super::pan_key::check_sealed;
 use crate::command::Moment;
 use crate::command::audit_line::{AuditLine, AuditTarget, AuditedPlace};
@@ -33,7 +33,7 @@ use crate::domain::company::Address;
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, DimensionId, MemberId, MemberSlot,
-    Slot as _,
+    SharedLinkId, Slot as _,
 };
 use crate::domain::text::LineText;
 use crate::limits;
@@ -72,11 +72,11 @@ commands! {
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
             AuditLine::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
             set_pin(change, (*company, *id), *pin);
-        /// Notes that a person saw the number of a card: changes nothing, and is audited where
-        /// there is a note.
-        NoteNumberShown(company: CompanyId, id: CardId) =>
+        /// Notes that a person is about to see the number of a card: changes nothing, and is audited
+        /// where there is a note.
+        NoteNumberShown(company: CompanyId, id: CardId, viewer: NumberViewer) =>
             AuditLine::of_company(*company, "card.number_shown", id.0),
-            find_card(change.state, *company, *id).map(drop);
+            check_viewer(change.state, (*company, *id), *viewer);
     }
 }
 
@@ -164,6 +164,15 @@ pub enum SettableCardState {
     Suspended,
 }
 
+/// The person who is to see the number of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberViewer {
+    /// A member: the card's holder, or an administrator.
+    Member(MemberId),
+    /// Whoever has a shared link of the card.
+    Link(SharedLinkId),
+}
+
 changes! {
     /// Changes of a card; absent fields stay.
     #[derive(Clone, Debug, Default)]
@@ -207,6 +216,29 @@ pub(crate) fn find_open_card(
     let slot = find_card(state, company, id)?;
     let is_open = state.card(slot).usage.state != CardState::Terminated;
     if is_open { Ok(slot) } else { Err(Rejection::CardTerminated) }
+}
+
+/// Errors: the card or its company is closed; the member is neither its holder nor an administrator;
+/// the link is gone, or of another card.
+fn check_viewer(
+    state: &dyn PartitionView,
+    (company, id): (CompanyId, CardId),
+    viewer: NumberViewer,
+) -> Result<(), Rejection> {
+    let open = find_open_company(state, company)?;
+    let slot = find_open_card(state, company, id)?;
+    match viewer {
+        NumberViewer::Member(id) => {
+            let member = find_active_member(state, open, id)?;
+            let is_holder = state.profile(slot).assigned_to == Some(member.slot);
+            let may_see = is_holder || member.role == MemberRole::Administrator;
+            if may_see { Ok(()) } else { Err(Rejection::MemberNotFound) }
+        }
+        NumberViewer::Link(id) => {
+            let link = state.directory().shared_links.find_own(open, id)?;
+            if link.card == slot { Ok(()) } else { Err(Rejection::NotFound) }
+        }
+    }
 }
 
 pub(crate) fn issue_card(change: &mut StateChange<'_>, new: &NewCard) -> Result<(), Rejection> {

@@ -6,7 +6,7 @@ use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::card::{CardCommand, NumberViewer};
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::shared_link::{NewSharedLink, SharedLinkCommand};
 use cardswitch_engine::directory::webhook_endpoint::{
@@ -69,8 +69,15 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
             )),
         ),
         admin(AdminCommand::App(AppCommand::Delete(COMPANY, APP))),
-        noted(user, AdminCommand::Card(CardCommand::NoteNumberShown(COMPANY, card().id))),
         admin(AdminCommand::SharedLink(SharedLinkCommand::Create(link()))),
+        noted(
+            user,
+            AdminCommand::Card(CardCommand::NoteNumberShown(
+                COMPANY,
+                card().id,
+                NumberViewer::Link(LINK),
+            )),
+        ),
         admin(AdminCommand::SharedLink(SharedLinkCommand::View(LINK))),
     ]
 }

@@ -4,23 +4,23 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, NumberViewer};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::shared_link::{SharedLink, SharedLinkCommand};
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
 
 use crate::audit_events::events_of;
-use crate::members::Office;
-use crate::samples::company_id;
+use crate::members::{ADA, BOB, FOREIGNER, Office};
+use crate::samples::{company_id, member_id};
 use crate::shared_links::{card_id, link_id, new_link};
 
 #[test]
 fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
     let mut office = Office::open();
     office.give_card(1, None).unwrap();
-    let shown = |company, card| {
-        AdminCommand::Card(CardCommand::NoteNumberShown(company_id(company), card_id(card)))
-    };
+    let shown = |company, card| shown_to(NumberViewer::Member(member_id(ADA)), (company, card));
     let [event] = events_of(&mut office, shown(0, 1)).unwrap().try_into().unwrap();
     assert_eq!((event.action.as_str(), event.object_kind.as_str()), ("card.number_shown", "card"));
     assert_eq!((event.object, event.company), (Some(card_id(1).0), Some(CompanySlot(0))));
@@ -35,10 +35,56 @@ fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
     let records = office.driver.ends.len();
     office.does(shown(0, 1));
     assert_eq!(office.driver.ends.len(), records);
-    // A terminated card has a number, too.
-    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));
-    assert_eq!(events_of(&mut office, shown(0, 1)).unwrap().len(), 1);
     office.assert_replays();
+}
+
+fn shown_to(viewer: NumberViewer, (company, card): (u64, u64)) -> AdminCommand {
+    let (company, card) = (company_id(company), card_id(card));
+    AdminCommand::Card(CardCommand::NoteNumberShown(company, card, viewer))
+}
+
+/// A password was compared for seconds, and the number shown to whom the card was taken from
+/// meanwhile.
+#[test]
+fn a_number_is_shown_to_whom_it_may_be_shown_now() {
+    let mut office = Office::open();
+    office.give_card(1, Some(BOB)).unwrap();
+    office.give_card(2, None).unwrap();
+    office.does(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1))));
+    let member = |number| NumberViewer::Member(member_id(number));
+    let link = |number| NumberViewer::Link(link_id(number));
+    let nobody = Err(Rejection::MemberNotFound);
+    let rows = [
+        ("the holder", member(BOB), 1, Ok(())),
+        ("an administrator", member(ADA), 1, Ok(())),
+        ("the link", link(1), 1, Ok(())),
+        ("another's card", member(BOB), 2, nobody),
+        ("another company's member", member(FOREIGNER), 1, nobody),
+        ("no link", link(9), 1, Err(Rejection::NotFound)),
+        ("another card's link", link(1), 2, Err(Rejection::NotFound)),
+    ];
+    for (told, viewer, card, expected) in rows {
+        assert_eq!(office.asks(shown_to(viewer, (0, card))), expected, "{told}");
+    }
+    let company_in = |state| {
+        let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+        AdminCommand::Company(CompanyCommand::Update(company_id(0), changes))
+    };
+    office.does(company_in(CompanyState::Closed));
+    for viewer in [member(BOB), member(ADA), link(1)] {
+        let refused = Err(Rejection::CompanyClosed);
+        assert_eq!(office.asks(shown_to(viewer, (0, 1))), refused, "{viewer:?}");
+    }
+    office.does(company_in(CompanyState::Active));
+    let changes = CardChanges { assigned_to: Some(None), ..CardChanges::default() };
+    office.does(AdminCommand::Card(CardCommand::Update(company_id(0), card_id(1), changes)));
+    assert_eq!(office.asks(shown_to(member(BOB), (0, 1))), nobody, "the former holder");
+    office.does(AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(1))));
+    let gone = office.asks(shown_to(link(1), (0, 1)));
+    assert_eq!(gone, Err(Rejection::NotFound), "a deleted link");
+    office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));
+    let closed = office.asks(shown_to(member(ADA), (0, 1)));
+    assert_eq!(closed, Err(Rejection::CardTerminated), "a closed card");
 }
 
 fn last_link(office: &Office) -> SharedLink {

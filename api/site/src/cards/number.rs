@@ -9,8 +9,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::{CardCommand, NumberViewer};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_v1::routes::card_secrets::is_closed;
@@ -28,6 +30,10 @@ use crate::forms::{SiteForm, refusal_where_changed};
 use crate::frame;
 use crate::password::{WRONG_PASSWORD, is_password_of};
 use crate::rights::ActingMember;
+
+const CARD_CLOSED: &str = "The card is closed.";
+const COMPANY_CLOSED: &str = "The company is closed.";
+const NOT_YOURS: &str = "Its holder and administrators see the number of a card.";
 
 #[derive(Template)]
 #[template(path = "cards/number_ask.html")]
@@ -72,16 +78,19 @@ fn refusal(acting: &ActingMember, card: &CardRow) -> Option<Response> {
     if may_see_number(acting, card) {
         return None;
     }
-    let (status, text) = if !is_open(card) {
-        (StatusCode::CONFLICT, "The card is closed.")
+    Some(if !is_open(card) {
+        not_shown(StatusCode::CONFLICT, CARD_CLOSED)
     } else if is_closed(&acting.company) {
-        (StatusCode::CONFLICT, "The company is closed.")
+        not_shown(StatusCode::CONFLICT, COMPANY_CLOSED)
     } else if card.profile.is_virtual {
-        (StatusCode::FORBIDDEN, "Its holder and administrators see the number of a card.")
+        not_shown(StatusCode::FORBIDDEN, NOT_YOURS)
     } else {
-        (StatusCode::CONFLICT, "The number of a physical card is on the card alone.")
-    };
-    Some(error_page(status, "This number is not shown", text))
+        not_shown(StatusCode::CONFLICT, "The number of a physical card is on the card alone.")
+    })
+}
+
+fn not_shown(status: StatusCode, text: &str) -> Response {
+    error_page(status, "This number is not shown", text)
 }
 
 /// POST /cards/{id}/number.
@@ -102,9 +111,21 @@ pub(super) async fn show(
     if let Some(refusal) = refusal_where_changed(&acting.session, &acting.state) {
         return Ok(refusal);
     }
-    let noted =
-        AdminCommand::Card(CardCommand::NoteNumberShown(acting.company.id, card.profile.id));
-    acting.state.carry_out(noted).await?;
+    // INVARIANT: nothing of the number is opened before the shard has found that it may be shown.
+    let viewer = NumberViewer::Member(acting.member.id);
+    let noted = CardCommand::NoteNumberShown(acting.company.id, card.profile.id, viewer);
+    match acting.state.carry_out(AdminCommand::Card(noted)).await {
+        Err(WriteError::Rejected(Rejection::CardTerminated)) => {
+            return Ok(not_shown(StatusCode::CONFLICT, CARD_CLOSED));
+        }
+        Err(WriteError::Rejected(Rejection::CompanyClosed)) => {
+            return Ok(not_shown(StatusCode::CONFLICT, COMPANY_CLOSED));
+        }
+        Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
+            return Ok(not_shown(StatusCode::FORBIDDEN, NOT_YOURS));
+        }
+        outcome => outcome?,
+    }
     let content = NumberContent {
         face: CardFace::new(&card, &acting.company, acting.state.now()),
         secret: CardSecret::open(&acting.state, &card, &acting.company)?,

@@ -31,8 +31,9 @@ use axum::routing::get;
 use cardswitch_bounds::TooManyTries;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::directory::card::{CardCommand, NumberViewer};
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_identity::actor_state::ActorState;
@@ -176,12 +177,17 @@ impl SharedCardView<'_> {
             Ok(look) => look.counts(),
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }
-        let secret = CardSecret::open(state, &self.opened.card, &self.opened.company)?;
-        let noted = AdminCommand::Card(CardCommand::NoteNumberShown(
+        let noted = CardCommand::NoteNumberShown(
             self.opened.company.id,
             self.opened.card.profile.id,
-        ));
-        state.carry_out(noted).await?;
+            NumberViewer::Link(link.id),
+        );
+        match state.carry_out(AdminCommand::Card(noted)).await {
+            // The link, the card or the company went meanwhile.
+            Err(WriteError::Rejected(_)) => return Ok(gone()),
+            outcome => outcome?,
+        }
+        let secret = CardSecret::open(state, &self.opened.card, &self.opened.company)?;
         tracing::info!(link = %link.id.0, "a card number was shown by a shared link");
         Ok(card_page(self, "", Some(secret)))
     }
