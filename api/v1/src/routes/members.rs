@@ -315,9 +315,9 @@ pub async fn change_member(
     })
     .await?;
     let known = known.ok_or_else(ApiError::not_found)?;
-    // A client can send back the role that it read, even one that cannot be set.
-    let changes =
-        MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
+    // A client can send back the role that it read, even one that cannot be set. One that can is set
+    // whatever the role has become meanwhile.
+    changes.role = changes.role.filter(|role| is_settable(*role) || *role != known.role);
     if changes.role.is_some_and(|role| !is_settable(role)) {
         fields.fault("role", role_not_settable());
     }
