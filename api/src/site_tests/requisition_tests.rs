@@ -272,7 +272,7 @@ async fn a_verdict_is_about_what_was_seen_whatever_is_asked_meanwhile() {
     let fields = Fields::parse(br#"{"status": "approved"}"#).unwrap();
     let state = by_switch(&bench.state);
     let reader = Reader { state: &state, company: &company, shows_links: false };
-    review_requisition((reader, Some(reviewer)), &seen, fields).await.unwrap();
+    review_requisition((reader, reviewer), &seen, fields).await.unwrap();
     let body = shown(&bench, &api(&path)).await;
     assert_eq!((&body["status"], &body["amount"]), (&json!("approved"), &json!(120.5)));
     assert_eq!((&body["description"], body["end_time"].is_null()), (&json!("Chairs"), false));
@@ -281,6 +281,32 @@ async fn a_verdict_is_about_what_was_seen_whatever_is_asked_meanwhile() {
         (&card["allowance"]["amount"], &card["description"]),
         (&json!(120.5), &json!("Chairs"))
     );
+}
+
+/// The role went between the check of the page and the verdict, which then had no reviewer.
+#[tokio::test]
+async fn whose_role_was_taken_reviews_nothing() {
+    let bench = company().await;
+    let mut mary = visitor(&bench, MEMBER).await;
+    let path = asked_for(&mut mary).await;
+    let id = RequisitionId(path.rsplit('/').next().unwrap().parse().unwrap());
+    let reviewer = member(&bench, REVIEWER).await.id;
+    let role = json!({"role": "member"});
+    let (status, body) = bench.ask("PUT", &format!("/v1/members/{}", reviewer.0), role).await;
+    assert_eq!(status, 200, "{body}");
+    let read = bench.state.switch.read(move |snapshot| {
+        let company = snapshot.company_by_id(CompanyId(COMPANY))?.unwrap();
+        Ok((snapshot.own::<Requisition>(company.slot, id)?.unwrap(), company))
+    });
+    let (seen, company) = read.await.unwrap();
+    let state = by_switch(&bench.state);
+    for verdict in [r#"{"status": "approved"}"#, r#"{"status": "denied"}"#] {
+        let fields = Fields::parse(verdict.as_bytes()).unwrap();
+        let reader = Reader { state: &state, company: &company, shows_links: false };
+        let error = review_requisition((reader, reviewer), &seen, fields).await.unwrap_err();
+        assert_eq!(error.body()["detail"]["param"], "reviewed_by", "{error:?}");
+    }
+    assert_eq!(shown(&bench, &api(&path)).await["status"], "pending");
 }
 
 #[tokio::test]

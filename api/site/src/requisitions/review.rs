@@ -120,7 +120,7 @@ async fn decide(
     form: &ReviewForm,
 ) -> Result<(), ApiError> {
     check_card(acting, known, form.card.trim()).await?;
-    let whom = (acting.into(), Some(acting.member.id));
+    let whom = (acting.into(), acting.member.id);
     review_requisition(whom, known, FormBody::of(form.body()).fields()?).await
 }
 

@@ -449,20 +449,21 @@ pub async fn change_requisition(
     change_as(whom, id, (request, fields)).await
 }
 
-/// As `change_requisition`, of what the reviewer has `seen`: whatever is asked for meanwhile, the
+/// As `change_requisition`, of what the `reviewer` has `seen`: whatever is asked for meanwhile, the
 /// verdict is about that.
-/// Errors: as `change_requisition`.
+/// Errors: as `change_requisition`; the reviewer may not review any more.
 pub async fn review_requisition(
-    whom: (Reader<'_>, Option<MemberId>),
+    (reader, reviewer): (Reader<'_>, MemberId),
     seen: &Requisition,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
-    let mut request = UpdateRequisitionRequest::of(whom.0, &mut fields);
+    let mut request = UpdateRequisitionRequest::of(reader, &mut fields);
+    request.reviewed_by = Some(reviewer);
     // INVARIANT: the shard sets these before it gives the verdict, in the same command.
     request.changes.amount = Some(seen.amount);
     request.changes.description = Some(LineText::spaced(&seen.description));
     request.changes.end_time = Some(seen.end_time);
-    change_as(whom, seen.id, (request, fields)).await
+    change_as((reader, None), seen.id, (request, fields)).await
 }
 
 async fn change_as(
