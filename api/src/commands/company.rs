@@ -1,11 +1,9 @@
 //! `cardswitch company add` and `cardswitch company set`.
 
-use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::{self, CompanyChanges, VelocityChanges};
-use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
@@ -116,7 +114,8 @@ async fn set(args: SetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
         partial_approval: options.partial_approval,
         state: args.active.map(open).or(options.state()),
         billing_address,
-        funding_source: funding_source(&task.office.switch, &company, &options).await?,
+        funding_name: options.funding_source,
+        funding_verified: options.funding_verified,
         name: options.name,
         website: options.website,
         ..CompanyChanges::default()
@@ -127,30 +126,6 @@ async fn set(args: SetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     }
     task.tell(json!({"company_id": id.0}), format!("changed company {}", id.0));
     Ok(())
-}
-
-/// The funding source as the options change that of the company's account.
-async fn funding_source(
-    switch: &Switch,
-    company: &Company,
-    args: &CompanyOptions,
-) -> Result<Option<Option<FundingSource>>, Failure> {
-    if args.funding_source.is_none() && args.funding_verified.is_none() {
-        return Ok(None);
-    }
-    let accounts = switch.read(|snapshot| snapshot.accounts(company.slot)).await?;
-    let account = accounts.into_iter().next();
-    let known = account.and_then(|row| row.account.funding_source);
-    let name = args.funding_source.clone().or(known.as_ref().map(|known| known.name.clone()));
-    let is_verified = known.is_some_and(|known| {
-        // Another bank account has not been verified by what was said of the one before.
-        known.is_verified && args.funding_source.as_ref().is_none_or(|name| *name == known.name)
-    });
-    let is_verified = args.funding_verified.unwrap_or(is_verified);
-    Ok(Some(match name {
-        Some(name) if !name.trim().is_empty() => Some(FundingSource { name, is_verified }),
-        _ => None,
-    }))
 }
 
 /// Brings the ZIP of the company's billing address to every card without a billing address of its

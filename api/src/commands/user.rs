@@ -9,10 +9,8 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::{NewUser, User, UserChanges, UserCommand};
-use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::store::Snapshot;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use cardswitch_v1::routes::members::NAME_CHARS_MAX;
@@ -155,16 +153,12 @@ async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure
     if let Some(company) = args.company {
         add_member(task, &args, company, (&first_name, &last_name)).await?;
     }
-    let developer_of = developer_of(task, &args, known.as_ref()).await?;
+    let develops = args.company.map(CompanyId).zip(args.developer);
     let is_open = password_hash.is_some();
     let has_password = is_open || known.as_ref().is_some_and(|user| user.password_hash.is_some());
     let user = match known {
         Some(user) => {
-            let changes = UserChanges {
-                password_hash,
-                developer_of: args.developer.map(|_| developer_of),
-                ..UserChanges::default()
-            };
+            let changes = UserChanges { password_hash, develops, ..UserChanges::default() };
             task.carry_out(AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
             user.id
         }
@@ -176,7 +170,11 @@ async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure
                 first_name,
                 last_name,
                 password_hash,
-                developer_of,
+                developer_of: develops
+                    .filter(|(_, does)| *does)
+                    .map(|(company, _)| company)
+                    .into_iter()
+                    .collect(),
             };
             task.carry_out(AdminCommand::User(UserCommand::Create(new))).await?;
             id
@@ -221,21 +219,6 @@ fn read_password(email: &str) -> Result<Zeroizing<String>, Failure> {
 
 async fn find_user(task: &OfficeTask<'_>, email: &str) -> Result<Option<User>, Failure> {
     Ok(task.office.switch.read(|snapshot| snapshot.user_by_email(email)).await?)
-}
-
-/// For which companies it may register apps from now on.
-async fn developer_of(
-    task: &OfficeTask<'_>,
-    args: &AddUserArgs,
-    known: Option<&User>,
-) -> Result<Vec<CompanyId>, Failure> {
-    let slots = known.map(|user| user.developer_of.clone()).unwrap_or_default();
-    let read = |snapshot: &Snapshot| slots.iter().map(|slot| snapshot.company(*slot)).collect();
-    let companies: Vec<_> = task.office.switch.read(read).await?;
-    let ids = companies.into_iter().flatten().map(|company: Company| company.id);
-    let named = args.company.map(CompanyId);
-    let others = ids.filter(|id| Some(*id) != named);
-    Ok(others.chain(named.filter(|_| args.developer == Some(true))).collect())
 }
 
 /// The names given, else those that are known.

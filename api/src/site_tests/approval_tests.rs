@@ -115,11 +115,8 @@ impl Walk<'_> {
     }
 
     async fn change_developer(&mut self) {
-        let developer_of = match self.below(3) {
-            0 => Vec::new(),
-            _ => vec![CompanyId(COMPANY)],
-        };
-        let changes = UserChanges { developer_of: Some(developer_of), ..UserChanges::default() };
+        let develops = Some((CompanyId(COMPANY), self.below(3) > 0));
+        let changes = UserChanges { develops, ..UserChanges::default() };
         self.operator(AdminCommand::User(UserCommand::Update(OTHER_USER, changes))).await;
     }
 

@@ -68,8 +68,8 @@ async fn members_of_several_companies_choose_one() {
 #[tokio::test]
 async fn developers_are_that_where_they_were_named_and_nowhere_else() {
     let bench = bench().await;
-    let developer_of = Some(vec![CompanyId(COMPANY)]);
-    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    let develops = Some((CompanyId(COMPANY), true));
+    let changes = UserChanges { develops, ..UserChanges::default() };
     by_switch(&bench.state)
         .carry_out(AdminCommand::User(UserCommand::Update(USER, changes)))
         .await

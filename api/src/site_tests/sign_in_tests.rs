@@ -234,8 +234,8 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
     told.dedup();
     assert_eq!(told.len(), 1, "{told:?}");
 
-    let developer_of = Some(vec![CompanyId(COMPANY)]);
-    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    let develops = Some((CompanyId(COMPANY), true));
+    let changes = UserChanges { develops, ..UserChanges::default() };
     by_switch(&bench.state)
         .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
         .await

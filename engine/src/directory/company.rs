@@ -107,8 +107,10 @@ changes! {
         billing_address: Option<Address>,
         /// Default shipping address of physical cards.
         shipping_address: Option<Address>,
-        /// The source of its account's funds.
-        funding_source: Option<Option<FundingSource>>,
+        /// The bank account that its funds come from, by name; a blank name means none.
+        funding_name as "funding_source": Option<LineText>,
+        /// Whether that bank account was verified; another one is not, until this says so.
+        funding_verified as "funding_source": Option<bool>,
         /// Whether it does business.
         state: Option<CompanyState>,
         /// The single sign-on settings of its members.
@@ -326,7 +328,11 @@ fn update(
     for known in change.state.accounts_of(slot) {
         let mut account = known.clone();
         replace(&mut account.credit_limit, &changes.credit_limit);
-        replace(&mut account.funding_source, &changes.funding_source);
+        account.funding_source = FundingSource::changed(
+            known.funding_source.as_ref(),
+            changes.funding_name.as_ref(),
+            changes.funding_verified,
+        );
         if !account.credit_limit.is_amount() {
             return Err(Rejection::OutOfBounds);
         }

@@ -162,8 +162,8 @@ changes! {
         totp: Option<Option<Totp>>,
         /// The additional question; ends the user's other sessions.
         security_question: Option<Option<SecurityQuestion>>,
-        /// The companies for which it may register apps without administering them.
-        developer_of: Option<Vec<CompanyId>>,
+        /// Whether it may register apps for a company without administering it.
+        develops as "developer_of": Option<(CompanyId, bool)>,
         | /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
         /// meantime wins.
         keep_session: Option<[u8; 32]>,
@@ -358,8 +358,11 @@ fn update(
     replace(&mut user.last_name, &changes.last_name);
     replace(&mut user.totp, &changes.totp);
     replace(&mut user.security_question, &changes.security_question);
-    if let Some(companies) = &changes.developer_of {
-        user.developer_of = developer_of(change.state, companies)?;
+    if let Some((company, develops)) = changes.develops {
+        let company = find_company(change.state, company)?;
+        let others = known.developer_of.iter().copied().filter(|other| *other != company);
+        let developer_of: BTreeSet<_> = others.chain(develops.then_some(company)).collect();
+        user.developer_of = developer_of.into_iter().collect();
     }
     if let Some(hash) = &changes.password_hash {
         user.password_hash = Some(hash.clone());

@@ -18,6 +18,22 @@ pub struct FundingSource {
     pub is_verified: bool,
 }
 
+impl FundingSource {
+    /// The source `known` under a name and a verification, where they are given; a blank name means
+    /// none. Another bank account has not been verified by what was said of the one before.
+    pub fn changed(
+        known: Option<&Self>,
+        name: Option<&LineText>,
+        is_verified: Option<bool>,
+    ) -> Option<Self> {
+        let name = name.or(known.map(|known| &known.name))?;
+        let is_same = known.is_some_and(|known| known.name == *name);
+        let was_verified = is_same && known.is_some_and(|known| known.is_verified);
+        let is_verified = is_verified.unwrap_or(was_verified);
+        (!name.trim().is_empty()).then(|| Self { name: name.clone(), is_verified })
+    }
+}
+
 /// An account without its balances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {

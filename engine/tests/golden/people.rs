@@ -125,7 +125,7 @@ fn factors() -> UserChanges {
             question: "Which door?".parse().expect("a plain text"),
             answer_hash: "$argon2id$blue".to_owned(),
         })),
-        developer_of: Some(vec![COMPANY]),
+        develops: Some((COMPANY, true)),
         ..UserChanges::default()
     }
 }

@@ -16,6 +16,7 @@ use cardswitch_engine::directory::ticket::{
     NewTicket, Ticket, TicketCommand, TicketContent, TicketState,
 };
 use cardswitch_engine::directory::user::NewInvite;
+use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::{Address, CompanyState};
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
@@ -189,6 +190,33 @@ fn a_card_is_made_by_the_addresses_that_the_company_has_by_then() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// A verification was computed from an earlier read, and fell upon another bank account.
+#[test]
+fn another_bank_account_is_not_verified() {
+    let mut office = Office::open();
+    let source =
+        |name: &str, is_verified| FundingSource { name: name.parse().unwrap(), is_verified };
+    let rows = [
+        (Some("First"), None, Some(source("First", false))),
+        (None, Some(true), Some(source("First", true))),
+        (Some("Second"), None, Some(source("Second", false))),
+        (Some("Third"), Some(true), Some(source("Third", true))),
+        (Some(""), None, None),
+    ];
+    for (name, funding_verified, expected) in rows {
+        let funding_name = name.map(|name| name.parse().unwrap());
+        let changes = CompanyChanges { funding_name, funding_verified, ..Default::default() };
+        office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), changes)));
+        match office.last_effects().as_slice() {
+            [Effect::Account(account)] => assert_eq!(account.funding_source, expected),
+            other => panic!("{name:?}: {other:?}"),
+        }
+    }
+    let same = CompanyChanges { name: Some("Another".parse().unwrap()), ..Default::default() };
+    office.does(AdminCommand::Company(CompanyCommand::Update(company_id(0), same)));
+    assert_eq!(told(&office), ["Company"]);
 }
 
 #[test]

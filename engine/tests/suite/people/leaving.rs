@@ -105,9 +105,11 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
 #[test]
 fn the_right_to_register_apps_ends_with_the_membership_it_is_for() {
     let mut office = Office::with_people();
-    let developer_of = Some(vec![company_id(0), company_id(1)]);
-    let changes = UserChanges { developer_of, ..UserChanges::default() };
-    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    for company in [0, 1] {
+        let develops = Some((company_id(company), true));
+        let changes = UserChanges { develops, ..UserChanges::default() };
+        office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    }
     let mut companies_after = |company, number| {
         let away = MemberCommand::Update(company_id(company), member_id(number), leaving());
         office.does(AdminCommand::Member(away));
@@ -132,7 +134,7 @@ fn an_address_that_is_freed_lets_nobody_in() {
     let changes = UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step: 5 })),
         security_question: Some(Some(question)),
-        developer_of: Some(vec![company_id(0)]),
+        develops: Some((company_id(0), true)),
         ..UserChanges::default()
     };
     office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));

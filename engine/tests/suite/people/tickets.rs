@@ -61,8 +61,8 @@ fn a_session_begins_only_for_who_may_sign_in() {
     office.does(AdminCommand::Member(elsewhere));
     assert_eq!(office.issue(3, BOB, session()), Err(Rejection::MemberInactive));
     assert_eq!(office.issue(3, BOB, link()), Ok(()), "a link opens no page");
-    let developer_of = Some(vec![company_id(0)]);
-    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    let develops = Some((company_id(0), true));
+    let changes = UserChanges { develops, ..UserChanges::default() };
     office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
     assert_eq!(office.issue(4, BOB, session()), Ok(()), "a developer");
     office.assert_replays();

@@ -60,6 +60,28 @@ fn a_step_of_one_time_passwords_is_used_once() {
     office.assert_replays();
 }
 
+/// Two operators at once gave the right for two companies, and one of the two got lost.
+#[test]
+fn the_right_to_register_apps_changes_company_by_company() {
+    let mut office = Office::with_people();
+    let rows = [(1, true, vec![1]), (0, true, vec![0, 1]), (1, false, vec![0]), (0, false, vec![])];
+    for (company, develops, expected) in rows {
+        let develops = Some((company_id(company), develops));
+        let changes = UserChanges { develops, ..UserChanges::default() };
+        office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+        match office.last_effects().as_slice() {
+            [Effect::Row(DirectoryRow::User(user))] => {
+                let expected: Vec<_> = expected.into_iter().map(CompanySlot).collect();
+                assert_eq!(user.developer_of, expected);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let changes = UserChanges { develops: Some((company_id(9), true)), ..UserChanges::default() };
+    let nowhere = office.asks(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
+    assert_eq!(nowhere, Err(Rejection::CompanyNotFound));
+}
+
 #[test]
 fn what_is_not_named_of_a_user_stays() {
     let mut office = Office::with_people();
@@ -68,7 +90,7 @@ fn what_is_not_named_of_a_user_stays() {
     let changes = UserChanges {
         first_name: Some("Robert".parse().unwrap()),
         security_question: Some(Some(question.clone())),
-        developer_of: Some(vec![company_id(1), company_id(0), company_id(1)]),
+        develops: Some((company_id(1), true)),
         ..UserChanges::default()
     };
     office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes.clone())));
@@ -76,7 +98,7 @@ fn what_is_not_named_of_a_user_stays() {
         [Effect::Row(DirectoryRow::User(user))] => {
             let names = (user.first_name.as_str(), user.last_name.as_str());
             assert_eq!(names, ("Robert", "User"));
-            assert_eq!(user.developer_of, [CompanySlot(0), CompanySlot(1)]);
+            assert_eq!(user.developer_of, [CompanySlot(1)]);
             assert_eq!(user.security_question, Some(question));
             assert_eq!(user.password_hash.as_deref(), Some("hash"));
         }
