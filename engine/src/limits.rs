@@ -18,6 +18,8 @@ pub const LINK_VIEW_INTERVAL: i64 = 60 * 1_000_000;
 /// How many webhook endpoints a company has at most, those of its apps among them: deleting an app
 /// takes away its endpoints, in one record.
 pub const WEBHOOK_ENDPOINTS_OF_COMPANY_MAX: usize = 100;
+/// Replaced secrets of a webhook endpoint that sign still.
+pub const WEBHOOK_SECRETS_BEFORE_MAX: usize = 4;
 /// How many cards are named in the list of consequences when a member leaves.
 pub const LEAVING_CARDS_NAMED_MAX: usize = 100;
 /// How long a value of the event log gets before the next one begins. Units: bytes.

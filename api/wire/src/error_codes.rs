@@ -155,6 +155,7 @@ codes! {
     "too_many_shared_links" 409 "The card has as many shared links as allowed. Delete one first."
     "too_many_tokens" 409 "Too many access tokens are in use. Revoke one first."
     "too_many_webhook_endpoints" 409 "The company has as many webhook endpoints as allowed. Delete one first."
+    "too_many_webhook_secrets" 409 "Four replaced secrets of the endpoint sign still. Rotate again once one has ended."
     "too_much_at_once" 409 "The change would affect too many objects. Delete shared links first."
     "transfer_concluded" 409 "The transfer was declined or returned before."
     "unauthorized" 401 "The token or network key is missing, unknown or revoked."

@@ -278,6 +278,8 @@ pub enum Rejection {
     StartsAfterEnd,
     /// The company has as many webhook endpoints as allowed.
     TooManyWebhookEndpoints,
+    /// As many replaced secrets of the webhook endpoint as allowed sign still.
+    TooManyWebhookSecrets,
     /// The card number is sealed under a forgotten key, or, for a number sealed anew, under a key
     /// that is not the newest.
     PanKeyOutdated,

@@ -56,8 +56,9 @@ pub struct WebhookEndpoint {
     pub description: String,
     /// The secret that deliveries are signed with, as the edge sealed it.
     pub sealed_secret: Vec<u8>,
-    /// The secret before it, with the end of the time in which deliveries are signed with it too.
-    pub previous_secret: Option<(Vec<u8>, Timestamp)>,
+    /// The secrets before it, the oldest first, each with the end of the time in which deliveries are
+    /// signed with it too.
+    pub previous_secrets: Vec<(Vec<u8>, Timestamp)>,
     /// Whether events are delivered to it.
     pub state: EndpointState,
     /// The time of creation.
@@ -72,6 +73,18 @@ impl WebhookEndpoint {
     /// Whether events are delivered to it.
     pub const fn is_enabled(&self) -> bool {
         matches!(self.state, EndpointState::Enabled) && !self.is_deleted
+    }
+
+    /// The secrets that deliveries are signed with at `at`, the newest first, as the edge sealed them.
+    pub fn signing_secrets(&self, at: Timestamp) -> impl Iterator<Item = &[u8]> {
+        let signs = move |(_, until): &&(Vec<u8>, Timestamp)| at < *until;
+        let previous = self.previous_secrets.iter().rev().filter(signs);
+        std::iter::once(&*self.sealed_secret).chain(previous.map(|(sealed, _)| &**sealed))
+    }
+
+    /// The end of the time in which replaced secrets sign too, where one does at `at`.
+    pub fn overlap_until(&self, at: Timestamp) -> Option<Timestamp> {
+        self.previous_secrets.iter().map(|(_, until)| *until).max().filter(|until| at < *until)
     }
 }
 
@@ -175,7 +188,7 @@ fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), 
         url: new.url.clone(),
         description: new.description.to_string(),
         sealed_secret: new.sealed_secret.clone(),
-        previous_secret: None,
+        previous_secrets: Vec::new(),
         state: EndpointState::Enabled,
         created_at: change.moment.at,
         enabled_at: change.moment.at,
@@ -184,7 +197,7 @@ fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), 
     Ok(())
 }
 
-/// Changes an endpoint. Errors: no such endpoint.
+/// Changes an endpoint. Errors: no such endpoint, or too many of its secrets sign.
 fn update(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
@@ -199,13 +212,32 @@ fn update(
         endpoint.enabled_at = change.moment.at;
     }
     if let Some(secret) = &changes.secret {
-        let before = std::mem::replace(&mut endpoint.sealed_secret, secret.sealed.clone());
-        let overlaps = secret.overlap_until > change.moment.at;
-        endpoint.previous_secret = overlaps.then_some((before, secret.overlap_until));
+        replace_secret(&mut endpoint, secret, change.moment.at)?;
     }
     if endpoint != *known {
         change.put(endpoint);
     }
+    Ok(())
+}
+
+/// Gives an endpoint another secret. Each one before keeps its own end: a receiver may have any of
+/// them. Without an overlap, all end. Errors: `TooManyWebhookSecrets`.
+fn replace_secret(
+    endpoint: &mut WebhookEndpoint,
+    secret: &NewSecret,
+    at: Timestamp,
+) -> Result<(), Rejection> {
+    let before = std::mem::replace(&mut endpoint.sealed_secret, secret.sealed.clone());
+    let previous = &mut endpoint.previous_secrets;
+    if secret.overlap_until <= at {
+        previous.clear();
+        return Ok(());
+    }
+    previous.retain(|(_, until)| at < *until);
+    if previous.len() >= limits::WEBHOOK_SECRETS_BEFORE_MAX {
+        return Err(Rejection::TooManyWebhookSecrets);
+    }
+    previous.push((before, secret.overlap_until));
     Ok(())
 }
 
@@ -246,7 +278,7 @@ fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
         url: String::new(),
         description: String::new(),
         sealed_secret: Vec::new(),
-        previous_secret: None,
+        previous_secrets: Vec::new(),
         is_deleted: true,
         ..known.clone()
     }

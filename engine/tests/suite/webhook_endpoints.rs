@@ -85,7 +85,7 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
     office.does(create(1, 0, None));
     let made = last_endpoint(&office);
     assert_eq!((made.id, made.app, made.state), (id(1), None, EndpointState::Enabled));
-    assert!(made.is_enabled() && made.previous_secret.is_none());
+    assert!(made.is_enabled() && made.previous_secrets.is_empty());
     office.does(create(2, 0, Some(APP)));
     assert!(last_endpoint(&office).app.is_some());
     office.does(AdminCommand::App(AppCommand::Create(new_app(2, 1))));
@@ -196,15 +196,33 @@ fn a_secret_is_rotated_with_an_overlap() {
     office.does(update(1, rotated(2, until)));
     let endpoint = last_endpoint(&office);
     assert_eq!(endpoint.sealed_secret, vec![2; 60]);
-    assert_eq!(endpoint.previous_secret, Some((vec![1; 60], Timestamp(until))));
-    // Rotated again, the one in between is the one before.
-    office.does(update(1, rotated(3, until)));
-    assert_eq!(last_endpoint(&office).previous_secret, Some((vec![2; 60], Timestamp(until))));
-    // Without an overlap nothing of the one before is kept.
+    assert_eq!(signing(&endpoint, until - 1), [2, 1]);
+    // Rotated again, each signs until its own end: the receiver may have any of them.
+    office.does(update(1, rotated(3, until + 5)));
+    let endpoint = last_endpoint(&office);
+    assert_eq!(signing(&endpoint, until - 1), [3, 2, 1]);
+    assert_eq!(signing(&endpoint, until), [3, 2]);
+    assert_eq!(signing(&endpoint, until + 5), [3]);
+    assert_eq!(endpoint.overlap_until(Timestamp(until)), Some(Timestamp(until + 5)));
+    assert_eq!(endpoint.overlap_until(Timestamp(until + 5)), None);
+    // One more than there may be is refused, until one has ended.
+    office.does(update(1, rotated(4, until + 5)));
+    office.does(update(1, rotated(5, until + 5)));
+    let refused = office.asks(update(1, rotated(6, until + 5)));
+    assert_eq!(refused, Err(Rejection::TooManyWebhookSecrets));
+    office.wait_until(until);
+    office.does(update(1, rotated(6, until + 3_600_000_000)));
+    assert_eq!(last_endpoint(&office).previous_secrets.len(), 1, "what has ended is forgotten");
+    // Without an overlap no other is kept.
     let now = office.now();
-    office.does(update(1, rotated(4, now)));
-    assert_eq!(last_endpoint(&office).previous_secret, None);
+    office.does(update(1, rotated(7, now)));
+    assert_eq!(last_endpoint(&office).previous_secrets, []);
     office.assert_replays();
+}
+
+/// The first bytes of the secrets that sign at `at`.
+fn signing(endpoint: &WebhookEndpoint, at: i64) -> Vec<u8> {
+    endpoint.signing_secrets(Timestamp(at)).map(|sealed| sealed[0]).collect()
 }
 
 #[test]

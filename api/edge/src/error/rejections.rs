@@ -94,6 +94,10 @@ impl ApiError {
                 "too_many_webhook_endpoints",
                 "the company has the most webhook endpoints allowed; delete one first",
             ),
+            Rejection::TooManyWebhookSecrets => conflict(
+                "too_many_webhook_secrets",
+                "the most replaced secrets allowed sign still; rotate again once one has ended",
+            ),
             Rejection::TooMuchAtOnce => conflict(
                 "too_much_at_once",
                 "too many objects depend on it: delete shared links first",
@@ -183,6 +187,7 @@ mod tests {
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
             (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
+            (Rejection::TooManyWebhookSecrets, 409, "too_many_webhook_secrets", None),
             (Rejection::ScopeNotAllowed, 400, "invalid_scope", Some("scope")),
             (Rejection::TooManyPasswordLinks, 409, "too_many_password_links", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),

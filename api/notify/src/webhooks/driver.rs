@@ -284,7 +284,7 @@ mod tests {
             url: "http://127.0.0.1:9/".to_owned(),
             description: String::new(),
             sealed_secret: Vec::new(),
-            previous_secret: None,
+            previous_secrets: Vec::new(),
             state: EndpointState::Enabled,
             created_at: Timestamp(0),
             enabled_at: Timestamp(0),

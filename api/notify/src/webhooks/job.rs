@@ -117,9 +117,7 @@ impl Job {
         &self,
         endpoint: &WebhookEndpoint,
     ) -> Result<Vec<WebhookSecret>, StoreError> {
-        let previous = endpoint.previous_secret.as_ref();
-        let previous = previous.filter(|(_, until)| self.now < *until).map(|(sealed, _)| sealed);
-        let sealed = std::iter::once(&endpoint.sealed_secret).chain(previous);
+        let sealed = endpoint.signing_secrets(self.now);
         let opened = sealed.map(|sealed| self.secrets.open_webhook_secret(sealed, endpoint.id));
         opened.collect::<Option<_>>().ok_or_else(|| StoreError::Inconsistent {
             what: "the secret of a webhook endpoint was sealed with another key".to_owned(),

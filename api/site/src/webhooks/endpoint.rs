@@ -133,7 +133,6 @@ async fn endpoint_page(
     let attempts = acting.state.webhooks.attempts(endpoint.id).await.unwrap_or_default();
     let known = shown_of(endpoint);
     let now = acting.state.now();
-    let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
     let since = Timestamp(now.0.saturating_sub(RECOVER_DEFAULT_US).max(endpoint.created_at.0));
     let title = if endpoint.description.is_empty() { &endpoint.url } else { &endpoint.description };
     let content = EndpointContent {
@@ -145,7 +144,7 @@ async fn endpoint_page(
         badge: endpoint_badge(endpoint, health.as_ref()),
         is_enabled: endpoint.is_enabled(),
         added: shown(endpoint.created_at),
-        previous_until: until.filter(|until| now < *until).map(shown),
+        previous_until: endpoint.overlap_until(now).map(shown),
         health: shown_health(health, shown),
         sent: attempts.iter().find(|attempt| Some(attempt.id) == said.sent).map(row),
         only_failed: said.only_failed,

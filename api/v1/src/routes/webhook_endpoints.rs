@@ -47,7 +47,7 @@ pub struct WebhookEndpointBody {
     #[schema(value_type = words::WebhookEndpointState)]
     state: &'static str,
     delivery: DeliveryBody,
-    /// End of the time in which the previous secret signs, too.
+    /// End of the time in which a replaced secret signs, too.
     previous_secret_expires_at: Option<String>,
     /// Secret that signs webhooks. Shown when the endpoint is created, and never again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,6 @@ impl WebhookEndpointBody {
     /// Errors: its app cannot be read.
     fn new(endpoint: &WebhookEndpoint, view: &View<'_>) -> Result<Self, StoreError> {
         let app = endpoint.app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
-        let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
         Ok(Self {
             id: endpoint.id.0,
             url: view.urls.object("webhook-endpoints", endpoint.id.0),
@@ -102,7 +101,7 @@ impl WebhookEndpointBody {
             is_enabled: endpoint.is_enabled(),
             state: render_state(endpoint.state),
             delivery: DeliveryBody::new(None),
-            previous_secret_expires_at: until.filter(|until| view.now < *until).map(render_time),
+            previous_secret_expires_at: endpoint.overlap_until(view.now).map(render_time),
             secret: None,
             created_at: render_time(endpoint.created_at),
         })
@@ -239,8 +238,8 @@ pub async fn delete_webhook_endpoint(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Give a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
-/// signatures under both.
+/// Give a webhook endpoint a new secret, which the answer alone shows. A replaced secret signs for 24
+/// hours more; four at most do at once.
 #[utoipa::path(
     post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
     responses((status = 200, body = WebhookEndpointBody)),

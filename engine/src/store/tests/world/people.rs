@@ -183,7 +183,7 @@ impl World {
                 url: format!("https://app.test/hooks/{slot}"),
                 description: String::new(),
                 sealed_secret: vec![9; 40],
-                previous_secret: None,
+                previous_secrets: Vec::new(),
                 state: EndpointState::Enabled,
                 created_at: self.at,
                 enabled_at: self.at,
@@ -202,7 +202,7 @@ impl World {
         if endpoint.state == EndpointState::Enabled {
             endpoint.enabled_at = self.at;
         }
-        endpoint.previous_secret = (number == 3).then(|| (vec![8; 40], self.at));
+        endpoint.previous_secrets = vec![(vec![8; 40], self.at); usize::from(number == 3)];
         let endpoint = endpoint.clone();
         self.record(vec![Effect::row(endpoint)]);
     }
