@@ -405,6 +405,33 @@ fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
     assert_eq!(resent["failure"], "nothing_to_tell", "{resent:#}");
 }
 
+/// Once, a damaged file of positions kept the switch from starting, although it can do without.
+#[test]
+fn a_damaged_file_of_positions_is_put_aside() {
+    let installation = Installation::init(60, 1_309);
+    let receiver = HookReceiver::start(Manner::Answers(200));
+    let switch = installation.serve_with(&LOCAL);
+    endpoint(&switch.api(), &receiver);
+    let mut bought = vec![buy(&installation, &switch, 1)];
+    receiver.wait_until(|hooks| is_told_of(hooks, &bought[0]));
+    switch.stop();
+    let file = installation.data().join("deliveries.redb");
+    let whole = fs::read(&file).expect("it is there");
+    let flipped = whole.iter().map(|byte| byte ^ 0x55).collect();
+    for damaged in [whole[..whole.len() / 2].to_vec(), flipped] {
+        fs::write(&file, &damaged).expect("a file can be written");
+        let switch = installation.serve_with(&LOCAL);
+        assert!(switch.log().contains("deliveries of the last two days repeat"));
+        assert_eq!(
+            fs::read(installation.data().join("deliveries.redb.damaged")).ok(),
+            Some(damaged)
+        );
+        bought.push(buy(&installation, &switch, 1));
+        receiver.wait_until(|hooks| is_told_of(hooks, &bought[bought.len() - 1]));
+        switch.stop();
+    }
+}
+
 /// One endpoint that was told everything again had the log read for it in long runs, and all others
 /// waited for it.
 #[test]

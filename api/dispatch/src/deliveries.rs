@@ -20,7 +20,9 @@
 //! `series`.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 use cardswitch_engine::codec::{CodecError, decode, encode};
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
@@ -40,6 +42,8 @@ use crate::lane::Lane;
 
 /// The file's name.
 pub const FILE: &str = "deliveries.redb";
+/// The name of one that was damaged.
+pub const DAMAGED_FILE: &str = "deliveries.redb.damaged";
 /// How many attempts are remembered of each endpoint.
 pub const ATTEMPTS_MAX: u16 = 100;
 /// How much is kept of each body of an attempt. Units: bytes.
@@ -215,6 +219,23 @@ pub enum DeliveriesError {
     Log(Box<StoreError>),
 }
 
+impl DeliveriesError {
+    /// Whether the content of the file is at fault, and no disk or right.
+    fn is_damage(&self) -> bool {
+        match self {
+            Self::Value(_) => true,
+            Self::Database(error) => match &**error {
+                redb::Error::Io(error) => {
+                    matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+                }
+                redb::Error::DatabaseAlreadyOpen => false,
+                _ => true,
+            },
+            Self::Elsewhere(_) | Self::Log(_) => false,
+        }
+    }
+}
+
 impl<E: Into<redb::Error>> From<E> for DeliveriesError {
     fn from(error: E) -> Self {
         Self::Database(Box::new(error.into()))
@@ -251,31 +272,54 @@ pub struct Deliveries {
 cardswitch_engine::opaque!(Deliveries);
 
 impl Deliveries {
-    /// Opens the file of a data directory, and makes it where it is missing.
-    /// Errors: it cannot be made, or is none of ours.
+    /// Opens the file of a data directory, and makes it where it is missing or damaged: without it, some is only
+    /// delivered once more.
+    /// Errors: it cannot be read or made.
     pub fn open(data: &Path) -> Result<Self, DeliveriesError> {
-        let path = data.join(FILE);
+        match Self::open_whole(data.join(FILE)) {
+            Err(error) if error.is_damage() => {
+                let aside = data.join(DAMAGED_FILE);
+                std::fs::rename(data.join(FILE), &aside).map_err(redb::Error::Io)?;
+                tracing::error!(
+                    %error,
+                    "what webhook endpoints got is unknown: the deliveries of the last two days repeat; the file is \
+                     put aside as `{}`",
+                    aside.display()
+                );
+                Self::open_whole(data.join(FILE))
+            }
+            opened => opened,
+        }
+    }
+
+    /// Errors: as `open`, and what `load` needs is damaged.
+    fn open_whole(path: PathBuf) -> Result<Self, DeliveriesError> {
         let storage = move || {
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
             Ok(SharedBackend::new(FileBackend::new(file)?))
         };
-        Self::on(Box::new(storage), Box::new(Uuid::new_v4))
+        let opened = Self::on(Box::new(storage), Box::new(Uuid::new_v4))?;
+        opened.load_here()?;
+        Ok(opened)
     }
 
     /// Opens the file in `storage`, and makes it where it is missing.
     /// Errors: as `open`.
     pub fn on(storage: Storage, draw_series: SeriesDraw) -> Result<Self, DeliveriesError> {
-        let database = open_in(&storage)?;
-        let series = Mutex::new(prepare(&database, &draw_series)?);
-        let database = Mutex::new(Some(database));
-        Ok(Self { storage, draw_series, elsewhere: None, database, series })
+        let database = Mutex::new(Some(calmly(|| Ok(open_in(&storage)?))?));
+        let series = Mutex::default();
+        let opened = Self { storage, draw_series, elsewhere: None, database, series };
+        let series = opened.with_database(|database| prepare(database, &opened.draw_series))?;
+        *opened.series.lock() = series;
+        Ok(opened)
     }
 
     /// The same, and `elsewhere` too.
     #[must_use]
-    pub fn and(self, elsewhere: Option<Box<dyn RemoteDeliveries>>) -> Self {
-        Self { elsewhere, ..self }
+    pub fn and(mut self, elsewhere: Option<Box<dyn RemoteDeliveries>>) -> Self {
+        self.elsewhere = elsewhere;
+        self
     }
 
     /// The id that tells messages of this file from those of any other.
@@ -366,15 +410,41 @@ impl Deliveries {
         let mut slot = self.database.lock();
         let database = match slot.take() {
             Some(database) => database,
-            None => open_in(&self.storage)?,
+            None => calmly(|| Ok(open_in(&self.storage)?))?,
         };
-        let outcome = work(&database);
-        // A faulty database is closed before it is opened again.
-        if !matches!(outcome, Err(DeliveriesError::Database(_))) {
+        let outcome = calmly(|| work(&database));
+        if matches!(outcome, Err(DeliveriesError::Database(_))) {
+            // Before it is opened again.
+            close(database);
+        } else {
             *slot = Some(database);
         }
         outcome
     }
+}
+
+impl Drop for Deliveries {
+    fn drop(&mut self) {
+        if let Some(database) = self.database.get_mut().take() {
+            close(database);
+        }
+    }
+}
+
+/// Closes a database, whose pages may be in disorder.
+fn close(database: Database) {
+    // Nothing is left to be done about it.
+    drop(calmly(|| {
+        drop(database);
+        Ok(())
+    }));
+}
+
+/// Carries out work with the database: pages in disorder can make redb panic.
+fn calmly<T>(work: impl FnOnce() -> Result<T, DeliveriesError>) -> Result<T, DeliveriesError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(redb::Error::Corrupted("its pages are in disorder".to_owned()).into())
+    })
 }
 
 /// Opens the database, or makes it. redb writes the first bytes of a new file last: one without them was left

@@ -40,6 +40,38 @@ fn place(number: u64, at: i64) -> EventPlace {
     EventPlace { number: EventNumber(number), at: Some(Timestamp(at)) }
 }
 
+/// Pages in disorder made redb panic, and the switch did not start.
+#[test]
+fn a_damaged_file_is_put_aside_whatever_is_wrong_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, aside) = (directory.path().join(FILE), directory.path().join(DAMAGED_FILE));
+    let deliveries = Deliveries::open(directory.path()).unwrap();
+    let lanes = vec![(FIRST, kept(7)), (SECOND, kept(8))];
+    deliveries.save(&Changes { followed: place(40, 3), lanes, ..Changes::default() }).unwrap();
+    drop(deliveries);
+    let whole = std::fs::read(&file).unwrap();
+    let mut put_aside = 0;
+    for at in (0..whole.len()).step_by(509) {
+        let mut flipped = whole.clone();
+        flipped[at..].iter_mut().take(64).for_each(|byte| *byte ^= 0xff);
+        for damaged in [flipped, whole[..at].to_vec()] {
+            std::fs::write(&file, damaged).unwrap();
+            let deliveries = Deliveries::open(directory.path()).unwrap();
+            let loaded = deliveries.load().unwrap();
+            let is_aside = std::fs::remove_file(&aside).is_ok();
+            put_aside += usize::from(is_aside);
+            assert!(!is_aside || loaded.followed.is_none(), "it begins anew");
+            let followed = place(41, 3);
+            deliveries.save(&Changes { followed, ..Changes::default() }).unwrap();
+        }
+    }
+    assert!(put_aside > 0, "nothing was tested");
+    // No damage: the file stays.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::create_dir(&file).unwrap();
+    assert!(Deliveries::open(directory.path()).is_err() && !aside.exists());
+}
+
 #[test]
 fn what_was_saved_is_there_after_opening_again() {
     let directory = tempfile::tempdir().unwrap();
