@@ -22,7 +22,7 @@ use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::schedule::next_try;
+use crate::schedule::{latest_try, next_try};
 
 /// How many events a message has at most.
 pub const MESSAGE_EVENTS_MAX: usize = 100;
@@ -276,6 +276,18 @@ impl Lane {
                 if is_void || self.is_off { MessageFate::Dropped } else { self.wait(message, now) }
             }
         }
+    }
+
+    /// Makes due now what a clock that had leapt ahead made due later than the schedule can.
+    pub fn bring_near(&mut self, now: Timestamp) {
+        let latest = latest_try(now);
+        for message in &mut self.waiting {
+            message.brought_from = message.brought_from.filter(|due| *due <= latest);
+            if message.due > latest {
+                message.due = now;
+            }
+        }
+        self.forward_at = self.forward_at.filter(|at| *at <= latest);
     }
 
     /// Has a message wait for its next try.

@@ -46,6 +46,29 @@ fn a_lane_that_is_kept_without_the_follower_is_offered_nothing_again() {
     assert_eq!(behind.as_of(EventNumber(3)), behind, "it has not read so far");
 }
 
+/// Once, a message that failed while the clock was years ahead was due years later, and no other was made.
+#[test]
+fn what_failed_while_the_clock_was_ahead_is_tried_once_it_is_right() {
+    let mut lane = abreast();
+    let ahead = after(T0, 10 * 365 * 86_400);
+    for number in 1..=3 {
+        lane.offer(entry(number, number));
+        lane.start(ahead, name).unwrap();
+        lane.settle(AttemptOutcome::Failed, ahead);
+    }
+    lane.bring_near(ahead);
+    let due = lane.due().unwrap();
+    assert!(due > ahead, "the schedule's waits stay");
+    // One that arrives brings the others forward, and they know when they were due.
+    lane.start(due, name).unwrap();
+    lane.settle(AttemptOutcome::Delivered, due);
+    lane.bring_near(T0);
+    assert_eq!((lane.due(), lane.forward_at), (Some(T0), None));
+    lane.start(T0, name).unwrap();
+    let MessageFate::Again(again) = lane.settle(AttemptOutcome::Failed, T0) else { panic!() };
+    assert!(again > T0 && again <= latest_try(T0));
+}
+
 #[test]
 fn what_comes_while_a_message_is_sent_goes_out_as_one() {
     let mut lane = abreast();

@@ -12,7 +12,17 @@ pub const RETRIES_MAX: u8 = 7;
 /// not come back together. Units: thousandths.
 const JITTER_THOUSANDTHS: i64 = 100;
 
+/// The longest wait. Units: microseconds.
+const WAIT_MAX_US: i64 = 36_000 * (1_000 + JITTER_THOUSANDTHS) * 1_000;
+
 const _: () = assert!(WAITS_S.len() == RETRIES_MAX as usize);
+const _: () = assert!(WAITS_S[WAITS_S.len() - 1] == 36_000);
+
+/// The latest instant at which a message that failed until `now` can be due: one beyond was set by a clock that had
+/// leapt ahead.
+pub fn latest_try(now: Timestamp) -> Timestamp {
+    now.plus(WAIT_MAX_US)
+}
 
 /// The instant of the next try after `retries` retries, from `now`; none where all are used up.
 /// The draw is the message's own, so that it is the same after a restart.
@@ -39,6 +49,7 @@ mod tests {
                 let tenth = wait_s * 100_000;
                 let range = (wait_s * 1_000_000 - tenth)..=(wait_s * 1_000_000 + tenth);
                 assert!(range.contains(&wait_us), "{message} {retries}: {wait_us}");
+                assert!(at <= latest_try(now));
                 assert_eq!(next_try(message, retries, now), Some(at));
             }
             assert_eq!(next_try(message, RETRIES_MAX, now), None);

@@ -15,6 +15,7 @@ use crate::content::companies_of;
 use crate::deliveries::KeptLane;
 use crate::desk::{EndpointDesk, MissedEvents};
 use crate::lane::Lane;
+use crate::schedule::latest_try;
 
 /// How often endpoints are read without a notice that they changed.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
@@ -139,7 +140,9 @@ impl Dispatcher {
             let is_unreported = is_new && turn == LaneTurn::Off && desk.endpoint.is_enabled();
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
-            if is_new || has_others || has_turned || has_missed {
+            desk.lane.bring_near(now);
+            let is_far = desk.queued.is_some_and(|queued| queued.at > latest_try(now));
+            if is_new || has_others || has_turned || has_missed || is_far {
                 self.refresh(id, now);
             }
             self.gone.extend(report);
