@@ -17,11 +17,11 @@ use crate::backup::{CopyBeside, CopyError, CopySummary, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::data_directory::DataDirectory;
-use crate::disk::Disk;
+use crate::disk::{Disk, at_path};
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::domain::public_id::IdMint;
 use crate::journal::limits::CommitLimits;
-use crate::journal::log::Expectation;
+use crate::journal::log::{Expectation, open_read_only};
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, DirectoryId, DurablePosition, Epoch,
     JournalError, JournalHealth, JournalIdentity, JournalNote, LogJournal, LogReader, LogRetention,
@@ -459,15 +459,16 @@ impl Drop for Engine {
 
 /// Opens the query tables. New ones are made beside their place and moved there when they are whole,
 /// so that a start cut short never leaves half of them.
-fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
+/// Errors: they are missing and cannot be made anew; nothing is changed then.
+fn open_store(directory: &DataDirectory) -> Result<Store, OpenError> {
     let path = directory.store_path();
-    let is_missing = std::fs::metadata(&path).map_or(true, |found| found.len() == 0);
-    if is_missing {
+    let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
+    if is_missing(&path).map_err(|error| failed(at_path(&path)(error)))? {
+        require_first_batch(directory)?;
         let unfinished = path.with_extension("redb.new");
-        let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
         match std::fs::remove_file(&unfinished) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(error));
+                return Err(failed(error).into());
             }
             _ => {}
         }
@@ -475,7 +476,27 @@ fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
         std::fs::rename(&unfinished, &path).map_err(failed)?;
         std::fs::File::open(directory.path()).and_then(|file| file.sync_all()).map_err(failed)?;
     }
-    Store::open(&path, directory.id())
+    Ok(Store::open(&path, directory.id())?)
+}
+
+/// Whether there is no file, or an empty one. A link that leads nowhere is there: its volume may be away.
+fn is_missing(path: &Path) -> std::io::Result<bool> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) => Ok(found.is_file() && found.len() == 0),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Errors: the journal does not begin with its first batch, so no tables can be made of it. Its other faults are told
+/// when it is opened.
+/// Cost: reads the journal.
+fn require_first_batch(directory: &DataDirectory) -> Result<(), JournalError> {
+    let (path, identity) = (directory.journal_path(), journal_identity(directory));
+    match open_read_only(&path, Some(&identity), Some(ChainPosition::GENESIS)) {
+        Err(trimmed @ JournalError::StartsAfterCheckpoint { .. }) => Err(trimmed),
+        _ => Ok(()),
+    }
 }
 
 /// The identity that a directory's journal must have.

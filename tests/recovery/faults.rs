@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -155,6 +156,25 @@ fn lost_query_tables_are_complete_again_when_the_switch_is_ready() {
     let listed = switch.api().get(&path).expect(200);
     assert_eq!(listed["count"], 50);
     switch.stop();
+    installation.verify_ok();
+}
+
+/// Where the tables are linked to a volume that is away, new ones are none of its business: once, they took the place
+/// of the link.
+#[test]
+fn tables_on_a_volume_that_is_away_are_not_replaced() {
+    let installation = Installation::init(3, 924);
+    let store = installation.data().join("store.redb");
+    let volume = installation.home().join("volume.redb");
+    fs::rename(&store, &volume).expect("the tables are there");
+    symlink(&volume, &store).expect("a link can be made");
+    installation.serve().stop();
+    let away = installation.home().join("away.redb");
+    fs::rename(&volume, &away).expect("the tables are there");
+    let error = installation.serve_refused().expect_one_line_error();
+    assert!(error.contains("store.redb`: No such file"), "{error}");
+    assert_eq!(fs::read_link(&store).expect("it is still the link"), volume);
+    fs::rename(&away, &volume).expect("the tables are there");
     installation.verify_ok();
 }
 

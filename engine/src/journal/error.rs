@@ -286,6 +286,12 @@ impl JournalError {
                 LastBatch(last),
                 checkpoint.0
             ),
+            Self::StartsAfterCheckpoint { checkpoint: BatchNumber(0), first } => write!(
+                f,
+                "`store.redb` is missing or empty, and the journal cannot make it anew: older batches than {} are \
+                 trimmed; restore a backup, with the `--journal` of this directory",
+                first.0
+            ),
             Self::StartsAfterCheckpoint { checkpoint, first } => write!(
                 f,
                 "the journal starts at batch {}, after the checkpoint of the tables at batch {}",

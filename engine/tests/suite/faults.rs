@@ -210,3 +210,40 @@ fn tables_that_cannot_be_read_stop_nothing_and_holds_end_after_a_restart() {
     let ended = |seq| tables.transaction(seq).unwrap().unwrap().progress.flags;
     assert!(bought.iter().all(|seq| ended(*seq).contains(TransactionFlags::HOLD_EXPIRED)));
 }
+
+/// Once, a start that could not make tables left empty ones in the place of those that were lost.
+#[test]
+fn tables_are_not_made_of_a_journal_without_its_beginning() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    drop(DataDirectory::create(&path, [5; 16]).unwrap());
+    let open = || {
+        let directory = DataDirectory::open(&path).unwrap();
+        let retention = Retention::Bytes(1 << 20);
+        Engine::open(EngineOptions { retention, ..options(directory, manual()) })
+    };
+    let mut mark = 0;
+    while path.join("journal/0000000000000001.segment").exists() || mark == 0 {
+        let desk = Desk::new(open().unwrap());
+        if mark == 0 {
+            desk.set_up_budget(1_000_000);
+        }
+        for _ in 0..2_000 {
+            mark += 1;
+            desk.try_ask(purchase(1, mark)).unwrap();
+        }
+    }
+    let (store, aside) = (path.join("store.redb"), path.join("aside"));
+    std::fs::rename(&store, &aside).unwrap();
+    for is_empty in [false, true] {
+        if is_empty {
+            std::fs::write(&store, "").unwrap();
+        }
+        let refused = open().unwrap_err().to_string();
+        assert!(refused.contains("trimmed") && refused.contains("`--journal`"), "{refused}");
+        assert_eq!(std::fs::metadata(&store).map(|found| found.len()).ok(), is_empty.then_some(0));
+        assert!(!path.join("store.redb.new").exists());
+    }
+    std::fs::rename(&aside, &store).unwrap();
+    open().unwrap();
+}
