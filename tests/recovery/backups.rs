@@ -156,6 +156,35 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     assert!(!restored.exists());
 }
 
+/// Once, the message had the whole directory restored, without the commands since the backup.
+#[test]
+fn a_lost_data_key_comes_out_of_any_backup_and_nothing_else_goes_back() {
+    let installation = Installation::init(3, 8_607);
+    let [backup, restored, key] = places(&installation);
+    let data = installation.data();
+    back_up(&data, &backup).expect_json();
+    fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
+    let switch = installation.serve();
+    receipt(&switch, &installation.cards.ordinary().card_id, PNG);
+    switch.stop();
+    let before = verified(&data);
+    let lost = data.join("data.key");
+    fs::remove_file(&lost).expect("the key was there");
+    let further = restore(&backup, &restored, &key, &["--journal", text(&data)]);
+    for refused in [installation.serve_refused(), installation.verify(), further] {
+        let error = refused.expect_one_line_error();
+        assert!(error.contains(text(&lost)) && error.contains("copy `data.key` out"), "{error}");
+    }
+    restore(&backup, &restored, &key, &[]).expect_json();
+    fs::copy(restored.join("data.key"), &lost).expect("it can be copied");
+    let found = verified(&data);
+    assert_eq!(
+        (&found["records"], &found["state_hash"]),
+        (&before["records"], &before["state_hash"])
+    );
+    installation.serve().stop();
+}
+
 /// A receipt whose file had rotted got into every backup, and each was refused when it was needed.
 #[test]
 fn a_damaged_receipt_spoils_no_backup_and_is_told_of() {

@@ -258,16 +258,17 @@ impl ProvenSources {
         (manifest, secrets): (&Manifest, &Secrets),
         staging: &Staging,
     ) -> Result<Self, ManifestError> {
+        let lost = args.journal.as_ref().filter(|journal| !is_backup(journal));
+        if let Some(lost) = lost {
+            // Before anything is copied.
+            check_file(lost, secrets).map_err(ManifestError::Keys)?;
+        }
         let backup = staging.take(manifest, secrets, "backup")?;
         let journal = match &args.journal {
-            Some(journal) if is_backup(journal) => {
+            Some(journal) if lost.is_none() => {
                 Some(staging.take(&Manifest::read(journal)?, secrets, "journal")?)
             }
-            Some(journal) => {
-                check_file(journal, secrets).map_err(ManifestError::Keys)?;
-                Some(journal.clone())
-            }
-            None => None,
+            lost => lost.clone(),
         };
         Ok(Self { backup, journal })
     }

@@ -31,6 +31,9 @@ use crate::{SealError, Secrets, fresh_nonce, open, seal};
 /// The name of the file.
 pub const DATA_KEY_FILE: &str = "data.key";
 const TITLE: &str = "cardswitch data key";
+/// The remedy where the file is lost. A backup as a whole would lack all that came after it.
+const BRING_BACK: &str = "`cardswitch restore` any backup of the directory elsewhere, with the master key of its time, \
+                          and copy `data.key` out of that";
 
 /// The key that all others are derived from.
 pub type DataKey = Zeroizing<[u8; 32]>;
@@ -43,12 +46,11 @@ pub enum DataKeyError {
     Master(#[from] MasterKeyError),
     /// There is no data key.
     #[error(
-        "`{0}` is missing, the wrapped key of the directory: without it nothing is opened; \
-         restore the directory from a backup"
+        "`{0}` is missing, the wrapped key of the directory: without it nothing is opened; {BRING_BACK}"
     )]
     Missing(PathBuf),
     /// The file is not what was written.
-    #[error("`{0}` is damaged or was changed ({1}): restore the directory from a backup")]
+    #[error("`{0}` is damaged or was changed ({1}): {BRING_BACK}")]
     Damaged(PathBuf, &'static str),
     /// Written by a later build.
     #[error("`{0}` was written by a later version")]
