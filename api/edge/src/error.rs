@@ -232,6 +232,9 @@ failures! {
         "the webhook endpoint is off: enable it first";
     /// The part of the switch that would answer has too much to do.
     overloaded() SERVICE_UNAVAILABLE "overloaded" "too many requests are waiting";
+    /// The object is not as the client has seen it.
+    precondition_failed() PRECONDITION_FAILED "precondition_failed"
+        "the object was changed since it was read";
     /// The cards of a closed company show no secrets.
     company_closed() CONFLICT "company_closed" "the company is closed";
     /// A physical card keeps its number to itself.
