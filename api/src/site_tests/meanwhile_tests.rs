@@ -3,6 +3,8 @@
 //! The story: the check read and compared, and the command came without any condition. Two who sent a form at
 //! once were both told that it was kept, and a member left with cards that no list had shown.
 
+use std::sync::mpsc;
+
 use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, MemberId, RequisitionId, TransactionId};
 use cardswitch_v1::routes::allowances::change_allowance;
@@ -161,4 +163,26 @@ async fn nothing_is_done_about_what_changed_after_the_look() {
     assert!(kept.await);
     let body = shown(&bench, &path).await;
     assert_eq!((&body["receipt"], &body["note"]), (&Value::Null, &json!("lunch")));
+}
+
+/// Tables that were late had the form sent again, and each time made another card.
+#[tokio::test]
+async fn a_form_whose_change_is_not_shown_in_time_is_carried_out_once() {
+    let bench = company().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    let page = ada.get("/cards/new").await.expect(200);
+    let form = [("description", "Once"), ("amount", "5")];
+    let (release, released) = mpsc::channel::<()>();
+    let watermark = bench.state.switch.engine().watermark();
+    // Nothing is ever sent: it ends with the other half.
+    let hold = Box::new(move || assert!(released.recv().is_err()));
+    watermark.on_news(watermark.applied(), hold);
+    make(&bench, "/v1/labels", json!({"name": "Office"})).await;
+    let said = ada.post_from(&page, "/cards/new", &form).await.expect(503);
+    assert!(said.body.contains("The change was made"), "{}", said.body);
+    drop(release);
+    let again = ada.post_from(&page, "/cards/new", &form).await.expect(503);
+    assert!(again.body.contains("The change was made"), "{}", again.body);
+    let cards = bench.get("/v1/cards?description=Once").await;
+    assert_eq!(cards["count"], 1, "{cards}");
 }
