@@ -104,6 +104,8 @@ pub const TOKENS_OF_APP_MAX: usize = 5_000;
 pub const EARLY_REVERSALS_OF_CARD_MAX: usize = 1_000;
 /// How many are remembered of all cards together; one more forgets the oldest of all.
 pub const EARLY_REVERSALS_MAX: usize = 1 << 18;
+/// How many changes of objects are remembered: requests that looked at one before them are refused.
+pub const RECENT_CHANGES_MAX: usize = 1 << 16;
 /// How many card numbers are sealed anew by one command at most.
 pub const RESEALED_CARDS_MAX: usize = 64;
 /// The longest card number as it is sealed. Units: bytes.

@@ -1,6 +1,6 @@
 //! `/v1/requisitions`: asking, approving with a card, denying, taking back, and what stays decided.
 
-use cardswitch_harness::{HttpClient, Installation, Switch, minor, run_cardswitch};
+use cardswitch_harness::{HttpClient, HttpRequest, Installation, Switch, minor, run_cardswitch};
 use serde_json::{Value, json};
 
 #[test]
@@ -223,6 +223,39 @@ fn pending_ones_change_and_only_they_can_be_taken_back() {
     assert_eq!((&denied["status"], &denied["approved_at"]), (&json!("denied"), &Value::Null));
     assert_eq!(denied["reviewed_by"]["id"], member["id"]);
     assert_eq!(denied["card"], Value::Null);
+}
+
+/// A program approved a requisition that its member had made dearer after the program's look.
+#[test]
+fn an_approval_with_the_tag_of_what_was_seen_approves_nothing_else() {
+    let (_installation, switch, member) = stage(861);
+    let api = switch.api();
+    let path = path_of(&ask(&api, &member, 100.0));
+    let read = api.get(&path);
+    let seen = read.header("etag").expect("a tag").to_owned();
+    let cards = api.get("/v1/cards").expect(200)["count"].clone();
+    let dearer = api.put(&path, &json!({"amount": 9_000, "description": "A boat"}));
+    let changed = dearer.header("etag").expect("a tag").to_owned();
+    assert_eq!(api.get(&path).header("etag"), Some(changed.as_str()));
+    let with = |tag: &str, body: Value| {
+        let headers = [("content-type", "application/json"), ("if-match", tag)];
+        let body = body.to_string();
+        let request =
+            HttpRequest { method: "PUT", path: &path, headers: &headers, body: body.as_bytes() };
+        api.send(&request)
+    };
+    let refused = with(&seen, json!({"status": "approved"})).expect_error(412);
+    assert_eq!(refused["code"], "precondition_failed");
+    assert_eq!(api.get(&path).expect(200)["status"], "pending");
+    assert_eq!(api.get("/v1/cards").expect(200)["count"], cards, "no card was made");
+    let approved = with(&changed, json!({"status": "approved"})).expect(200);
+    let card = api.get(&path_of_card(&approved["card"])).expect(200);
+    assert_eq!(
+        (minor(&card["allowance"]["amount"]), &card["description"]),
+        (900_000, &json!("A boat"))
+    );
+    let path = path_of(&ask(&api, &member, 5.0));
+    assert_eq!(api.put(&path, &json!({"status": "approved"})).expect(200)["status"], "approved");
 }
 
 #[test]

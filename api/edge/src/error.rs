@@ -18,7 +18,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::json::Json;
-use crate::write_error::WriteError;
+use crate::write_error::{UnshownChange, WriteError};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;
@@ -57,6 +57,9 @@ struct FieldError<'a> {
     code: &'a str,
     message: String,
 }
+
+/// The code of a change that was made but cannot be shown.
+const NOT_VISIBLE_YET: &str = "not_visible_yet";
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
@@ -232,6 +235,9 @@ failures! {
         "the webhook endpoint is off: enable it first";
     /// The part of the switch that would answer has too much to do.
     overloaded() SERVICE_UNAVAILABLE "overloaded" "too many requests are waiting";
+    /// The object is not as the client has seen it.
+    precondition_failed() PRECONDITION_FAILED "precondition_failed"
+        "the object was changed since it was read";
     /// A closed company makes nothing more, and its cards show no secrets.
     company_closed() CONFLICT "company_closed" "the company is closed";
     /// A physical card keeps its number to itself.
@@ -282,7 +288,7 @@ impl From<WriteError> for ApiError {
                 "whether the change was made is known after the switch restarts",
             ),
             WriteError::NotVisibleYet => {
-                Self::unavailable("not_visible_yet", "the change was made but cannot be shown yet")
+                Self::unavailable(NOT_VISIBLE_YET, "the change was made but cannot be shown yet")
             }
         }
     }
@@ -340,6 +346,9 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Token");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        if self.code == NOT_VISIBLE_YET {
+            response.extensions_mut().insert(UnshownChange);
         }
         response
     }

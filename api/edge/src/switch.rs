@@ -139,6 +139,13 @@ impl Switch {
         }
     }
 
+    /// The newest record that reads show from now on, once they show everything that was durable when
+    /// this was called: what is read next is at least as new.
+    pub async fn shown_seq(&self) -> RecordSeq {
+        self.reached(self.engine.durable_seq(), WaitPurpose::Read, VISIBLE_WAIT).await;
+        self.engine.watermark().applied()
+    }
+
     async fn reached(&self, seq: RecordSeq, awaiting: WaitPurpose, patience: Duration) -> bool {
         let watermark = self.engine.watermark();
         if watermark.applied() >= seq {

@@ -15,3 +15,7 @@ pub enum WriteError {
     /// It was made, but the tables do not show it in time.
     NotVisibleYet,
 }
+
+/// The mark of an answer to a change that was made but cannot be shown yet, for those that see only answers.
+#[derive(Clone, Copy, Debug)]
+pub struct UnshownChange;

@@ -12,6 +12,7 @@ use cardswitch_edge::request_id::to_the_end;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::seen_object::SeenObject;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_notify::mail::News;
@@ -24,18 +25,19 @@ use crate::idempotency::claim::ClaimFate;
 use crate::state::AppState;
 
 /// The state of the handlers with the actor of the changes that are made by it, and the claim of their
-/// request; cheap to clone.
+/// request; cheap to clone. The changes are made if what their maker has looked at is unchanged.
 #[derive(Clone)]
 pub struct ActorState {
     state: AppState,
     note: AuditNote,
     claim: Option<Arc<Claim>>,
+    seen: Option<SeenObject>,
 }
 
 impl AppState {
     /// The state for changes of the actor in the note.
     pub fn for_changes_of(&self, note: AuditNote) -> ActorState {
-        ActorState { state: self.clone(), note, claim: None }
+        ActorState { state: self.clone(), note, claim: None, seen: None }
     }
 
     /// The state for a request with these extensions. Until a client has proven itself, the actor is
@@ -69,6 +71,12 @@ impl ActorState {
         Self { claim, ..self }
     }
 
+    /// The same for one change, which is made if an object is unchanged.
+    #[must_use]
+    pub fn if_unchanged(self, seen: SeenObject) -> Self {
+        Self { seen: Some(seen), ..self }
+    }
+
     /// Makes a change like `carry_out`, if the answer shows nothing of it: late tables are not
     /// waited for.
     /// Errors: a refusal, an overloaded or stopped switch, or an unknown outcome.
@@ -86,6 +94,10 @@ impl ActorState {
         let claim = self.claim.as_ref().filter(|claim| claim.fate() != ClaimFate::Made);
         let note = self.note.clone();
         let concerns_webhooks = is_concerned(&command);
+        let command = match self.seen {
+            Some(seen) => AdminCommand::IfUnchanged(seen, Box::new(command)),
+            None => command,
+        };
         let command = match claim {
             Some(claim) => claim.beside(command, note),
             None => Command::Noted(Box::new(NotedCommand { note, change: command })),

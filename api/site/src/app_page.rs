@@ -7,6 +7,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
@@ -94,6 +95,7 @@ pub(super) async fn update_app(
     PathId(id): PathId,
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let app = get_app(&acting, AppId(id)).await?;
     if let Err(faults) = seen(&app).check(fields.typed.of("seen")) {
         let form = AppForm::of_app(&app).with_faults(faults);
@@ -111,10 +113,12 @@ pub(super) async fn update_app(
         requested: Some(requested),
         ..AppChanges::default()
     };
-    acting
-        .state
-        .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
-        .await?;
+    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
+    let command = AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes));
+    if let Err(error) = acting.state.carry_out(command).await {
+        let form = AppForm::of_app(&app).with_faults(Faults::of_refusal(error.into())?);
+        return Ok(app_page(&acting, &app, &form));
+    }
     let waits = get_app(&acting, app.id).await?.revision.is_some();
     let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
     Ok(acting.go_on(&format!("/apps/{id}"), notice))

@@ -55,6 +55,13 @@ pub(super) fn failure_page(status: StatusCode) -> Response {
     error_page(status, title, text)
 }
 
+/// The page of a change that was made but cannot be shown yet.
+pub(super) fn not_shown_yet() -> Response {
+    let text = "The change was made, but cannot be shown yet. Look at the page a little later, and do not \
+                send the form again.";
+    error_page(StatusCode::SERVICE_UNAVAILABLE, "Saved, not shown yet", text)
+}
+
 /// The answer to a path that is not there: a page for browsers, the error body for programs.
 pub async fn unknown_path(state: AppState, request: Request) -> Response {
     if !is_for_people(request.uri().path(), request.headers()) {

@@ -11,6 +11,8 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::glossary::capitalized;
 
+use super::form_snapshot::changed_meanwhile;
+
 /// The faults of a form, and the message above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults {
@@ -33,6 +35,7 @@ impl Faults {
         let status = error.status();
         match status.as_u16() {
             400 if !error.faults().is_empty() => Ok(Self::new(error.faults())),
+            412 => Ok(Self::conflict(changed_meanwhile(&[]))),
             400 | 409 => Ok(Self { status, ..Self::alert_only(sentence(error.message())) }),
             _ => Err(error),
         }
@@ -162,8 +165,10 @@ mod tests {
         assert_eq!(shown.of("allowance.amount"), "Required.");
         assert_eq!(shown.of("amount"), "");
         assert!(!shown.alert().is_empty() && !shown.is_empty());
-        let conflict = Faults::of_refusal(ApiError::card_not_virtual()).unwrap();
-        assert!(!conflict.alert().is_empty());
+        for refusal in [ApiError::card_not_virtual(), ApiError::precondition_failed()] {
+            let conflict = Faults::of_refusal(refusal).unwrap();
+            assert!(!conflict.alert().is_empty() && conflict.status() == StatusCode::CONFLICT);
+        }
         assert!(Faults::of_refusal(ApiError::not_found()).is_err());
         assert!(Faults::default().is_empty());
     }

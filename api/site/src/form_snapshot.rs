@@ -3,7 +3,8 @@
 //! A form that edits carries a hidden field with a short digest of each value it showed. A digest
 //! that differs from the present value when the form is sent means that somebody has changed the
 //! thing meanwhile: the page comes again with the present values, status 409, and names the changed
-//! ones.
+//! ones. From there on the shard watches the thing: `ActingMember::if_unchanged` has a change refused that comes
+//! after another.
 //!
 //! ```text
 //! let seen = FormSnapshot::default().field("name", &card.name).field("budget", &budget);
@@ -72,11 +73,11 @@ impl fmt::Display for FormSnapshot {
     }
 }
 
-fn changed_meanwhile(names: &[&str]) -> String {
+pub(super) fn changed_meanwhile(names: &[&str]) -> String {
     format!("Not saved: {}. Review the current values and save again.", who_was_quicker(names))
 }
 
-/// The reason: somebody has changed the values of these names.
+/// The reason: somebody has changed the values of these names, or some values.
 pub(super) fn who_was_quicker(names: &[&str]) -> String {
     let names = match names {
         [] => String::new(),

@@ -28,10 +28,11 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
+use cardswitch_engine::domain::ids::{CompanyId, MemberSlot, RecordSeq};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
@@ -163,6 +164,18 @@ impl ActingMember {
         read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, ApiError> {
         read_lists(self, read).await
+    }
+
+    /// The newest record that reads show from now on.
+    pub(super) async fn shown_seq(&self) -> RecordSeq {
+        self.state.switch.shown_seq().await
+    }
+
+    /// The same for one change, which is made if `object` has not changed since the record `since`, which
+    /// reads showed before the form was checked.
+    #[must_use]
+    pub(super) fn if_unchanged(self, object: WatchedObject, since: RecordSeq) -> Self {
+        Self { state: self.state.if_unchanged(SeenObject { object, since }), ..self }
     }
 
     /// The value that forms of a page about the company carry.

@@ -4,7 +4,8 @@
 //! A page draws a mark for its forms, which is behind the value that binds them to the visitor. The same
 //! form of the same page with the same content is the same form.
 //!
-//! INVARIANT: only answers that lead on to another page are kept: a form that was refused can be sent again.
+//! INVARIANT: only answers that lead on to another page are kept, and those of changes that were made but
+//! could not be shown in time: a form that was refused can be sent again.
 //! INVARIANT: a form that is being carried out is not forgotten, and no visitor has others' forms forgotten
 //! before their own.
 
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::{UnshownChange, WriteError};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
@@ -41,8 +44,17 @@ pub(super) fn has_mark(sent: &str) -> bool {
     sent.contains(BEFORE_MARK)
 }
 
-/// The answer of a form; none before it has led on to another page.
-type KeptAnswer = Arc<Turn<Option<HeaderValue>>>;
+/// The outcome of a form that was carried out.
+#[derive(Clone, Debug)]
+enum FormOutcome {
+    /// It led on to the page at this address.
+    LedOn(HeaderValue),
+    /// Its change was made, but could not be shown in time.
+    MadeNotShown,
+}
+
+/// The outcome of a form; none before it was carried out.
+type KeptAnswer = Arc<Turn<Option<FormOutcome>>>;
 
 /// The newest forms, the oldest first.
 #[derive(Debug, Default)]
@@ -66,7 +78,7 @@ impl SentForm {
 
 /// A form that is being carried out. The same form waits until this goes.
 #[derive(Debug)]
-pub(super) struct FormTurn(OwnedMutexGuard<Option<HeaderValue>>);
+pub(super) struct FormTurn(OwnedMutexGuard<Option<FormOutcome>>);
 
 impl SentForms {
     /// Begins to carry out a form that came with the value `bond` before the mark of its page.
@@ -84,7 +96,12 @@ impl SentForms {
         let bond = Sha256::digest(bond).into();
         let turn = self.answer_of(bond, digest.finalize().into()).lock_owned().await;
         match &*turn {
-            Some(to) => Err(Redirect::to(to.to_str().unwrap_or("/")).into_response()),
+            Some(FormOutcome::LedOn(to)) => {
+                Err(Redirect::to(to.to_str().unwrap_or("/")).into_response())
+            }
+            Some(FormOutcome::MadeNotShown) => {
+                Err(ApiError::from(WriteError::NotVisibleYet).into_response())
+            }
             None => Ok(FormTurn(turn)),
         }
     }
@@ -111,10 +128,12 @@ impl SentForms {
 }
 
 impl FormTurn {
-    /// Keeps the answer, if it leads on to another page.
+    /// Keeps the answer, if the form was carried out.
     pub(super) fn end(mut self, answer: &Response) {
         if answer.status() == StatusCode::SEE_OTHER {
-            *self.0 = answer.headers().get(LOCATION).cloned();
+            *self.0 = answer.headers().get(LOCATION).cloned().map(FormOutcome::LedOn);
+        } else if answer.extensions().get::<UnshownChange>().is_some() {
+            *self.0 = Some(FormOutcome::MadeNotShown);
         }
     }
 }

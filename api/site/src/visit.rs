@@ -14,12 +14,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_id::{answer_of, to_the_end};
+use cardswitch_edge::write_error::UnshownChange;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 
 use super::cookies::SiteCookie;
-use super::error_page::failure_page;
+use super::error_page::{failure_page, not_shown_yet};
 use super::frame::framed;
 use super::headers;
 use super::notice::Notice;
@@ -217,7 +218,15 @@ fn as_page(response: Response) -> Response {
     if !is_failure || media_type.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html")) {
         return response;
     }
-    let mut page = failure_page(response.status());
+    let made = response.extensions().get::<UnshownChange>().copied();
+    let mut page = match made {
+        Some(made) => {
+            let mut page = not_shown_yet();
+            page.extensions_mut().insert(made);
+            page
+        }
+        None => failure_page(response.status()),
+    };
     // Headers that keep a page's address from others hold for its failures, too.
     let kept = [ALLOW, RETRY_AFTER, REFERRER_POLICY, HeaderName::from_static("x-robots-tag")];
     for name in kept {

@@ -29,6 +29,12 @@ pub(super) const FAILURES: &[SharedFailure] = &[
     failure("404", "NotFound", "not_found", "No such object, or none of this company."),
     failure("408", "BodyTooSlow", "body_too_slow", "The body did not come in time."),
     failure("409", "Conflict", "code_taken", "The object's state does not allow the change."),
+    failure(
+        "412",
+        "PreconditionFailed",
+        "precondition_failed",
+        "The object has changed since it was read; nothing was done.",
+    ),
     failure("413", "BodyTooLarge", "body_too_large", "The body is too long."),
     failure(
         "415",

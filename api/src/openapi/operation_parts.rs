@@ -149,6 +149,9 @@ fn failures_of(
     let parameters = operation.get("parameters").and_then(Value::as_array);
     let has_query = parameters
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
+    let has_condition = parameters.is_some_and(|parameters| {
+        parameters.iter().any(|parameter| parameter["name"] == "If-Match")
+    });
     let names_objects = path.contains('{') || door == DocumentedDoor::Network && has_body;
     let given = [
         (true, ["401", "500", "503"].as_slice()),
@@ -156,6 +159,7 @@ fn failures_of(
         (needs_scope, &["403"]),
         (names_objects, &["404"]),
         (is_write, &["409"]),
+        (has_condition, &["412"]),
         (door == DocumentedDoor::Company, &["429"]),
         (has_body, &["408", "413", "415"]),
     ];

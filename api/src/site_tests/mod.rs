@@ -7,6 +7,7 @@ mod cards_tests;
 mod company_world;
 mod dimensions_tests;
 mod many_tests;
+mod meanwhile_tests;
 mod member_tests;
 mod overview_tests;
 mod pages;

@@ -15,7 +15,7 @@ async fn read(bench: &Bench, id: &str) -> Value {
 }
 
 /// The value of the hidden field that says what the form about a part of the page showed.
-fn seen(page: &Page, action: &str) -> String {
+pub(super) fn seen(page: &Page, action: &str) -> String {
     let (_, form) = page.body.split_once(&format!("action=\"{action}\"")).unwrap();
     let (_, rest) = form.split_once("name=\"seen\" value=\"").unwrap();
     rest.split_once('"').unwrap().0.to_owned()

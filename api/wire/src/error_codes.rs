@@ -129,6 +129,7 @@ codes! {
     "overloaded" 503 "Too many requests are waiting. Wait for `Retry-After`, then repeat."
     "password_changed" 409 "The password or a second factor was changed in the meantime."
     "past" 400 "The time must be in the future."
+    "precondition_failed" 412 "The object was changed since it was read, so nothing was done. Read it again, then decide."
     "range_too_long" 400 "The range has too many days. Ask for several ranges."
     "recovering" 503 "The switch is starting. Repeat in a moment."
     "repeated" 400 "A key or parameter appears more than once."

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::audit_line::{AuditLine, AuditTarget, AuditedPlace};
 use super::effect::Effect;
 use super::reply::Rejection;
+use super::seen_object::SeenObject;
 use crate::directory::allowance::AllowanceCommand;
 use crate::directory::card::CardCommand;
 use crate::directory::change::StateChange;
@@ -18,7 +19,7 @@ use crate::directory::pan_key::PanKeyCommand;
 use crate::directory::transaction::TransactionCommand;
 use crate::directory::user::{ProvenPassword, check_password};
 
-/// Declares the commands: those of each resource, those of their neighbours, and the two of no
+/// Declares the commands: those of each resource, those of their neighbours, and those of no
 /// resource.
 macro_rules! define_admin_commands {
     (
@@ -45,6 +46,8 @@ macro_rules! define_admin_commands {
         pub enum AdminCommand {
             /// Executes a command that a password permits, if the password is still current.
             WithPassword(ProvenPassword, Box<AdminCommand>),
+            /// Executes a command if an object is still as its maker has seen it.
+            IfUnchanged(SeenObject, Box<AdminCommand>),
             /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
             SetNetworkKey([u8; 32]),
             $($variant($type),)+
@@ -55,6 +58,7 @@ macro_rules! define_admin_commands {
             pub fn made_id(&self) -> Option<Uuid> {
                 match self {
                     Self::WithPassword(..) | Self::SetNetworkKey(_) => None,
+                    Self::IfUnchanged(_, command) => command.made_id(),
                     $(Self::$variant(command) => command.made_id(),)+
                 }
             }
@@ -62,7 +66,9 @@ macro_rules! define_admin_commands {
             /// The audit line of the command.
             pub fn audited(&self) -> AuditLine<'_> {
                 match self {
-                    Self::WithPassword(_, command) => command.audited(),
+                    Self::WithPassword(_, command) | Self::IfUnchanged(_, command) => {
+                        command.audited()
+                    }
                     Self::SetNetworkKey(_) => {
                         AuditLine::new(AuditedPlace::Switch, "network_key.set", AuditTarget::Unnamed)
                     }
@@ -76,6 +82,12 @@ macro_rules! define_admin_commands {
                 match self {
                     Self::WithPassword(proven, command) => {
                         check_password(change.state, proven)?;
+                        command.execute(change)
+                    }
+                    Self::IfUnchanged(seen, command) => {
+                        if change.state.may_have_changed(seen) {
+                            return Err(Rejection::ChangedMeanwhile);
+                        }
                         command.execute(change)
                     }
                     Self::SetNetworkKey(digest) => {

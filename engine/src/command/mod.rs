@@ -10,6 +10,7 @@ mod new_transaction;
 pub mod record;
 pub mod reply;
 pub(crate) mod resource;
+pub mod seen_object;
 
 pub use audit_line::{AuditLine, AuditTarget, AuditedPlace};
 pub use moment::Moment;

@@ -285,6 +285,8 @@ pub enum Rejection {
     PanKeyOutdated,
     /// No such generation of the key of card numbers, or one that is still in use.
     PanKeyUnknown,
+    /// The object was changed since it was read, or may have been.
+    ChangedMeanwhile,
     /// An earlier message with this time or a later one gave the door a key for this use.
     ZoneKeyRepeated,
 }

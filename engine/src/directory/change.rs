@@ -8,6 +8,7 @@ use crate::command::Moment;
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
 use crate::command::reply::Rejection;
+use crate::command::seen_object::SeenObject;
 use crate::domain::account::Account;
 use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardProfile, CardRecord, PanHash};
@@ -25,6 +26,8 @@ use crate::limits;
 pub(crate) trait PartitionView: Debug {
     /// The newest record.
     fn last_record(&self) -> RecordSeq;
+    /// Whether an object may have changed since it was read.
+    fn may_have_changed(&self, seen: &SeenObject) -> bool;
     /// The newest transaction.
     fn last_transaction(&self) -> TransactionSeq;
     /// The newest statement line.

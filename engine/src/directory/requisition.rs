@@ -16,7 +16,7 @@ use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
-use crate::domain::card::{CardState, CardTexts, Dimensions};
+use crate::domain::card::{CardState, CardTexts, Dimensions, default_billing_name};
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
@@ -160,7 +160,7 @@ pub enum RequisitionVerdict {
     Deny,
     /// An approval with an existing card.
     ApproveWithCard(CardId),
-    /// An approval with a card made for it. The shard takes number, ids and billing from this one,
+    /// An approval with a card made for it. The shard takes number, ids and addresses from this one,
     /// everything else from the requisition.
     ApproveWithNewCard(Box<NewCard>),
 }
@@ -297,14 +297,14 @@ fn review_requisition(
     Ok(())
 }
 
-/// The card for one purchase by the member who asks. Only name and addresses of the ordered card
-/// are kept.
+/// The card for one purchase by the member who asks. Only addresses of the ordered card are kept.
 fn order_for(
     state: &dyn PartitionView,
     company: CompanyId,
     requisition: &Requisition,
     ordered: &CardOrder,
 ) -> CardOrder {
+    let description = LineText::spaced(&requisition.description);
     CardOrder {
         company,
         terms: AllowanceTerms {
@@ -313,10 +313,7 @@ fn order_for(
             ..AllowanceTerms::budget(requisition.amount)
         },
         is_virtual: true,
-        texts: CardTexts {
-            description: LineText::spaced(&requisition.description),
-            ..ordered.texts.clone()
-        },
+        texts: CardTexts { billing_name: default_billing_name(&description), description },
         assigned_to: Some(state.directory().members.get(requisition.member).id),
         dimensions: requisition.dimensions,
         ..ordered.clone()

@@ -14,6 +14,7 @@ use super::ids::{
 };
 use super::named_texts::named_texts;
 use super::pan_key::PanGeneration;
+use super::text::LineText;
 
 enumeration! {
     /// A card's state. Source: spec "States and transitions".
@@ -103,6 +104,14 @@ named_texts! {
         /// The name embossed on the card.
         billing_name,
     }
+}
+
+/// The most characters a billing name has. Source: spec "Limits".
+pub const BILLING_NAME_CHARS_MAX: usize = 40;
+
+/// The default text that is embossed on a card.
+pub fn default_billing_name(description: &LineText) -> LineText {
+    LineText::spaced(&description.chars().take(BILLING_NAME_CHARS_MAX).collect::<String>())
 }
 
 /// The part of a card that people read.

@@ -23,6 +23,7 @@ impl ShardState {
     pub fn apply_record(&mut self, seq: RecordSeq, at: Timestamp, effects: &[Effect]) {
         self.begin_record(seq, at);
         for effect in effects {
+            self.note_change(effect);
             self.apply(effect);
         }
     }

@@ -31,6 +31,7 @@ mod memory;
 mod prefetch;
 mod questions;
 mod recall;
+mod recent_changes;
 mod replay;
 pub mod run;
 mod shard_change;

@@ -168,6 +168,7 @@ impl ShardState {
     /// Ends the replay: from here on only transactions in memory are changed, and holds end. No timer
     /// is known, also none that was put off while the tables could not be read.
     pub fn go_live(&mut self) {
+        self.recent_changes.begin_after(self.last_seq);
         let Some(caching) = &mut self.caching else { return };
         caching.live_from.get_or_insert(self.last_seq);
     }

@@ -2,6 +2,7 @@
 //! to the rules of resources.
 
 use super::state::ShardState;
+use crate::command::seen_object::SeenObject;
 use crate::directory::Directory;
 use crate::directory::change::{PartitionView, StateChange};
 use crate::domain::account::Account;
@@ -33,6 +34,10 @@ impl ShardChange<'_> {
 impl PartitionView for ShardState {
     fn last_record(&self) -> RecordSeq {
         self.last_seq
+    }
+
+    fn may_have_changed(&self, seen: &SeenObject) -> bool {
+        self.recent_changes.may_have(seen)
     }
 
     fn last_transaction(&self) -> TransactionSeq {

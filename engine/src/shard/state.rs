@@ -11,6 +11,7 @@ use super::duplicates::{AnswerPlace, CandidateAnswers, DuplicateCheck, Messages,
 use super::early_reversals::EarlyReversals;
 use super::keyed_answers::KeyedAnswers;
 use super::recall::CacheState;
+use super::recent_changes::RecentChanges;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
@@ -84,6 +85,8 @@ pub struct ShardState {
     pub(super) timers: Timers,
     /// The caching of a shard that does not keep all of the past in memory.
     pub(super) caching: Option<CacheState>,
+    /// The newest changes of objects; live only, and no part of the logical state.
+    pub(super) recent_changes: RecentChanges,
 }
 
 impl ShardState {

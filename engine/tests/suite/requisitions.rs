@@ -199,6 +199,7 @@ fn approving_makes_the_card_that_was_asked_for_whatever_was_drawn() {
     assert_eq!(asked.card, Some(profile.slot));
     assert_eq!((asked.amount, asked.description.as_str()), (Minor(700), "Two chairs"));
     assert_eq!((profile.texts.description.as_str(), profile.is_virtual), ("Two chairs", true));
+    assert_eq!(profile.texts.billing_name, "Two chairs", "the name is of the present description");
     assert_eq!((profile.assigned_to, profile.company), (Some(asked.member), asked.company));
     assert_eq!(record.usage.state, CardState::Active);
     let expected =

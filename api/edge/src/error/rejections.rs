@@ -124,6 +124,7 @@ impl ApiError {
                 "password_changed",
                 "the password or a second factor was changed since it was given",
             ),
+            Rejection::ChangedMeanwhile => Self::precondition_failed(),
             Rejection::MemberInactive => conflict(
                 "member_inactive",
                 "an inactive member has no role: activate the member with it",
@@ -176,6 +177,7 @@ mod tests {
             (Rejection::MemberDeleted, 409, "member_deleted", None),
             (Rejection::MemberInactive, 409, "member_inactive", None),
             (Rejection::AppChanged, 409, "app_changed", None),
+            (Rejection::ChangedMeanwhile, 412, "precondition_failed", None),
             (Rejection::PasswordChanged, 409, "password_changed", None),
             (Rejection::MemberCodeTaken, 409, "code_taken", None),
             (Rejection::LastAdministrator, 409, "last_administrator", None),

@@ -6,6 +6,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::{CardRow, TransactionRow};
@@ -94,12 +95,14 @@ pub(super) async fn save(
     PathId(id): PathId,
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let card = get_card(&acting, CardId(id)).await?;
     let known = CardFields::of_terms(&card.record.terms, &acting.company);
     if let Err(faults) = known.seen_allowance().check(typed.typed.of("seen")) {
         let shown = FormValues { faults, ..FormValues::default() };
         return allowance_page(&acting, &card, shown).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Card(card.profile.slot), since);
     let company = &acting.company;
     let body = FormBody::of(typed.changed_allowance(&known, (company.zone, company.currency)));
     match change_allowance((&acting).into(), card.profile.allowance_id, body.fields()?).await {

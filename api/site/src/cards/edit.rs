@@ -4,6 +4,7 @@ use askama::Template;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_v1::routes::cards::change_card;
@@ -62,6 +63,7 @@ pub(super) async fn save(
     PathId(id): PathId,
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let card = get_card(&acting, CardId(id)).await?;
     let read = |view: &View<'_>| {
         let holder = holder_id(typed.typed.of("holder"), Some(card.profile.id), view)?;
@@ -71,6 +73,7 @@ pub(super) async fn save(
     if let Err(faults) = known.seen_profile().check(typed.typed.of("seen")) {
         return edit_page(&acting, &card, None, faults).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Card(card.profile.slot), since);
     let mut body = typed.changed_profile(&known, holder);
     find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::dimension::{DimensionCommand, NamedDimension};
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
@@ -189,11 +190,13 @@ pub(super) async fn change_dimension(
     BehindKind(id): BehindKind,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let found = find(&acting, kind, id).await?;
     if let Err(faults) = found.seen().check(sent.of("seen")) {
         let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
         return Ok(dimension_page(&acting, &found, &shown));
     }
+    let acting = acting.if_unchanged(WatchedObject::Row(id.0), since);
     let mut body = body_of(&sent);
     find_meant_in(&acting, &mut body, ("parent", kind)).await?;
     let body = FormBody::of(body);

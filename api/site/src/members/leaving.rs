@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_v1::routes::members::{change_member, remove_member};
@@ -125,6 +126,7 @@ pub(super) async fn leave(
     way: LeavingWay,
     SiteForm(form): SiteForm<LeaveForm>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let member = get_member(&acting, MemberId(id)).await?;
     let path = format!("/members/{id}");
     if !is_open(&member, way) {
@@ -139,6 +141,7 @@ pub(super) async fn leave(
         let faults = Faults::alert_only("Tick the box to confirm.");
         return Ok(leave_page(&acting, &member, (way, effects, &faults)));
     }
+    let acting = acting.if_unchanged(WatchedObject::Leaving(member.slot), since);
     let (done, notice) = match way {
         LeavingWay::Deactivated => {
             (deactivated(&acting, member.id).await, Notice::MEMBER_DEACTIVATED)

@@ -5,6 +5,7 @@ use askama::Template;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
@@ -150,10 +151,12 @@ pub(super) async fn change(
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let member = get_member(&acting, MemberId(id)).await?;
     if let Err(faults) = seen(&member).check(form.of("seen")) {
         return member_page(&acting, &member, (None, faults)).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
     let mut body = body_of(&form);
     find_meant(&acting, &mut body).await?;
     match change_member((&acting).into(), member.id, FormBody::of(body).fields()?).await {

@@ -5,6 +5,7 @@ use askama::Template;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::RequisitionId;
@@ -217,6 +218,7 @@ pub(super) async fn change(
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
@@ -227,6 +229,7 @@ pub(super) async fn change(
         let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
         return requisition_page(&acting, &known, said).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
     let mut body = body_of(&form, (acting.company.zone, acting.company.currency), Some(&known));
     find_meant(&acting, &mut body).await?;
     let body = FormBody::of(body);

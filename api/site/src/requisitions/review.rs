@@ -4,9 +4,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
-use cardswitch_v1::routes::requisitions::review_requisition;
+use cardswitch_v1::routes::requisitions::change_requisition;
 use cardswitch_wire::fault::Flaw;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -66,6 +67,7 @@ pub(super) async fn review(
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReviewForm>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let known = get_requisition(&acting, RequisitionId(id)).await?;
     if !may_review(&acting, &known) {
         let text = "Another reviewer or an administrator reviews your own requests.";
@@ -77,6 +79,7 @@ pub(super) async fn review(
         let said = shown_again(changed_meanwhile(&known, &changed), changed, form);
         return requisition_page(&acting, &known, said).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
     match decide(&acting, &known, &form).await {
         Ok(()) => {
             let notice = match form.verdict {
@@ -86,8 +89,13 @@ pub(super) async fn review(
             Ok(acting.go_on(&format!("/requisitions/{id}"), notice))
         }
         Err(error) => {
-            let said = shown_again(Faults::of_refusal(error)?, Vec::new(), form);
+            let mut faults = Faults::of_refusal(error)?;
             let known = get_requisition(&acting, known.id).await?;
+            let changed = seen(&known, &acting.company).changed_since(&form.seen);
+            if !changed.is_empty() {
+                faults = changed_meanwhile(&known, &changed);
+            }
+            let said = shown_again(faults, changed, form);
             requisition_page(&acting, &known, said).await
         }
     }
@@ -120,8 +128,10 @@ async fn decide(
     form: &ReviewForm,
 ) -> Result<(), ApiError> {
     check_card(acting, known, form.card.trim()).await?;
-    let whom = (acting.into(), acting.member.id);
-    review_requisition(whom, known, FormBody::of(form.body()).fields()?).await
+    let mut body = form.body();
+    // Named, so that a role that was taken meanwhile is a fault.
+    body.insert("reviewed_by".to_owned(), json!({ "id": acting.member.id.0 }));
+    change_requisition((acting.into(), None), known.id, FormBody::of(body).fields()?).await
 }
 
 /// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.

@@ -6,7 +6,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
-use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::command::seen_object::WatchedObject;
+use cardswitch_engine::domain::ids::{RecordSeq, TransactionId};
+use cardswitch_engine::domain::transaction_tags::Receipt;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
@@ -53,6 +55,7 @@ pub(super) async fn hand_in_receipt(
     };
     let UploadForm { file, seen } = form;
     // The upload took its time.
+    let since = acting.shown_seq().await;
     let row = find_own(&acting, id).await?;
     if seen != receipt_seen(&row) {
         return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
@@ -61,11 +64,15 @@ pub(super) async fn hand_in_receipt(
         let text = "Choose a file first.";
         return refused(&acting, &row, (StatusCode::BAD_REQUEST, text)).await;
     };
+    let acting = acting.if_unchanged(WatchedObject::Transaction(row.record.seq), since);
     match hand_in((&acting).into(), TransactionId(id), file).await {
         Ok(_) => Ok(done(&acting, id, Notice::RECEIPT_KEPT)),
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let text = "That file isn’t a PNG, JPEG or PDF.";
             refused(&acting, &row, (error.status(), text)).await
+        }
+        Err(error) if error.status() == StatusCode::PRECONDITION_FAILED => {
+            refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await
         }
         Err(error) if error.status() == StatusCode::BAD_REQUEST => {
             let text = "The file name contains invisible characters. Rename the file first.";
@@ -101,6 +108,7 @@ pub(super) async fn delete_receipt(
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let row = find_own(&acting, id).await?;
     if row.receipt().is_none() {
         return Ok(done(&acting, id, Notice::RECEIPT_DELETED));
@@ -108,8 +116,7 @@ pub(super) async fn delete_receipt(
     if form.seen != receipt_seen(&row) {
         return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
-    set_receipt((&acting).into(), TransactionId(id), None).await?;
-    Ok(done(&acting, id, Notice::RECEIPT_DELETED))
+    set_as_seen(acting, (&row, since), (None, Notice::RECEIPT_DELETED)).await
 }
 
 /// Notes that there will be no receipt. POST /transactions/{id}/receipt/lost.
@@ -118,6 +125,7 @@ pub(super) async fn lose_receipt(
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let row = find_own(&acting, id).await?;
     if row.receipt().is_some_and(|receipt| receipt.is_lost) {
         return Ok(done(&acting, id, Notice::RECEIPT_LOST));
@@ -126,6 +134,22 @@ pub(super) async fn lose_receipt(
         return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
     }
     let receipt = Some(lost(&acting.state));
-    set_receipt((&acting).into(), TransactionId(id), receipt).await?;
-    Ok(done(&acting, id, Notice::RECEIPT_LOST))
+    set_as_seen(acting, (&row, since), (receipt, Notice::RECEIPT_LOST)).await
+}
+
+/// Sets the receipt of a transaction that was read behind the record `since`.
+async fn set_as_seen(
+    acting: ActingMember,
+    (row, since): (&TransactionRow, RecordSeq),
+    (receipt, notice): (Option<Receipt>, Notice),
+) -> Result<Response, ApiError> {
+    let acting = acting.if_unchanged(WatchedObject::Transaction(row.record.seq), since);
+    let id = row.record.id;
+    match set_receipt((&acting).into(), id, receipt).await.map_err(ApiError::from) {
+        Ok(()) => Ok(done(&acting, id.0, notice)),
+        Err(error) if error.status() == StatusCode::PRECONDITION_FAILED => {
+            refused(&acting, row, (StatusCode::CONFLICT, CHANGED)).await
+        }
+        Err(error) => Err(error),
+    }
 }

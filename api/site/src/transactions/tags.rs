@@ -3,6 +3,7 @@
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_v1::routes::transaction_tags::tag;
 use serde_json::{Map, Value};
@@ -40,6 +41,7 @@ pub(super) async fn tag_transaction(
     PathId(id): PathId,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let row = find_own(&acting, id).await?;
     let known = acting.read(|view| chosen_of(view, &row.dimensions())).await?;
     if let Err(faults) = seen(&row, &known).check(sent.of("seen")) {
@@ -47,6 +49,7 @@ pub(super) async fn tag_transaction(
         let said = TransactionForms { faults, ..TransactionForms::default() };
         return refused_page(&acting, &row, (status, said)).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Transaction(row.record.seq), since);
     let may_sort = acting.may(Right::TagTransactions);
     let extent = if may_sort { TaggingExtent::All } else { TaggingExtent::NoteAlone };
     let mut body = body_of(&sent, extent);

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
+use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges};
@@ -211,11 +212,13 @@ pub(super) async fn save(
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
+    let since = acting.shown_seq().await;
     let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     if let Err(faults) = seen_of(&endpoint).check(form.of("seen")) {
         let said = EndpointNotes { faults, ..EndpointNotes::default() };
         return endpoint_page(&acting, &endpoint, said).await;
     }
+    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, acting.state.webhooks.reach());

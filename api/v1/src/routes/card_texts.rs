@@ -1,14 +1,11 @@
 //! The texts of a card, an entry each: how bodies take it, how lists are filtered by it, and what it is
 //! called in the forms of the site. Parsers, published document and forms follow this table.
 
-use cardswitch_engine::domain::card::CardTexts;
+use cardswitch_engine::domain::card::{BILLING_NAME_CHARS_MAX, CardTexts, default_billing_name};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_wire::body::{line, short_line};
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::query::{Query, any_text};
-
-/// The most characters a billing name has. Source: spec "Limits".
-const BILLING_NAME_CHARS_MAX: usize = 40;
 
 /// A text of a card: its rules for bodies and lists, and its words for people.
 #[derive(Clone, Copy, Debug)]
@@ -80,11 +77,6 @@ pub(super) fn parse_card_texts(fields: &mut Fields<'_>) -> CardTexts {
     let default_name = texts.description.as_ref().map(default_billing_name);
     texts.billing_name = texts.billing_name.or(default_name);
     texts.map(|text| text.clone().unwrap_or_default())
-}
-
-/// The default text that is embossed on a card.
-pub(super) fn default_billing_name(description: &LineText) -> LineText {
-    LineText::spaced(&description.chars().take(BILLING_NAME_CHARS_MAX).collect::<String>())
 }
 
 /// Reads what is to change about the texts of a card; null clears.

@@ -13,6 +13,7 @@ pub mod cards_at_once;
 pub mod company;
 pub mod decision;
 pub mod dimensions;
+pub mod entity_tag;
 pub mod events;
 mod issuing;
 pub mod members;

@@ -8,6 +8,7 @@ use cardswitch_edge::json::Json;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
 use cardswitch_engine::directory::card::CardOrder;
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::requisition::{
@@ -39,8 +40,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::card_texts::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::entity_tag::{IfMatch, TaggedBody};
 use super::issuing::{draw_card, issue};
 use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
@@ -350,10 +351,14 @@ pub async fn list_requisitions(
 /// Retrieve a requisition.
 #[utoipa::path(
     get, path = "/v1/requisitions/{requisition_id}",
-    responses((status = 200, body = RequisitionBody)),
+    responses((status = 200, body = RequisitionBody,
+        headers(("etag" = String, description = "Changes with the requisition; for `If-Match`.")))),
 )]
-pub async fn get_requisition(call: Call, PathId(id): PathId) -> Answer<Json<RequisitionBody>> {
-    read_requisition(&call, RequisitionId(id)).await.map(Json)
+pub async fn get_requisition(
+    call: Call,
+    PathId(id): PathId,
+) -> Answer<TaggedBody<RequisitionBody>> {
+    read_requisition(&call, RequisitionId(id)).await.map(TaggedBody)
 }
 
 /// Errors: the company has no such requisition.
@@ -420,57 +425,47 @@ pub fn check_network(reader: Reader<'_>) -> Result<(), ApiError> {
 }
 
 /// Update, approve or deny a requisition.
+///
+/// A verdict should say by `If-Match` what was looked at: members may change pending requisitions.
 #[utoipa::path(
     put, path = "/v1/requisitions/{requisition_id}",
+    params(("If-Match" = Option<String>, Header,
+        description = "The `etag` of the requisition as it was read: if it has changed since, nothing is done.")),
     request_body(content = RequisitionUpdate, example = json!({"status": "approved", "note": "For the audit"})),
-    responses((status = 200, body = RequisitionBody)),
+    responses((status = 200, body = RequisitionBody,
+        headers(("etag" = String, description = "Changes with the requisition; for `If-Match`.")))),
 )]
 pub async fn update_requisition(
     call: Call,
     PathId(id): PathId,
+    if_match: IfMatch,
     body: JsonBody,
-) -> Answer<Json<RequisitionBody>> {
+) -> Answer<TaggedBody<RequisitionBody>> {
     let id = RequisitionId(id);
-    let whom = ((&call).into(), call.1.member);
-    change_requisition(whom, id, body.fields()?).await?;
-    read_requisition(&call, id).await.map(Json)
+    let Call(state, caller) = &call;
+    let fields = body.fields()?;
+    if if_match.is_given() {
+        let since = state.switch.shown_seq().await;
+        if_match.check(&read_requisition(&call, id).await?)?;
+        let seen = SeenObject { object: WatchedObject::Row(id.0), since };
+        let state = state.clone().if_unchanged(seen);
+        let reader = Reader { state: &state, ..(&call).into() };
+        change_requisition((reader, caller.member), id, fields).await?;
+    } else {
+        change_requisition(((&call).into(), caller.member), id, fields).await?;
+    }
+    read_requisition(&call, id).await.map(TaggedBody)
 }
 
-/// Changes, approves or denies a requisition as `fields` say. `whom` has the acting member, where
-/// that is known.
+/// Changes, approves or denies a requisition as `fields` say, by the acting member where that is known.
 /// Errors: faults of the fields, or the reason against the change; the company has no such
 /// requisition.
 pub async fn change_requisition(
-    whom: (Reader<'_>, Option<MemberId>),
+    (reader, by): (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
-    mut fields: Fields<'_>,
-) -> Result<(), ApiError> {
-    let request = UpdateRequisitionRequest::of(whom.0, &mut fields);
-    change_as(whom, id, (request, fields)).await
-}
-
-/// As `change_requisition`, of what the `reviewer` has `seen`: whatever is asked for meanwhile, the
-/// verdict is about that.
-/// Errors: as `change_requisition`; the reviewer may not review any more.
-pub async fn review_requisition(
-    (reader, reviewer): (Reader<'_>, MemberId),
-    seen: &Requisition,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
     let mut request = UpdateRequisitionRequest::of(reader, &mut fields);
-    request.reviewed_by = Some(reviewer);
-    // INVARIANT: the shard sets these before it gives the verdict, in the same command.
-    request.changes.amount = Some(seen.amount);
-    request.changes.description = Some(LineText::spaced(&seen.description));
-    request.changes.end_time = Some(seen.end_time);
-    change_as((reader, None), seen.id, (request, fields)).await
-}
-
-async fn change_as(
-    (reader, by): (Reader<'_>, Option<MemberId>),
-    id: RequisitionId,
-    (mut request, mut fields): (UpdateRequisitionRequest, Fields<'_>),
-) -> Result<(), ApiError> {
     let (known, unknown, own) = read_view(reader, |view| {
         let known = view.snapshot.own::<Requisition>(view.company.slot, id)?;
         Ok((known, request.check(view)?, reviewer_of(view, by)?))
@@ -505,7 +500,7 @@ async fn carry_out(
             Some(RequisitionVerdict::ApproveWithCard(card))
         }
         (Some(RequestedVerdict::Approved), None) => {
-            let order = order_for(known, &changes, company);
+            let order = order_for(known, company);
             let draw = || {
                 let card = Box::new(draw_card(state, &order)?);
                 Ok(((), update(Some(RequisitionVerdict::ApproveWithNewCard(card)))))
@@ -516,13 +511,11 @@ async fn carry_out(
     Ok(state.carry_out(update(verdict)).await)
 }
 
-/// The order of a card for a requisition; the shard checks for changes meanwhile.
-fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> IssuingOrder {
-    let known_description = || LineText::spaced(&known.description);
-    let description = changes.description.clone().unwrap_or_else(known_description);
-    let (name, terms) = (default_billing_name(&description), AllowanceTerms::budget(known.amount));
+/// The order of a card for a requisition; the shard sets texts and terms as the requisition is by then.
+fn order_for(known: &Requisition, company: &Company) -> IssuingOrder {
+    let terms = AllowanceTerms::budget(known.amount);
     IssuingOrder {
-        order: CardOrder::plain(company.id, terms, [description, name]),
+        order: CardOrder::plain(company.id, terms, [LineText::default(), LineText::default()]),
         zone: company.zone,
         pin: None,
     }

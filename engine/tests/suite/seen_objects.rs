@@ -1,0 +1,137 @@
+//! Changes on condition that an object is as it was seen: refused without effects where it has changed.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
+use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
+use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, RequisitionChanges, RequisitionCommand,
+};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::ids::{
+    AllowanceId, CardId, CardSlot, MemberSlot, RecordSeq, RequisitionId,
+};
+use cardswitch_engine::domain::money::Minor;
+use uuid::Uuid;
+
+use crate::members::{ADA, BOB, Office};
+use crate::samples::{company_id, member_id, new_card};
+
+const ADA_SLOT: MemberSlot = MemberSlot(0);
+const BOB_SLOT: MemberSlot = MemberSlot(1);
+
+fn asked(number: u128) -> RequisitionId {
+    RequisitionId(Uuid::from_u128(number))
+}
+
+fn asking(number: u128, member: u64) -> AdminCommand {
+    AdminCommand::Requisition(RequisitionCommand::Create(NewRequisition {
+        id: asked(number),
+        company: company_id(0),
+        member: member_id(member),
+        amount: Minor(500),
+        description: "A chair".parse().unwrap(),
+        end_time: None,
+        note: None,
+        dimensions: [None; 4],
+    }))
+}
+
+fn amount(minor: i64) -> AdminCommand {
+    let changes = RequisitionChanges { amount: Some(Minor(minor)), ..Default::default() };
+    AdminCommand::Requisition(RequisitionCommand::Update(company_id(0), asked(1), changes))
+}
+
+fn renamed(member: u64, name: &str) -> AdminCommand {
+    let changes = MemberChanges { first_name: Some(name.parse().unwrap()), ..Default::default() };
+    AdminCommand::Member(MemberCommand::Update(company_id(0), member_id(member), changes))
+}
+
+fn card(number: u64, changes: CardChanges) -> AdminCommand {
+    let id = CardId(Uuid::from_u64_pair(4, number));
+    AdminCommand::Card(CardCommand::Update(company_id(0), id, changes))
+}
+
+fn given(number: u64, holder: u64) -> AdminCommand {
+    let NewCard { mut order, .. } = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
+    order.assigned_to = Some(member_id(holder));
+    let card = new_card(number, 0, order.terms);
+    AdminCommand::Card(CardCommand::Issue(NewCard { order, ..card }))
+}
+
+fn budget(minor: i64) -> AdminCommand {
+    let changes = AllowanceChanges { amount: Some(Minor(minor)), ..Default::default() };
+    let id = AllowanceId(Uuid::from_u64_pair(5, 1));
+    AdminCommand::Allowance(AllowanceCommand::Update(company_id(0), id, changes))
+}
+
+fn if_unchanged(object: WatchedObject, since: RecordSeq, command: AdminCommand) -> AdminCommand {
+    AdminCommand::IfUnchanged(SeenObject { object, since }, Box::new(command))
+}
+
+#[test]
+fn what_was_changed_since_it_was_seen_is_changed_no_more() {
+    let mut office = Office::open();
+    office.does(asking(1, BOB));
+    let (object, since) = (WatchedObject::Row(asked(1).0), office.driver.state.last_seq());
+    office.does(if_unchanged(object, since, amount(700)));
+    let before = office.driver.state.state_hash();
+    let late = if_unchanged(object, since, amount(900));
+    assert_eq!(office.asks(late), Err(Rejection::ChangedMeanwhile));
+    assert_eq!(office.driver.state.state_hash(), before, "a refusal leaves no effects");
+    let since = office.driver.state.last_seq();
+    office.does(if_unchanged(object, since, amount(900)));
+    office.assert_replays();
+}
+
+#[test]
+fn each_object_is_watched_with_what_is_shown_of_it() {
+    use WatchedObject::{Card, Leaving, Row};
+    let mut office = Office::open();
+    office.does(asking(1, BOB));
+    office.give_card(1, None).unwrap();
+    let first = Card(CardSlot(0));
+    let described = CardChanges::default();
+    let texts = |text: &str| {
+        let mut changes = described.clone();
+        changes.texts.description = Some(text.parse().unwrap());
+        changes
+    };
+    let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..described.clone() };
+    let rows: [(&str, AdminCommand, &[WatchedObject]); 8] = [
+        ("amount", amount(600), &[Row(asked(1).0), Leaving(BOB_SLOT)]),
+        ("name", renamed(ADA, "Eve"), &[Row(member_id(ADA).0), Leaving(ADA_SLOT)]),
+        ("text", card(1, texts("Other")), &[first]),
+        ("budget", budget(1), &[first]),
+        ("holder", card(1, to_bob), &[first, Leaving(BOB_SLOT)]),
+        ("issued", given(2, ADA), &[Leaving(ADA_SLOT)]),
+        ("issued to Bob", given(3, BOB), &[Leaving(BOB_SLOT)]),
+        ("request", asking(2, ADA), &[Row(asked(2).0), Leaving(ADA_SLOT)]),
+    ];
+    let all = [
+        Row(asked(1).0),
+        Row(asked(2).0),
+        Row(member_id(ADA).0),
+        first,
+        Card(CardSlot(1)),
+        Leaving(ADA_SLOT),
+        Leaving(BOB_SLOT),
+    ];
+    // It changes nothing, so it has no record.
+    let nothing = || {
+        let changes = RequisitionChanges::default();
+        AdminCommand::Requisition(RequisitionCommand::Update(company_id(0), asked(1), changes))
+    };
+    for (told, command, changed) in rows {
+        let since = office.driver.state.last_seq();
+        office.does(command);
+        for object in all {
+            let expected =
+                if changed.contains(&object) { Err(Rejection::ChangedMeanwhile) } else { Ok(()) };
+            let asked = if_unchanged(object, since, nothing());
+            assert_eq!(office.asks(asked), expected, "{told}: {object:?}");
+        }
+    }
+}
