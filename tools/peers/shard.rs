@@ -8,6 +8,7 @@ use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash};
+use cardswitch_engine::domain::company::Address;
 use cardswitch_engine::domain::credential::{
     Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, PresentedValue,
 };
@@ -15,6 +16,7 @@ use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, TransactionSeq};
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{DuplicateKey, TraceKey};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_tools::{Outcome, fail};
 
 use super::peer::Books;
@@ -134,7 +136,8 @@ fn issue(command: &mut Command, card: &Card) -> Outcome<()> {
     };
     new.pan_hash = PanHash(card.pan_hash);
     new.pin = PinVerifier(card.pin.unwrap_or(0));
-    new.zip = card.zip.map(PackedZip::pack).unwrap_or_default();
+    let zip_code = LineText::spaced(card.zip.unwrap_or_default());
+    new.order.billing_address = Some(Address { zip_code, ..Address::default() });
     (new.expires_on, new.order.terms) = (card.expires_on, card.terms);
     // No timer runs here; the answer is the one of the instant before it does.
     let [.., ends_at] = card.bounds();
