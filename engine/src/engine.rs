@@ -402,10 +402,10 @@ impl Engine {
         is_far.then(|| Duration::from_micros(behind_us.unsigned_abs()))
     }
 
-    /// The switch's time: that of the clock, or of the newest record where the clock is behind.
+    /// The switch's time: that of the clock, or of the newest record where the clock is far behind.
     pub fn now(&self) -> Timestamp {
         let newest = self.meters.newest_instant.load(Ordering::Relaxed);
-        self.clock.now().max(Timestamp(newest))
+        self.clock_behind().map_or_else(|| self.clock.now(), |_| Timestamp(newest))
     }
 
     /// Makes a backup at `to`, a new directory, as of now, while everything goes on.
