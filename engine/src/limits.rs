@@ -99,7 +99,7 @@ pub const TOKENS_OF_MEMBER_MAX: usize = 100;
 /// How many tokens of an app open anything at most, by the same rule; deleting the app revokes all,
 /// in one record.
 pub const TOKENS_OF_APP_MAX: usize = 5_000;
-/// How many reversals that came before their purchase are remembered of one card; one more forgets
+/// How many reversals that came before their message are remembered of one card; one more forgets
 /// the oldest.
 pub const EARLY_REVERSALS_OF_CARD_MAX: usize = 1_000;
 /// How many are remembered of all cards together; one more forgets the oldest of all.

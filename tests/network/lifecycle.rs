@@ -124,27 +124,37 @@ fn reversal_that_overtakes_its_authorization_declines_it() {
     assert_eq!(scene.balance_minor(), before);
 }
 
-/// The network's word posts whatever the rules say, but not what the network took back.
+/// The network's word posts whatever the rules say, but not what the network took back. A reversal in
+/// part took back all of a posting that it overtook.
 #[test]
 fn posting_that_its_reversal_overtook_is_taken_back_as_it_comes() {
     let mut scene = Scene::new(316);
-    let (balance, ledger) = (scene.balance_minor(), ledger_balance_minor(&scene.switch.api()));
-    for processing_code in ["000000", "200000"] {
+    // A purchase or a refund, and what stays of it.
+    let rows = [("000000", 0), ("200000", 0), ("000000", 1_200), ("200000", 1_200)];
+    for (processing_code, kept) in rows {
+        let (balance, ledger) = (scene.balance_minor(), ledger_balance_minor(&scene.switch.api()));
         let purchase = Purchase::of(scene.card(), AMOUNT_MINOR);
         let mut posting = purchase.presentment("", AMOUNT_MINOR);
         posting.remove(38);
         posting.set(3, processing_code);
         let stan = posting.get(11).expect("set").parse().expect("digits");
-        let mut reversal = purchase.reversal("");
+        let mut reversal = match kept {
+            0 => purchase.reversal(""),
+            kept => purchase.partial_reversal("", kept),
+        };
         reversal.remove(38);
         reversal.mti = "0420".to_owned();
         reversal.set(90, &original_data(stan));
         assert_eq!(scene.acquirer.ask(&reversal).response(), "00");
         assert_eq!(scene.acquirer.ask(&posting).response(), "00");
         let transaction = scene.transaction(&purchase);
-        assert_eq!((transaction.state.as_str(), transaction.posted_minor), ("canceled", 0));
-        assert_eq!(scene.balance_minor(), balance);
-        assert_eq!(ledger_balance_minor(&scene.switch.api()), ledger);
+        let kept = i64::try_from(kept).expect("a small amount");
+        let posted = if processing_code == "200000" { -kept } else { kept };
+        let state = if kept == 0 { "canceled" } else { "completed" };
+        assert_eq!((transaction.state.as_str(), transaction.posted_minor), (state, posted));
+        // A refund of no known purchase gives the allowance nothing.
+        assert_eq!(scene.balance_minor(), balance - posted.max(0));
+        assert_eq!(ledger_balance_minor(&scene.switch.api()), ledger - posted);
     }
     scene.switch.stop();
     scene.installation.verify_ok();

@@ -179,7 +179,7 @@ impl Teller {
             self.transfers.insert(transfers, name.clone());
         }
         if step.of.is_none() || step.refund.is_some() {
-            self.name_early(&request.command, &name);
+            self.name_early(&request.command, &name, step.billing.is_some());
         }
         self.sent.extend(key.map(|key| (key, name)));
         self.push(step);
@@ -198,7 +198,7 @@ impl Teller {
     }
 
     /// A purchase that was reversed before it came gives its name to that reversal.
-    fn name_early(&mut self, command: &NetworkCommand, name: &str) {
+    fn name_early(&mut self, command: &NetworkCommand, name: &str, is_foreign: bool) {
         let trace = match command {
             NetworkCommand::Authorize(Authorize { facts, .. })
             | NetworkCommand::Advise(Advise { facts, .. })
@@ -206,9 +206,16 @@ impl Teller {
             | NetworkCommand::Present(Present { facts: Some(facts), .. }) => &facts.trace,
             _ => return,
         };
-        let places = trace.original_key.and_then(|key| self.early.remove(&key));
-        for place in places.into_iter().flatten() {
+        let Some(key) = trace.original_key else { return };
+        let places = self.early.remove(&key).unwrap_or_default();
+        // The rate of what would stay is not told.
+        let is_told = |place: &usize| !(is_foreign && self.told.steps[*place].keep.is_some());
+        let (told, lone): (Vec<usize>, Vec<usize>) = places.into_iter().partition(is_told);
+        for place in told {
             self.told.steps[place].reverse = Some(name.to_owned());
+        }
+        if !lone.is_empty() {
+            self.early.insert(key, lone);
         }
     }
 

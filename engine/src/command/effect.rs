@@ -24,6 +24,7 @@ use crate::domain::response_code::SubReason;
 use crate::domain::transaction::TransactionProgress;
 use crate::domain::transaction_tags::TagChanges;
 
+use super::network::ReversalAmount;
 use super::new_transaction::NewTransaction;
 use super::reply::NetworkReply;
 
@@ -65,7 +66,7 @@ pub enum Effect<T = Box<NewTransaction>> {
     StatementLine(Box<StatementLine>),
     /// The reply to a message, kept for repeats.
     Answer(Box<RememberedAnswer>),
-    /// A reversal came before its purchase.
+    /// A reversal came before its message.
     EarlyReversal(Box<EarlyReversal>),
     /// A message without a transaction was seen.
     NetworkLog(Box<NetworkLogEntry>),
@@ -119,15 +120,18 @@ pub struct RememberedAnswer {
     pub reply: NetworkReply,
 }
 
-/// A reversal that came before its purchase; it declines the purchase when that comes.
+/// A reversal that came before its message. It declines a request, and takes back what a message
+/// posts or holds without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyReversal {
     /// The card, where the reversal names one.
     pub card: Option<CardSlot>,
-    /// The original key of the purchase.
+    /// The original key of the message.
     pub original_key: Option<OriginalKey>,
     /// The retrieval key of the purchase.
     pub retrieval_key: Option<RetrievalKey>,
+    /// The amount that it gives back.
+    pub amount: ReversalAmount,
     /// The time at which it is forgotten.
     pub expires_at: Timestamp,
 }

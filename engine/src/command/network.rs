@@ -1,5 +1,7 @@
 //! Messages of the card network, from any door.
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::card::{MaskedPan, PanHash};
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::ids::{AccountId, CardId, TransactionId};
@@ -165,7 +167,7 @@ pub struct OriginalRef {
 }
 
 /// The amount that a reversal gives back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReversalAmount {
     /// The whole amount.
     Full,

@@ -48,13 +48,6 @@ impl LaterMessages {
         }
     }
 
-    /// Notes that the newest message was given back.
-    pub fn give_back_newest(&mut self) {
-        if let Some(newest) = self.0.last_mut() {
-            newest.left = Minor::ZERO;
-        }
-    }
-
     /// Notes that the hold was set: what earlier messages added is no part of it any more.
     pub fn set_hold(&mut self) {
         let changes = self.0.iter_mut().filter(|message| message.is_change_of_hold());
@@ -89,7 +82,12 @@ impl LaterMessages {
         self.0.iter().rposition(|message| message.key == Some(key))
     }
 
-    /// The message at a place that `place_of` has named.
+    /// The place of the newest message.
+    pub fn newest_place(&self) -> Option<usize> {
+        self.0.len().checked_sub(1)
+    }
+
+    /// The message at a place that was named.
     pub fn at_mut(&mut self, place: usize) -> &mut LaterMessage {
         &mut self.0[place]
     }

@@ -1,4 +1,6 @@
-//! Reversals whose purchase has not been seen: it is declined when it comes.
+//! Reversals whose message has not been seen. When it comes, a request is declined; what posts or
+//! holds without asking gives back at once what the reversal says. Of several that name one message
+//! the newest counts.
 //!
 //! A reversal is forgotten as soon as a record is applied at or after its end, as the projection
 //! does, or where there are too many: one more of a card, or of all, forgets the oldest of them.
@@ -9,6 +11,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::command::effect::EarlyReversal;
+use crate::command::network::ReversalAmount;
 use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::network_key::{NetworkTrace, OriginalKey, RetrievalKey};
 use crate::limits;
@@ -23,11 +26,18 @@ struct Bounds {
 const BOUNDS: Bounds =
     Bounds { of_card: limits::EARLY_REVERSALS_OF_CARD_MAX, of_all: limits::EARLY_REVERSALS_MAX };
 
+/// The newest reversal of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NewestReversal {
+    expires_at: Timestamp,
+    amount: ReversalAmount,
+}
+
 /// The reversals that are remembered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EarlyReversals {
-    by_original: HashMap<OriginalKey, Timestamp>,
-    by_retrieval: HashMap<RetrievalKey, Timestamp>,
+    by_original: HashMap<OriginalKey, NewestReversal>,
+    by_retrieval: HashMap<RetrievalKey, NewestReversal>,
     /// By their numbers, which rise; so do their ends.
     kept: BTreeMap<u64, EarlyReversal>,
     /// The numbers of those that name a card, the oldest first.
@@ -36,17 +46,24 @@ pub(super) struct EarlyReversals {
 }
 
 impl EarlyReversals {
-    /// Whether the purchase with these marks was reversed before it came.
-    pub(super) fn names(&self, trace: &NetworkTrace, at: Timestamp) -> bool {
+    /// What a reversal that came before the purchase with these marks gives back of it.
+    pub(super) fn of_purchase(
+        &self,
+        trace: &NetworkTrace,
+        at: Timestamp,
+    ) -> Option<ReversalAmount> {
+        let by_original = trace.original_key.and_then(|key| self.by_original.get(&key));
         let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
-        trace.original_key.is_some_and(|key| self.names_message(key, at))
-            || by_retrieval.is_some_and(|expires_at| *expires_at > at)
+        // Ends rise, so the one that ends last came last.
+        let newest = by_original.into_iter().chain(by_retrieval).max_by_key(|kept| kept.expires_at);
+        newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
     }
 
-    /// Whether the very message of this key was reversed before it came: all messages of a purchase
-    /// share its retrieval reference, so that says nothing of one of them.
-    pub(super) fn names_message(&self, key: OriginalKey, at: Timestamp) -> bool {
-        self.by_original.get(&key).is_some_and(|expires_at| *expires_at > at)
+    /// What a reversal that came before the very message of this key gives back of it: all messages
+    /// of a purchase share its retrieval reference, so that says nothing of one of them.
+    pub(super) fn of_message(&self, key: OriginalKey, at: Timestamp) -> Option<ReversalAmount> {
+        let newest = self.by_original.get(&key).filter(|kept| kept.expires_at > at);
+        newest.map(|kept| kept.amount)
     }
 
     pub(super) fn insert(&mut self, reversal: EarlyReversal) {
@@ -56,11 +73,12 @@ impl EarlyReversals {
     fn insert_within(&mut self, bounds: Bounds, reversal: EarlyReversal) {
         let number = self.next_number;
         self.next_number += 1;
+        let EarlyReversal { expires_at, amount, .. } = reversal;
         if let Some(key) = reversal.original_key {
-            self.by_original.insert(key, reversal.expires_at);
+            self.by_original.insert(key, NewestReversal { expires_at, amount });
         }
         if let Some(key) = reversal.retrieval_key {
-            self.by_retrieval.insert(key, reversal.expires_at);
+            self.by_retrieval.insert(key, NewestReversal { expires_at, amount });
         }
         self.kept.insert(number, reversal);
         if let Some(card) = reversal.card {
@@ -90,7 +108,9 @@ impl EarlyReversals {
     /// Forgets the oldest of its card. Keys that a later one has, too, stay.
     fn forget(&mut self, number: u64) {
         let Some(gone) = self.kept.remove(&number) else { return };
-        let is_last = |expires_at: Option<&Timestamp>| expires_at == Some(&gone.expires_at);
+        let is_last = |newest: Option<&NewestReversal>| {
+            newest.is_some_and(|newest| newest.expires_at == gone.expires_at)
+        };
         if let Some(key) = gone.original_key
             && is_last(self.by_original.get(&key))
         {
@@ -124,6 +144,7 @@ impl EarlyReversals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::money::Minor;
     use crate::journal::testing::next_random;
 
     fn reversal(card: Option<u32>, key: u64, expires_at: i64) -> EarlyReversal {
@@ -131,12 +152,46 @@ mod tests {
             card: card.map(CardSlot),
             original_key: Some(OriginalKey(key)),
             retrieval_key: None,
+            amount: ReversalAmount::GiveBack(Minor(expires_at)),
             expires_at: Timestamp(expires_at),
         }
     }
 
     fn names(early: &EarlyReversals, key: u64) -> bool {
-        early.names_message(OriginalKey(key), Timestamp(0))
+        early.of_message(OriginalKey(key), Timestamp(0)).is_some()
+    }
+
+    /// A message that two reversals name is the newer one's, by whichever key, until that ends.
+    #[test]
+    fn the_newest_reversal_of_a_message_counts() {
+        let trace = NetworkTrace {
+            original_key: Some(OriginalKey(1)),
+            retrieval_key: Some(RetrievalKey(1)),
+            ..NetworkTrace::default()
+        };
+        let by_retrieval = |expires_at| EarlyReversal {
+            original_key: None,
+            retrieval_key: Some(RetrievalKey(1)),
+            ..reversal(None, 0, expires_at)
+        };
+        let rows = [
+            ([reversal(None, 1, 10), reversal(Some(7), 1, 20)], 20, 20),
+            ([reversal(Some(7), 1, 10), by_retrieval(20)], 20, 10),
+            ([by_retrieval(10), reversal(None, 1, 20)], 20, 20),
+        ];
+        for (reversals, of_purchase, of_message) in rows {
+            let mut early = EarlyReversals::default();
+            reversals.into_iter().for_each(|reversal| early.insert(reversal));
+            let found = |early: &EarlyReversals, at| {
+                let of_message = early.of_message(OriginalKey(1), Timestamp(at));
+                (early.of_purchase(&trace, Timestamp(at)), of_message)
+            };
+            let amount = |expires_at| Some(ReversalAmount::GiveBack(Minor(expires_at)));
+            assert_eq!(found(&early, 9), (amount(of_purchase), amount(of_message)));
+            early.forget_expired(Timestamp(10));
+            assert_eq!(found(&early, 10).0, amount(20), "the older one has ended");
+            assert_eq!(found(&early, 20), (None, None));
+        }
     }
 
     /// A sender of reversals that name nothing filled the memory for a day.

@@ -3,7 +3,7 @@
 use super::card_money::CardMoney;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, asked_amount, log_unknown_card};
-use super::execute_reversal::cancel_if_nothing_remains;
+use super::execute_reversal::{cancel_if_nothing_remains, left_by_early, reverse_early};
 use super::shard_change::ShardChange;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
@@ -11,7 +11,7 @@ use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PartialApproval,
-    PurchaseFacts,
+    PurchaseFacts, ReversalAmount,
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
 use crate::decision::{DecisionFacts, RuleSet, VelocityFinding, approvable_part};
@@ -61,7 +61,9 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         mcc: facts.merchant.mcc,
         is_cash: command.kind == AuthorizationKind::Cash,
         credentials: &command.credentials,
-        is_reversed_before: change.state.early_reversals.names(&facts.trace, change.moment.at),
+        // CHOICE: also where the reversal would leave a rest. The merchant was given nothing yet, so
+        // it loses nothing, and a decline is what the terminal that gave up can tell its customer.
+        is_reversed_before: reversal_before(change, facts).is_some(),
         velocity: count_attempt(change, slot),
         before: velocity_facts(change.state, change.moment, slot),
     };
@@ -240,29 +242,41 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
-    if let Some((seq, open)) =
-        change.state.find_original(change.moment.ids, Some(slot), &command.original)
-        && open.progress.state == TransactionState::Pending
-        && command.outcome == AdviceOutcome::Approved
-        && !change.is_reversed_before(facts.trace.original_key)
-    {
+    let pending = change
+        .state
+        .find_original(change.moment.ids, Some(slot), &command.original)
+        .filter(|(_, open)| open.progress.state == TransactionState::Pending)
+        .filter(|_| command.outcome == AdviceOutcome::Approved);
+    let (key, conversion) = (facts.trace.original_key, Conversion::of(foreign, amount));
+    let early = match pending {
+        Some(_) => change.reversal_before(key),
+        None => reversal_before(change, facts),
+    };
+    // The network has given the merchant its word, so what a reversal leaves of it counts.
+    let left = left_by_early(early, amount, conversion);
+    if let Some(purchase) = pending.filter(|_| left.is_some()) {
         let kind = LaterMessageKind::Completion;
-        let (key, conversion) = (facts.trace.original_key, Conversion::of(foreign, amount));
         let completion = LaterMessage { kind, key, left: amount, conversion };
-        return complete_hold(change, (seq, open), completion);
+        return complete_hold(change, purchase, completion);
     }
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
-    let purchase = advised_purchase(change, command, &mut money, (amount, foreign));
+    let purchase = advised_purchase(change, command, &mut money, ((amount, foreign), left));
     conclude(change, purchase, TransactionFlags::ADVICE, money)
 }
 
+/// What a reversal that came before a purchase gives back of it.
+fn reversal_before(change: &ShardChange<'_>, facts: &PurchaseFacts) -> Option<ReversalAmount> {
+    change.state.early_reversals.of_purchase(&facts.trace, change.moment.at)
+}
+
 /// A purchase decided by the network: the rules are evaluated and kept, but do not decide. No
-/// credential is compared: the network has judged those of an advice.
+/// credential is compared: the network has judged those of an advice. It takes what an earlier
+/// reversal leaves of it; one of which nothing is left is declined.
 fn advised_purchase<'a>(
     change: &mut ShardChange<'_>,
     command: &'a Advise,
     money: &mut CardMoney<'_>,
-    (amount, foreign): (Minor, Option<CurrencyAmount>),
+    ((amount, foreign), left): ((Minor, Option<CurrencyAmount>), Option<Minor>),
 ) -> Purchase<'a> {
     let facts = &command.facts;
     let attempt = Attempt {
@@ -271,7 +285,7 @@ fn advised_purchase<'a>(
         mcc: facts.merchant.mcc,
         is_cash: command.is_cash,
         credentials: &PresentedCredentials::NONE,
-        is_reversed_before: change.state.early_reversals.names(&facts.trace, change.moment.at),
+        is_reversed_before: left.is_none(),
         velocity: VelocityFinding::default(),
         before: None,
     };
@@ -284,7 +298,7 @@ fn advised_purchase<'a>(
         (None, AdviceOutcome::Approved) => (ResponseCode::Approved, SubReason::None),
     };
     let kind = transaction_kind(AuthorizationKind::Purchase, amount);
-    let approved = amount;
+    let approved = left.unwrap_or(amount);
     let refund_of = None;
     Purchase {
         facts,
@@ -301,7 +315,7 @@ fn advised_purchase<'a>(
 }
 
 /// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
-/// completion.
+/// completion. What was reversed of it before it came is given back at once.
 fn complete_hold(
     change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
@@ -321,11 +335,13 @@ fn complete_hold(
     }
     progress.later.set_hold();
     progress.later.add(completion);
+    let purse = (&mut money, &mut progress);
+    let given_back = reverse_early(change, completion.key, open.named_on_lines(), purse);
     cancel_if_nothing_remains(&mut progress);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = AuthorizationReply {
         transaction: Some(change.moment.ids.transaction_id(open.authorized_at, seq)),
-        approved: amount,
+        approved: amount - given_back,
         authorization_id: Some(authorization_id_of(seq)),
         response_code: ResponseCode::Approved,
         sub_reason: SubReason::None,

@@ -65,7 +65,8 @@ fn add_to_purchase(
         mcc,
         is_cash: false,
         credentials: &command.credentials,
-        is_reversed_before: change.is_reversed_before(own_key(command)),
+        // A request is declined also where a rest would stay: see `execute_authorize`.
+        is_reversed_before: change.reversal_before(own_key(command)).is_some(),
         velocity: count_attempt(change, card),
         before: velocity_facts(change.state, change.moment, card),
     };

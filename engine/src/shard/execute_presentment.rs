@@ -3,7 +3,7 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{Purchase, record_of};
 use super::execute_network::{amount_for_account, log_unknown_card};
-use super::execute_reversal::{give_back_posted, take_back_refunded};
+use super::execute_reversal::{reverse_early, reverse_refund};
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
@@ -76,14 +76,10 @@ fn present_original(
     let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
     let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
     money.write_line(change, -amount, merchant_name, open.member);
-    let is_reversed = amount.is_positive() && change.is_reversed_before(key);
-    if is_reversed {
-        let named = (open.merchant_name.as_str(), open.member);
-        give_back_posted(change, amount, named, (&mut money, &mut progress));
-        progress.later.give_back_newest();
-    }
+    let purse = (&mut money, &mut progress);
+    let given_back = reverse_early(change, key, open.named_on_lines(), purse);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
-    let reply = posted(id, if is_reversed { Minor::ZERO } else { amount }, &money);
+    let reply = posted(id, amount - given_back, &money);
     money.close(change);
     NetworkReply::Posting(reply)
 }
@@ -146,8 +142,8 @@ fn settle(
     progress.posted_at = progress.posted_at.or(Some(change.moment.at));
 }
 
-/// Posts what was never authorized here, as a new transaction. One that was reversed before it came
-/// is taken back at once, as if it had come first.
+/// Posts what was never authorized here, as a new transaction. What was reversed of it before it
+/// came is given back at once, as if it had come first.
 fn force_post(
     change: &mut ShardChange<'_>,
     facts: &PurchaseFacts,
@@ -170,18 +166,15 @@ fn force_post(
     settle(change, number, presented, &mut money, &mut progress);
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
-    if amount.is_positive() && change.is_reversed_before(key) {
-        let named = (facts.merchant.name.as_str(), record.member);
-        give_back_posted(change, amount, named, (&mut money, &mut progress));
-        progress.later.give_back_newest();
-    }
+    let named = (facts.merchant.name.as_str(), record.member);
+    reverse_early(change, key, named, (&mut money, &mut progress));
     let reply = posted(record.id, progress.posted, &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)
 }
 
-/// Gives money back to a card, as a transaction of its own. One that was reversed before it came is
-/// taken back at once, and its purchase gets no room.
+/// Gives money back to a card, as a transaction of its own. What was reversed of it before it came is
+/// taken back at once, as if it had come first: its purchase gets no room for that.
 pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> NetworkReply {
     let facts = &command.facts;
     let Some(slot) = change.state.find_card(facts.card) else {
@@ -200,10 +193,9 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     let original = change.state.find_original(change.moment.ids, Some(slot), &command.original);
     let original = original.filter(|(_, open)| open.kind != TransactionKind::Refund);
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    let key = facts.trace.original_key;
-    let is_taken_back = amount.is_positive() && change.is_reversed_before(key);
-    if let Some((purchase_seq, open)) = original.filter(|_| !is_taken_back) {
-        refund_purchase(change, (purchase_seq, open), amount, &mut money, &mut progress);
+    let mut purchase = original.map(|(_, open)| open.progress.clone());
+    if let Some(purchase) = &mut purchase {
+        refund_purchase(amount, &mut money, &mut progress, purchase);
     }
     // CHOICE: a refund of a purchase belongs to the member who made it, whoever holds the card now.
     let member = original.map_or(money.holder(), |(_, open)| open.member);
@@ -212,9 +204,15 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     progress.posted = -amount;
     progress.is_final = true;
     progress.posted_at = Some(change.moment.at);
-    if is_taken_back {
-        let named = (facts.merchant.name.as_str(), member);
-        take_back_refunded(change, amount, named, (&mut money, &mut progress));
+    let refund = (Conversion::of(foreign, amount), (facts.merchant.name.as_str(), member));
+    let taken_back = change.reversal_before(facts.trace.original_key).and_then(|early| {
+        let purse = (&mut money, &mut progress);
+        reverse_refund(change, refund, early, purse, purchase.as_mut()).ok()
+    });
+    if let Some(((seq, open), refunded)) = original.zip(purchase)
+        && refunded != open.progress
+    {
+        change.push(Effect::TransactionProgress(seq, Box::new(refunded)));
     }
     let purchase = Purchase {
         kind: TransactionKind::Refund,
@@ -226,29 +224,26 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
         member,
         ..record_of(change.state, change.moment, &purchase, seq, slot)
     };
-    let reply = posted(record.id, -progress.posted, &money);
+    let reply = posted(record.id, amount - taken_back.unwrap_or(Minor::ZERO), &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)
 }
 
 /// Gives room back for a refunded purchase, as far as it is not refunded yet.
 fn refund_purchase(
-    change: &mut ShardChange<'_>,
-    (seq, open): (TransactionSeq, &OpenTransaction),
     amount: Minor,
     money: &mut CardMoney<'_>,
     refund: &mut TransactionProgress,
+    purchase: &mut TransactionProgress,
 ) {
-    let mut purchase = open.progress.clone();
     let refundable = (purchase.posted - purchase.refunded).or_zero();
     if amount > refundable {
         refund.flags.insert(TransactionFlags::OVER_REFUNDED);
     }
     let room = amount.min(refundable);
-    refund.cleared = money.give_room_back(room, &mut purchase);
+    refund.cleared = money.give_room_back(room, purchase);
     purchase.refunded += room;
     refund.refunded = room;
-    change.push(Effect::TransactionProgress(seq, Box::new(purchase)));
 }
 
 fn posted_purchase(facts: &PurchaseFacts, amount: Minor) -> Purchase<'_> {

@@ -5,11 +5,11 @@ use super::card_money::CardMoney;
 use super::execute_network::log_entry;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::transactions::OpenTransaction;
+use super::transactions::{NamedOnLines, OpenTransaction};
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{OriginalRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
-use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
+use crate::domain::ids::{CardSlot, Timestamp, TransactionSeq};
 use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{Conversion, CurrencyCode, Minor};
 use crate::domain::network_key::OriginalKey;
@@ -27,7 +27,7 @@ const NOT_FOUND: ReversalReply = ReversalReply {
     currency: CurrencyCode(0),
 };
 
-/// How long a reversal that came before its purchase is remembered. Units: microseconds.
+/// How long a reversal that came before its message is remembered. Units: microseconds.
 const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
 
 /// The message that a reversal takes back.
@@ -85,7 +85,7 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
     let Some((seq, open, card, message)) = reversed else {
         // The number of a card is drawn when it is issued: no purchase with an unknown one can come.
         if card != Some(None) {
-            remember_early(change, card.flatten(), &command.original);
+            remember_early(change, card.flatten(), command);
         }
         return NetworkReply::Reversal(NOT_FOUND);
     };
@@ -93,9 +93,11 @@ pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -
     let mut progress = open.progress.clone();
     let taken = (&mut money, &mut progress);
     let outcome = match message {
-        ReversedMessage::Later(at) => reverse_later(change, open, (command.amount, at), taken),
+        ReversedMessage::Later(at) => {
+            reverse_later(change, open.named_on_lines(), (command.amount, at), taken)
+        }
         ReversedMessage::First if open.is_refund() => {
-            reverse_refund(change, open, command.amount, taken)
+            reverse_known_refund(change, open, command.amount, taken)
         }
         ReversedMessage::First => reverse(change, open, command.amount, taken),
     };
@@ -157,13 +159,39 @@ fn reverse(
     }
     let given_back = amount_given_back(open.conversion(), amount, reversible)?;
     progress.later.give_back_posted(given_back);
-    reverse_posted(change, open, given_back, (money, progress))
+    reverse_posted(change, open.named_on_lines(), given_back, (money, progress))
+}
+
+/// Gives back what a reversal says that came before the message of this key, which is the newest of
+/// its transaction: as if it came right after it. Returns how much that is.
+pub(super) fn reverse_early(
+    change: &mut ShardChange<'_>,
+    key: Option<OriginalKey>,
+    named: NamedOnLines<'_>,
+    purse: (&mut CardMoney<'_>, &mut TransactionProgress),
+) -> Minor {
+    let (early, newest) = (change.reversal_before(key), purse.1.later.newest_place());
+    let Some((amount, at)) = early.zip(newest) else { return Minor::ZERO };
+    // One that would be refused gives nothing back.
+    reverse_later(change, named, (amount, at), purse).unwrap_or(Minor::ZERO)
+}
+
+/// What a reversal that came before a message leaves of the amount that it takes: all where it would
+/// be refused, none where nothing is left to take.
+pub(super) fn left_by_early(
+    early: Option<ReversalAmount>,
+    amount: Minor,
+    conversion: Option<Conversion>,
+) -> Option<Minor> {
+    let Some(early) = early else { return Some(amount) };
+    let given_back = amount_given_back(conversion, early, amount).unwrap_or(Minor::ZERO);
+    Some(amount - given_back).filter(|left| left.is_positive())
 }
 
 /// Gives back what a later message took, as far as it is still held or posted.
 fn reverse_later(
     change: &mut ShardChange<'_>,
-    open: &OpenTransaction,
+    named: NamedOnLines<'_>,
     (amount, at): (ReversalAmount, usize),
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Result<Minor, ReversalOutcome> {
@@ -179,7 +207,7 @@ fn reverse_later(
     // A refund of a posting leaves less to give back, until it is reversed itself.
     message.left -= if is_posting { given_back } else { asked };
     if is_posting {
-        return reverse_posted(change, open, given_back, (money, progress));
+        return reverse_posted(change, named, given_back, (money, progress));
     }
     give_back_held(change, given_back, (money, progress));
     Ok(given_back)
@@ -198,46 +226,55 @@ fn give_back_held(
 /// Errors: `AmountOutOfRange`.
 fn reverse_posted(
     change: &mut ShardChange<'_>,
-    open: &OpenTransaction,
+    (merchant_name, member): NamedOnLines<'_>,
     amount: Minor,
-    purse: (&mut CardMoney<'_>, &mut TransactionProgress),
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Result<Minor, ReversalOutcome> {
-    if !purse.0.can_post(amount) {
+    if !money.can_post(amount) {
         return Err(ReversalOutcome::AmountOutOfRange);
     }
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if amount.is_positive() {
-        let named = (open.merchant_name.as_str(), open.member);
-        give_back_posted(change, amount, named, purse);
+        money.compensate(change, amount, progress);
+        money.write_line(change, amount, merchant_name, member);
+        cancel_if_nothing_remains(progress);
     }
     Ok(amount)
 }
 
-/// Gives back what was posted, by a line of that name and member.
-pub(super) fn give_back_posted(
+/// Takes back what a refund gave, and tells its purchase.
+fn reverse_known_refund(
     change: &mut ShardChange<'_>,
-    amount: Minor,
-    (merchant_name, member): (&str, Option<MemberSlot>),
-    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
-) {
-    money.compensate(change, amount, progress);
-    money.write_line(change, amount, merchant_name, member);
-    cancel_if_nothing_remains(progress);
+    open: &OpenTransaction,
+    amount: ReversalAmount,
+    purse: (&mut CardMoney<'_>, &mut TransactionProgress),
+) -> Result<Minor, ReversalOutcome> {
+    let known = open.refund_of.and_then(|seq| Some((seq, change.state.transaction(seq)?)));
+    let mut purchase = known.map(|(_, purchase)| purchase.progress.clone());
+    let refund = (open.conversion(), open.named_on_lines());
+    let taken_back = reverse_refund(change, refund, amount, purse, purchase.as_mut())?;
+    if let Some(((seq, before), after)) = known.zip(purchase)
+        && after != before.progress
+    {
+        change.push(Effect::TransactionProgress(seq, Box::new(after)));
+    }
+    Ok(taken_back)
 }
 
 /// Takes back what a refund gave, by a line against it: first what it gave beyond its purchase. Of
 /// the rest the room that the purchase got is taken again, in its period and day.
-fn reverse_refund(
+pub(super) fn reverse_refund(
     change: &mut ShardChange<'_>,
-    open: &OpenTransaction,
+    (conversion, (merchant_name, member)): (Option<Conversion>, NamedOnLines<'_>),
     amount: ReversalAmount,
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
+    purchase: Option<&mut TransactionProgress>,
 ) -> Result<Minor, ReversalOutcome> {
     let given = -progress.posted;
     if !given.is_positive() {
         return Ok(Minor::ZERO);
     }
-    let taken_back = amount_given_back(open.conversion(), amount, given)?;
+    let taken_back = amount_given_back(conversion, amount, given)?;
     if !money.can_post(taken_back) {
         return Err(ReversalOutcome::AmountOutOfRange);
     }
@@ -245,32 +282,19 @@ fn reverse_refund(
         return Ok(taken_back);
     }
     let room = (progress.refunded - (given - taken_back)).or_zero();
-    if let Some(purchase_seq) = open.refund_of.filter(|_| room.is_positive()) {
-        let Some(purchase) = change.state.transaction(purchase_seq) else {
+    if room.is_positive() {
+        let Some(purchase) = purchase else {
             unreachable!("what a refund gave room to is loaded with it");
         };
-        let mut purchase = purchase.progress.clone();
-        money.take_room_again(room, progress, &mut purchase);
+        money.take_room_again(room, progress, purchase);
         purchase.refunded -= room;
         progress.refunded -= room;
-        change.push(Effect::TransactionProgress(purchase_seq, Box::new(purchase)));
     }
-    let named = (open.merchant_name.as_str(), open.member);
-    take_back_refunded(change, taken_back, named, (money, progress));
-    Ok(taken_back)
-}
-
-/// Takes back what was refunded, by a line of that name and member.
-pub(super) fn take_back_refunded(
-    change: &mut ShardChange<'_>,
-    amount: Minor,
-    (merchant_name, member): (&str, Option<MemberSlot>),
-    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
-) {
-    money.debit(change, amount);
-    progress.posted += amount;
-    money.write_line(change, -amount, merchant_name, member);
+    money.debit(change, taken_back);
+    progress.posted += taken_back;
+    money.write_line(change, -taken_back, merchant_name, member);
     cancel_if_nothing_remains(progress);
+    Ok(taken_back)
 }
 
 /// The part of `open_amount` that a reversal gives back. A rest of what was asked in another
@@ -311,14 +335,15 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
     }
 }
 
-/// Remembers a reversal whose purchase has not been seen, so that it is declined when it comes.
-fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, named: &OriginalRef) {
-    let OriginalRef { original_key, retrieval_key, .. } = *named;
+/// Remembers a reversal whose message has not been seen, for when it comes.
+fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, command: &Reverse) {
+    let (OriginalRef { original_key, retrieval_key, .. }, amount) =
+        (command.original, command.amount);
     // Other tries of the purchase share its retrieval reference.
     let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
     if original_key.is_some() || retrieval_key.is_some() {
         let expires_at = change.moment.at.plus(EARLY_REVERSAL_LIFETIME);
-        let early = EarlyReversal { card, original_key, retrieval_key, expires_at };
+        let early = EarlyReversal { card, original_key, retrieval_key, amount, expires_at };
         change.push(Effect::EarlyReversal(Box::new(early)));
     }
 }

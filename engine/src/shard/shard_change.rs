@@ -2,6 +2,7 @@
 //! to the rules of resources.
 
 use super::state::ShardState;
+use crate::command::network::ReversalAmount;
 use crate::command::seen_object::SeenObject;
 use crate::directory::Directory;
 use crate::directory::change::{PartitionView, StateChange};
@@ -20,9 +21,9 @@ use crate::domain::pan_key::PanGenerations;
 pub(super) type ShardChange<'a> = StateChange<'a, ShardState>;
 
 impl ShardChange<'_> {
-    /// Whether the very message of this key was reversed before it came.
-    pub(super) fn is_reversed_before(&self, key: Option<OriginalKey>) -> bool {
-        key.is_some_and(|key| self.state.early_reversals.names_message(key, self.moment.at))
+    /// What a reversal that came before the very message of this key gives back of it.
+    pub(super) fn reversal_before(&self, key: Option<OriginalKey>) -> Option<ReversalAmount> {
+        self.state.early_reversals.of_message(key?, self.moment.at)
     }
 
     /// The same change for the rules of resources.

@@ -69,6 +69,9 @@ pub struct OpenTransaction {
 // here. Less where something else in the build makes `smallvec` use unions.
 const _: () = assert!(size_of::<OpenTransaction>() <= 384);
 
+/// The other side and the member whom the statement lines of a transaction name.
+pub(super) type NamedOnLines<'a> = (&'a str, Option<MemberSlot>);
+
 /// The other side's name on statement lines.
 fn name_on_lines(record: &TransactionRecord) -> CompactString {
     match (&record.merchant, &record.bank_account) {
@@ -106,6 +109,11 @@ impl OpenTransaction {
             answer: None,
             changed_seq,
         }
+    }
+
+    /// Whom its statement lines name.
+    pub(super) fn named_on_lines(&self) -> NamedOnLines<'_> {
+        (self.merchant_name.as_str(), self.member)
     }
 
     /// The rate of the message that made it.

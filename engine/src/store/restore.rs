@@ -16,7 +16,7 @@ use super::query::Snapshot;
 use super::rows;
 use super::tables::{
     ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES, EARLY_REVERSALS,
-    KEYED_ANSWERS, StoredAnswer,
+    KEYED_ANSWERS, StoredAnswer, StoredReversal,
 };
 use crate::command::NewTransaction;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
@@ -172,11 +172,14 @@ fn restore_early_reversals(
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
     let first = applied_at.0.saturating_add(1);
-    for entry in snapshot.table(EARLY_REVERSALS)?.range((first, None, None)..)? {
-        let (key, card) = entry?;
+    let table = snapshot.table(EARLY_REVERSALS.definition())?;
+    for entry in table.range((first, None, None)..)? {
+        let (key, row) = entry?;
         let (expires_at, original, retrieval) = key.value();
+        let (card, amount): StoredReversal = rows::decode(EARLY_REVERSALS.name(), row.value())?;
         let early = EarlyReversal {
-            card: card.value().map(CardSlot),
+            card,
+            amount,
             original_key: original.map(OriginalKey),
             retrieval_key: retrieval.map(RetrievalKey),
             expires_at: Timestamp(expires_at),

@@ -23,7 +23,7 @@
 //! | answers | record sequence | row; answers that no transaction's row says |
 //! | network_log | record sequence, place in the record | row |
 //! | moved_holds | end, transaction sequence | -; holds that may end otherwise than their lifetime after they were made |
-//! | early_reversals | end, original key, retrieval key | card slot, if it names one |
+//! | early_reversals | end, original key, retrieval key | row: card slot, if it names one, and what it gives back |
 //! | company_ids, account_ids, card_ids, allowance_ids | id | slot |
 //! | pan_hashes | keyed hash | card slot |
 //! | company_accounts | company, account | - |
@@ -57,12 +57,13 @@ use super::error::StoreError;
 use super::runs::{self, RunKind};
 use super::sets::SetKey;
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
+use crate::command::network::ReversalAmount;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::audit::AuditEvent;
 use crate::domain::card::Dimensions;
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::transaction_tags::TagChanges;
 
@@ -112,8 +113,10 @@ pub(super) const META_PAN_GENERATIONS: &str = "pan_generations";
 pub(super) type RecordPlace = (u64, u32);
 /// An increment: its purchase, and the record that decided it.
 pub(super) type IncrementKey = (u64, u64);
-/// An early reversal: its end, and the two keys of the purchase it may name.
+/// An early reversal: its end, and the two keys of the message it may name.
 pub(super) type EarlyReversalKey = (i64, Option<u64>, Option<u64>);
+/// The rest of an early reversal: its card, and what it gives back.
+pub(super) type StoredReversal = (Option<CardSlot>, ReversalAmount);
 /// A card under a mark: kind of mark, owner, card.
 pub(super) type CardMarkKey = (u8, u128, u32);
 /// An event under a mark: company, kind of mark, actor or object, number.
@@ -143,6 +146,7 @@ rows! {
     INCREMENTS: IncrementKey => PackedLayout = "increments";
     ANSWERS: u64 => StoredAnswer = "answers";
     NETWORK_LOG: RecordPlace => NetworkLogEntry = "network_log";
+    EARLY_REVERSALS: EarlyReversalKey => StoredReversal = "early_reversals";
     TRANSACTION_TAGS: u64 => TagChanges = "transaction_tags";
     COMPANY_SSO: u32 => SingleSignOn = "company_sso";
     KEYED_ANSWERS: [u8; 32] => KeyedAnswer = "keyed_answers";
@@ -163,7 +167,6 @@ macro_rules! indexes {
 
 indexes! {
     MOVED_HOLDS: (i64, u64) => () = "moved_holds";
-    EARLY_REVERSALS: EarlyReversalKey => Option<u32> = "early_reversals";
     COMPANY_IDS: u128 => u32 = "company_ids";
     ACCOUNT_IDS: u128 => u32 = "account_ids";
     CARD_IDS: u128 => u32 = "card_ids";

@@ -19,6 +19,7 @@ mod calendar;
 mod cards_at_once;
 mod desk;
 mod dimensions;
+mod early_reversals;
 mod events;
 mod exchanged_keys;
 mod faults;

@@ -96,7 +96,7 @@ impl Teller {
         };
         let advice = (reverse.kind == ReversalKind::Advice).then_some(true);
         let step = StepFile { advice, ..StepFile::default() };
-        let Some(found) = found else { return self.reverse_early(step, &reverse.original) };
+        let Some(found) = found else { return self.reverse_early(step, reverse) };
         let purchase = &self.model.purchases[found];
         let is_refund = purchase.kind == TransactionKind::Refund;
         let open = if is_refund { -purchase.posted } else { purchase.held().max(purchase.posted) };
@@ -113,29 +113,35 @@ impl Teller {
                 "the rate of a purchase in another currency is not told",
             ));
         }
-        let keep = match kept {
-            Some(0) => Some(Money::of_account(0)),
-            kept => kept.map(Money::of_account).map(carried).transpose()?,
-        };
+        let keep = kept_money(kept)?;
         let reverse_of = Some(self.purchase(found)?);
         let by = by_of(&reverse.original, false);
         Ok(StepFile { reverse: reverse_of, keep, by, ..step })
     }
 
     /// A reversal of a purchase that has not come. Its name is filled in when it comes.
-    fn reverse_early(
-        &mut self,
-        step: StepFile,
-        original: &OriginalRef,
-    ) -> Result<StepFile, Omission> {
-        let Some(key) = original.original_key else {
+    fn reverse_early(&mut self, step: StepFile, reverse: &Reverse) -> Result<StepFile, Omission> {
+        let Some(key) = reverse.original.original_key else {
             return Err(("reversals", "there is no purchase that they name"));
         };
+        let kept = match reverse.amount {
+            ReversalAmount::Full => None,
+            ReversalAmount::GiveBack(_) => {
+                return Err((
+                    "partial reversals",
+                    "what they leave of a later message is not told",
+                ));
+            }
+            ReversalAmount::Remaining(kept) | ReversalAmount::RemainingOriginal(kept) => {
+                Some(kept.0)
+            }
+        };
+        let keep = kept_money(kept)?;
         self.begin(None);
         // Behind the step of the time that passes before it.
         let gap = usize::from((self.at - self.told_at) / SECOND > 0);
         self.early.entry(key).or_default().push(self.told.steps.len() + gap);
-        Ok(StepFile { reverse: Some(String::new()), ..step })
+        Ok(StepFile { reverse: Some(String::new()), keep, ..step })
     }
 
     fn present(&mut self, present: &Present) -> Result<StepFile, Omission> {
@@ -258,6 +264,15 @@ fn money(amounts: &MessageAmounts) -> Result<(Money, Option<Money>), Omission> {
     let billing = Money::of_account(billing.ok_or(no_billing)?.amount.0);
     let amount = Money::of_currency(amounts.amount.0, currency.0).ok_or(no_billing)?;
     Ok((carried(amount)?, Some(carried(billing)?)))
+}
+
+/// What stays after a reversal, which may be nothing.
+/// Errors: an amount that a door refuses.
+fn kept_money(kept: Option<i64>) -> Result<Option<Money>, Omission> {
+    match kept {
+        Some(0) => Ok(Some(Money::of_account(0))),
+        kept => kept.map(Money::of_account).map(carried).transpose(),
+    }
 }
 
 /// Errors: an amount that a door refuses.

@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 use super::checkpoint::Checkpoint;
 use super::directory::DirectoryChanges;
 use super::runs::Entry;
-use super::tables::{EarlyReversalKey, IncrementKey, RecordPlace, StoredAnswer};
+use super::tables::{EarlyReversalKey, IncrementKey, RecordPlace, StoredAnswer, StoredReversal};
 use crate::codec::CodecError;
 use crate::command::NewTransactionView;
 use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
@@ -80,7 +80,7 @@ pub struct Projection {
     /// Answers that no transaction's row says.
     answers: BTreeMap<u64, StoredAnswer>,
     answer_keys: Vec<Entry>,
-    early_reversals: BTreeMap<EarlyReversalKey, Option<u32>>,
+    early_reversals: BTreeMap<EarlyReversalKey, StoredReversal>,
     network_log: BTreeMap<RecordPlace, NetworkLogEntry>,
     /// Ends of holds that may not follow from when they were made.
     moved_holds: BTreeSet<(i64, u64)>,
@@ -253,7 +253,7 @@ impl Projection {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
                 let key = (row.expires_at.0, original, retrieval);
-                self.early_reversals.insert(key, row.card.map(|slot| slot.0));
+                self.early_reversals.insert(key, (row.card, row.amount));
             }
             Effect::NetworkLog(row) => put(&mut self.network_log, place, *row),
             Effect::TransactionTags(..) | Effect::CompanySso(..) | Effect::KeyedAnswer(_) => {

@@ -203,10 +203,8 @@ impl Projection {
         write_table(write_txn, &ANSWERS, &self.answers)?;
         forget_answers(write_txn, at)?;
         write_moved_holds(write_txn, &self.moved_holds)?;
-        let mut early = write_txn.open_table(EARLY_REVERSALS)?;
-        for (key, card) in &self.early_reversals {
-            early.insert(*key, *card)?;
-        }
+        write_table(write_txn, &EARLY_REVERSALS, &self.early_reversals)?;
+        let mut early = write_txn.open_table(EARLY_REVERSALS.definition())?;
         let next = at.0.saturating_add(1);
         early.retain_in(..(next, None, None), |_, _| false).map_err(StoreError::from)
     }

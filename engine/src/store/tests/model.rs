@@ -1,6 +1,6 @@
 //! The slow store: keeps the last value of everything in maps and answers by looking at all of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::command::NewTransaction;
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
@@ -47,7 +47,7 @@ pub(super) struct Model {
     pub(super) transactions: BTreeMap<TransactionSeq, TransactionRow>,
     pub(super) lines: BTreeMap<LineSeq, StatementLine>,
     answers: BTreeMap<u128, RememberedAnswer>,
-    early: BTreeSet<(Timestamp, Option<u64>, Option<u64>)>,
+    early: BTreeMap<(Timestamp, Option<u64>, Option<u64>), EarlyReversal>,
     pub(super) dimensions: BTreeMap<DimensionSlot, Dimension>,
     pub(super) links: BTreeMap<SharedLinkSlot, SharedLink>,
     pub(super) requisitions: BTreeMap<RequisitionSlot, Requisition>,
@@ -77,7 +77,7 @@ impl Model {
             }
             model.log(record);
             model.answers.retain(|_, answer| answer.expires_at > record.at);
-            model.early.retain(|(expires_at, ..)| *expires_at > record.at);
+            model.early.retain(|(expires_at, ..), _| *expires_at > record.at);
             model.keyed_answers.retain(|_, answer| answer.expires_at > record.at);
             model.tickets.retain(|_, ticket| ticket.forgotten_at() > record.at);
         }
@@ -182,7 +182,7 @@ impl Model {
             Effect::EarlyReversal(row) => {
                 let EarlyReversal { original_key, retrieval_key, expires_at, .. } = *row;
                 let key = (expires_at, original_key.map(|k| k.0), retrieval_key.map(|k| k.0));
-                self.early.insert(key);
+                self.early.insert(key, *row);
             }
             Effect::TransactionTags(seq, row) => {
                 self.transactions.get_mut(&seq).unwrap().tags.merge(&row);

@@ -8,6 +8,7 @@ use super::model::Model;
 use super::world::journal;
 use super::*;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
+use crate::command::network::ReversalAmount;
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::network_key::{
@@ -83,7 +84,7 @@ fn remembered(store: &Store) -> [u64; 2] {
     let read_txn = store.database.begin_read().unwrap();
     [
         read_txn.open_table(ANSWERS.definition()).unwrap().len().unwrap(),
-        read_txn.open_table(EARLY_REVERSALS).unwrap().len().unwrap(),
+        read_txn.open_table(EARLY_REVERSALS.definition()).unwrap().len().unwrap(),
     ]
 }
 
@@ -94,6 +95,7 @@ fn what_ends_at_the_instant_of_a_record_is_forgotten_with_it() {
         card: Some(CardSlot(u32::MAX)),
         original_key: Some(OriginalKey(u64::MAX)),
         retrieval_key: Some(RetrievalKey(u64::MAX)),
+        amount: ReversalAmount::Full,
         expires_at: ends_at,
     };
     let fingerprint = Fingerprint {

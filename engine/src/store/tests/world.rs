@@ -10,6 +10,7 @@ use crate::command::NewTransaction;
 use crate::command::effect::{
     EarlyReversal, Effect, IssuedCard, NetworkLogEntry, NetworkMessageKind, RememberedAnswer,
 };
+use crate::command::network::ReversalAmount;
 use crate::command::record::Record;
 use crate::command::reply::NetworkReply;
 use crate::decision::RuleSet;
@@ -456,7 +457,15 @@ impl World {
         let answer = self.answer(1);
         let original_key = Some(OriginalKey(self.below(20)));
         let expires_at = self.at.plus(24 * Timestamp::HOUR);
-        let reversal = EarlyReversal { card: None, original_key, retrieval_key: None, expires_at };
+        let part = Minor(i64::try_from(self.below(9_000)).unwrap());
+        let amount = match self.below(4) {
+            0 => ReversalAmount::Full,
+            1 => ReversalAmount::GiveBack(part),
+            2 => ReversalAmount::Remaining(part),
+            _ => ReversalAmount::RemainingOriginal(part),
+        };
+        let reversal =
+            EarlyReversal { card: None, original_key, retrieval_key: None, amount, expires_at };
         self.record(vec![answer, Effect::EarlyReversal(Box::new(reversal))]);
     }
 

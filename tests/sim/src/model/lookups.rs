@@ -1,6 +1,6 @@
 //! The search for what a message names, among everything that the model knows.
 
-use cardswitch_engine::command::network::{CardRef, OriginalRef};
+use cardswitch_engine::command::network::{CardRef, OriginalRef, ReversalAmount};
 use cardswitch_engine::domain::ids::{AccountId, Timestamp, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::network_key::NetworkTrace;
 use cardswitch_engine::domain::transaction::TransactionKind;
@@ -65,15 +65,25 @@ impl Model {
         found
     }
 
-    pub(super) fn is_reversed_before(&self, trace: &NetworkTrace) -> bool {
-        let is_named = |early: &UnmatchedReversal| {
-            trace.retrieval_key.is_some() && early.retrieval_key == trace.retrieval_key
-        };
-        self.is_message_reversed_before(trace) || self.early.iter().any(is_named)
+    /// What the last reversal that came before a purchase with these marks asks back.
+    pub(super) fn asked_before(&self, trace: &NetworkTrace) -> Option<ReversalAmount> {
+        self.last_early(|early| {
+            names(early.original_key, trace.original_key)
+                || names(early.retrieval_key, trace.retrieval_key)
+        })
     }
 
-    pub(super) fn is_message_reversed_before(&self, trace: &NetworkTrace) -> bool {
-        let is_named = |early: &UnmatchedReversal| early.original_key == trace.original_key;
-        trace.original_key.is_some() && self.early.iter().any(is_named)
+    /// The same of one message, which its own key alone names.
+    pub(super) fn asked_before_message(&self, trace: &NetworkTrace) -> Option<ReversalAmount> {
+        self.last_early(|early| names(early.original_key, trace.original_key))
     }
+
+    fn last_early(&self, is_meant: impl Fn(&UnmatchedReversal) -> bool) -> Option<ReversalAmount> {
+        self.early.iter().rev().find(|early| is_meant(early)).map(|early| early.asked)
+    }
+}
+
+/// Whether a key is named: nothing names a message that has none.
+fn names<K: PartialEq>(named: Option<K>, own: Option<K>) -> bool {
+    own.is_some() && named == own
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed_command::KeyedCommand;
+use cardswitch_engine::command::network::ReversalAmount;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::directory::exchanged_key::NewExchangedKey;
@@ -234,6 +235,7 @@ struct UnmatchedReversal {
     card: Option<usize>,
     original_key: Option<OriginalKey>,
     retrieval_key: Option<RetrievalKey>,
+    asked: ReversalAmount,
     expires_at: i64,
 }
 

@@ -36,7 +36,13 @@ impl Workload {
 
     pub(crate) fn draw_reverse(&mut self, model: &Model) -> Reverse {
         let mut more = Rng::new(self.rng.clone().number() ^ 0x0001_A7E2);
+        let before = self.early_mark;
         let (mut original, card, found) = self.draw_original(model);
+        // Some messages are reversed twice and more before they come.
+        if found.is_none() && more.chance(30) {
+            self.early_mark = before;
+            original.original_key = Some(OriginalKey(before));
+        }
         // About a later message of the purchase, or about one that it has not had.
         let shares_a_mark = original.transaction.is_some()
             || original.authorization_id.is_some()
@@ -106,7 +112,8 @@ impl Workload {
         }
     }
 
-    /// Some postings were reversed before they came: their mark was drawn for that already.
+    /// Some postings and advices were reversed before they came, whole or in part: their mark was
+    /// drawn for that already.
     fn name_by_early_mark(&self, facts: &mut PurchaseFacts) {
         if self.marks.is_multiple_of(8) {
             facts.trace.original_key = Some(OriginalKey(self.early_mark));
@@ -148,6 +155,7 @@ impl Workload {
         } else if self.rng.chance(80) {
             original = OriginalRef::default();
         }
+        self.name_by_early_mark(&mut facts);
         let declined = self.rng.chance(15);
         let outcome = if declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
         let is_cash = Rng::new(self.rng.clone().number() ^ 0x00CA_5400).chance(20);

@@ -1,6 +1,6 @@
 //! Advices in the model: a hold that is completed, or a purchase that others have decided.
 
-use cardswitch_engine::command::network::{AdviceOutcome, Advise};
+use cardswitch_engine::command::network::{AdviceOutcome, Advise, ReversalAmount};
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply};
 use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -11,6 +11,7 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, 
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::authorization::Verdict;
+use super::reversal::asked_back;
 use super::rules::{Attempt, set_of};
 use crate::model::{LaterMessage, Model, Rate, take_last};
 
@@ -25,20 +26,26 @@ impl Model {
         self.turn_pages(card, at);
         let pending = self
             .find_original(Some(card), &command.original)
-            .filter(|found| self.purchases[*found].state == TransactionState::Pending);
-        let is_taken = command.outcome == AdviceOutcome::Approved
-            && !self.is_message_reversed_before(&facts.trace);
-        if let Some(pending) = pending.filter(|_| is_taken) {
-            let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
+            .filter(|found| self.purchases[*found].state == TransactionState::Pending)
+            .filter(|_| command.outcome == AdviceOutcome::Approved);
+        let asked = match pending {
+            Some(_) => self.asked_before_message(&facts.trace),
+            None => self.asked_before(&facts.trace),
+        };
+        let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
+        let left = amount - asked.map_or(0, |asked| asked_back(rate, asked, amount).unwrap_or(0));
+        // What a reversal leaves of an advice counts; an advice of which nothing is left is none.
+        let is_gone = asked.is_some() && left <= 0;
+        if let Some(pending) = pending.filter(|_| !is_gone) {
             let completion = LaterMessage { key, is_posting: false, left: amount, rate };
-            return self.complete_hold(pending, completion);
+            return self.complete_hold(pending, completion, asked);
         }
         let tried = Attempt {
             added_to: 0,
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),
             is_cash: command.is_cash,
             credentials: &PresentedCredentials::NONE,
-            is_reversed_before: self.is_reversed_before(&facts.trace),
+            is_reversed_before: is_gone,
             over_minute: false,
             over_hour: false,
         };
@@ -53,13 +60,19 @@ impl Model {
             (ResponseCode::Approved, SubReason::None)
         };
         let flags = TransactionFlags::ADVICE;
-        let verdict = Verdict { code, sub_reason, failed: set_of(&failed), flags, part: None };
+        let verdict =
+            Verdict { code, sub_reason, failed: set_of(&failed), flags, part: Some(left) };
         let kind =
             if amount == 0 { TransactionKind::Verification } else { TransactionKind::Purchase };
         self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
     }
 
-    fn complete_hold(&mut self, pending: usize, completion: LaterMessage) -> NetworkReply {
+    fn complete_hold(
+        &mut self,
+        pending: usize,
+        completion: LaterMessage,
+        asked: Option<ReversalAmount>,
+    ) -> NetworkReply {
         let amount = completion.left;
         if !Self::can_post(amount) {
             return NetworkReply::FormatError(SubReason::OutOfBounds);
@@ -77,12 +90,13 @@ impl Model {
         }
         purchase.later.push(completion);
         purchase.close_if_nothing_is_held();
+        let given_back = self.give_back_newest(pending, asked);
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.id_of(pending)),
             response_code: ResponseCode::Approved,
             sub_reason: SubReason::None,
             failed_rules: RuleSet::EMPTY,
-            approved: Minor(amount),
+            approved: Minor(amount - given_back),
             authorization_id: Some(authorization_id_of(TransactionSeq(
                 self.purchases[pending].seq,
             ))),

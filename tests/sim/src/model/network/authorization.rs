@@ -41,7 +41,8 @@ impl Model {
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),
             is_cash: command.kind == AuthorizationKind::Cash,
             credentials: &command.credentials,
-            is_reversed_before: self.is_reversed_before(&facts.trace),
+            // Whatever a reversal would leave of a request: nobody has got anything yet.
+            is_reversed_before: self.asked_before(&facts.trace).is_some(),
             over_minute,
             over_hour,
         };
@@ -132,7 +133,7 @@ impl Model {
             is_reversed_before: command
                 .otherwise
                 .as_ref()
-                .is_some_and(|authorize| self.is_message_reversed_before(&authorize.facts.trace)),
+                .is_some_and(|own| self.asked_before_message(&own.facts.trace).is_some()),
             over_minute,
             over_hour,
         };

@@ -1,7 +1,7 @@
 //! The postings of the model: presentments and refunds.
 
 use cardswitch_engine::command::network::{
-    CardRef, MessageAmounts, Present, PresentmentNumber, Refund, ReversalAmount,
+    CardRef, MessageAmounts, Present, PresentmentNumber, Refund,
 };
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -78,12 +78,9 @@ impl Model {
         let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
         self.write_line(found, -amount, &merchant);
         let facts = command.facts.as_ref();
-        if facts.is_some_and(|facts| self.is_message_reversed_before(&facts.trace)) && amount > 0 {
-            self.give_back_posted(found, amount);
-            self.purchases[found].later.last_mut().unwrap().left = 0;
-            return self.posted(found, 0);
-        }
-        self.posted(found, amount)
+        let asked = facts.and_then(|facts| self.asked_before_message(&facts.trace));
+        let given_back = self.give_back_newest(found, asked);
+        self.posted(found, amount - given_back)
     }
 
     /// The amount of a presentment. One that names none is about the hold, and refused if there is none.
@@ -142,14 +139,14 @@ impl Model {
         self.turn_pages(card, at);
         let kind = TransactionKind::Refund;
         let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
-        let is_taken_back = amount > 0 && self.is_message_reversed_before(&facts.trace);
+        let asked = self.asked_before_message(&facts.trace);
         let original = self
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
         if let Some(found) = original {
             (refund.refund_of, refund.member) = (Some(found), self.purchases[found].member);
         }
-        if let Some(found) = refund.refund_of.filter(|_| !is_taken_back) {
+        if let Some(found) = refund.refund_of {
             let purchase = &mut self.purchases[found];
             let refundable = (purchase.posted - purchase.refunded).max(0);
             if amount > refundable {
@@ -167,11 +164,8 @@ impl Model {
         self.purchases.push(refund);
         let refund = self.purchases.len() - 1;
         self.write_line(refund, amount, &facts.merchant.name);
-        if is_taken_back {
-            self.give_back(refund, ReversalAmount::Full).expect("all of it");
-            return self.posted(refund, 0);
-        }
-        self.posted(refund, amount)
+        let taken_back = asked.map_or(0, |asked| self.give_back(refund, asked).unwrap_or(0));
+        self.posted(refund, amount - taken_back)
     }
 
     fn posted(&self, purchase: usize, amount: i64) -> NetworkReply {

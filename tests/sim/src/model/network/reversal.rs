@@ -22,7 +22,7 @@ impl Model {
         let Some((found, later)) = about else {
             // Nobody had the number of an unknown card, so no purchase comes after its reversal.
             if card != Some(None) {
-                self.remember_early(at, card.flatten(), &command.original);
+                self.remember_early(at, card.flatten(), command);
             }
             return ReversalReply {
                 outcome: ReversalOutcome::NotFound,
@@ -50,8 +50,8 @@ impl Model {
     }
 
     /// Remembers a reversal that came first; of too many the oldest is forgotten.
-    fn remember_early(&mut self, at: i64, card: Option<usize>, original: &OriginalRef) {
-        let OriginalRef { original_key, retrieval_key, .. } = *original;
+    fn remember_early(&mut self, at: i64, card: Option<usize>, command: &Reverse) {
+        let OriginalRef { original_key, retrieval_key, .. } = command.original;
         let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
         if original_key.is_none() && retrieval_key.is_none() {
             return;
@@ -60,6 +60,7 @@ impl Model {
             card,
             original_key,
             retrieval_key,
+            asked: command.amount,
             expires_at: at + DAY,
         });
         let is_of_card = |early: &UnmatchedReversal| card.is_some() && early.card == card;
@@ -127,6 +128,13 @@ impl Model {
         Ok(self.give_back_posted(found, amount))
     }
 
+    /// The newest message of a purchase gives back what a reversal asked before it came. Nothing
+    /// where that is too much.
+    pub(super) fn give_back_newest(&mut self, found: usize, asked: Option<ReversalAmount>) -> i64 {
+        let newest = self.purchases[found].later.len() - 1;
+        asked.map_or(0, |asked| self.give_back_later(found, newest, asked).unwrap_or(0))
+    }
+
     /// A later message gives back its own amount, as far as the purchase still has it.
     fn give_back_later(
         &mut self,
@@ -163,7 +171,7 @@ impl Model {
         amount
     }
 
-    pub(super) fn give_back_posted(&mut self, found: usize, amount: i64) -> i64 {
+    fn give_back_posted(&mut self, found: usize, amount: i64) -> i64 {
         let purchase = &mut self.purchases[found];
         if amount > 0 {
             let room = amount.min(total(&purchase.cleared));
@@ -227,7 +235,7 @@ impl Purchase {
 }
 
 /// The part of `open` that a reversal asks back.
-fn asked_back(
+pub(super) fn asked_back(
     rate: Option<Rate>,
     asked: ReversalAmount,
     open: i64,

@@ -1,0 +1,185 @@
+//! Reversals that come before the message they name: a request is declined, and what posts or holds
+//! without asking gives back at once what a reversal right after it would.
+
+use cardswitch_engine::command::network::{
+    AdviceOutcome, Advise, AuthorizationKind, NetworkCommand, OriginalRef, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount,
+};
+use cardswitch_engine::command::reply::{NetworkReply, Reply, ReversalOutcome};
+use cardswitch_engine::domain::ids::AccountSlot;
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::response_code::SubReason;
+
+use ReversalAmount::{Full, GiveBack, Remaining, RemainingOriginal};
+
+use crate::samples::{facts, network, pan};
+use crate::story::{Story, by_retrieval, named_by};
+
+/// The mark of the message that is reversed; the purchase before it, if there is one, has 5.
+const MARK: u64 = 90;
+
+/// A message of 10000, in whichever currency, and the amount that its reply names.
+type Message = fn(&mut Story, PurchaseFacts) -> Minor;
+
+fn force_post(story: &mut Story, own: PurchaseFacts) -> Minor {
+    story.present_part(own, OriginalRef::default(), PresentmentNumber::ONLY).posted
+}
+
+fn presentment(story: &mut Story, own: PurchaseFacts) -> Minor {
+    story.present_part(own, by_retrieval(5), PresentmentNumber::ONLY).posted
+}
+
+/// Of several: the rest of the hold stays.
+fn first_presentment(story: &mut Story, own: PurchaseFacts) -> Minor {
+    story.present_part(own, by_retrieval(5), PresentmentNumber { number: 1, count: 2 }).posted
+}
+
+fn refund(story: &mut Story, own: PurchaseFacts) -> Minor {
+    story.posting(NetworkCommand::Refund(Refund { facts: own, original: by_retrieval(5) })).posted
+}
+
+fn unlinked_refund(story: &mut Story, own: PurchaseFacts) -> Minor {
+    let original = OriginalRef::default();
+    story.posting(NetworkCommand::Refund(Refund { facts: own, original })).posted
+}
+
+fn completion(story: &mut Story, own: PurchaseFacts) -> Minor {
+    advice(story, own, by_retrieval(5))
+}
+
+fn stand_in(story: &mut Story, own: PurchaseFacts) -> Minor {
+    advice(story, own, OriginalRef::default())
+}
+
+fn advice(story: &mut Story, facts: PurchaseFacts, original: OriginalRef) -> Minor {
+    let outcome = AdviceOutcome::Approved;
+    let advise = Advise { facts, is_cash: false, outcome, original };
+    match story.run(&network(NetworkCommand::Advise(advise))) {
+        Reply::Network(NetworkReply::Authorization(reply)) => reply.approved,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The messages that post or hold without asking: what comes before them, if anything does, and
+/// whether they are advices.
+const MESSAGES: [(&str, Option<(AuthorizationKind, i64)>, Message, bool); 9] = [
+    ("force post", None, force_post, false),
+    ("presentment", Some((AuthorizationKind::Purchase, 8_000)), presentment, false),
+    ("first presentment", Some((AuthorizationKind::Purchase, 30_000)), first_presentment, false),
+    ("refund", Some((AuthorizationKind::SingleMessage, 20_000)), refund, false),
+    ("refund of too much", Some((AuthorizationKind::SingleMessage, 4_000)), refund, false),
+    ("refund of nothing", None, unlinked_refund, false),
+    ("completion up", Some((AuthorizationKind::Purchase, 6_000)), completion, true),
+    ("completion down", Some((AuthorizationKind::Purchase, 16_000)), completion, true),
+    ("stand-in", None, stand_in, true),
+];
+
+/// 10000, or 9000 euros that come to it.
+fn own(is_foreign: bool) -> PurchaseFacts {
+    let mut own = facts(pan(1), 10_000, MARK);
+    if is_foreign {
+        let billing = CurrencyAmount { amount: Minor(10_000), currency: CurrencyCode(840) };
+        own.amounts.amount = Minor(9_000);
+        own.amounts.currency = Some(CurrencyCode(978));
+        own.amounts.billing = Some(billing);
+    }
+    own
+}
+
+fn begin(before: Option<(AuthorizationKind, i64)>) -> Story {
+    let mut story = Story::begin();
+    if let Some((kind, amount)) = before {
+        story.authorize(facts(pan(1), amount, 5), kind);
+    }
+    story
+}
+
+/// What is spent, owned, held and told of, and what is left for one more reversal.
+fn rest(mut story: Story) -> [i64; 5] {
+    let balances = story.driver.state.balances(AccountSlot(0));
+    let (ledger, held) = (balances.ledger, balances.held);
+    let (spent, lines) = (story.spent(), i64::try_from(story.line_count()).unwrap());
+    let left = story.reverse(named_by(MARK), Full).given_back;
+    [spent.0, ledger.0, held.0, lines, left.0]
+}
+
+/// A partial reversal that came before what it names was remembered without its amount, so all of a
+/// posting was taken back: the merchant lost what it was owed, or the cardholder its refund.
+#[test]
+fn an_early_reversal_gives_back_what_one_right_after_the_message_would() {
+    // Whether the message is in euros, its reversals in their order, and what the last gives back.
+    let rows: [(bool, &[ReversalAmount], i64); 17] = [
+        (false, &[Full], 10_000),
+        (false, &[GiveBack(Minor(3_000))], 3_000),
+        (false, &[GiveBack(Minor(0))], 0),
+        (false, &[Remaining(Minor(4_000))], 6_000),
+        (false, &[Remaining(Minor(0))], 10_000),
+        (false, &[RemainingOriginal(Minor(4_000))], 6_000),
+        // In euros, at the message's own rate: what stays is rounded up.
+        (true, &[RemainingOriginal(Minor(3_000))], 6_666),
+        (true, &[RemainingOriginal(Minor(0))], 10_000),
+        (true, &[GiveBack(Minor(3_000))], 3_000),
+        // Too much, or less than nothing: such a reversal would be refused.
+        (false, &[GiveBack(Minor(10_001))], 0),
+        (false, &[GiveBack(Minor(-1))], 0),
+        (false, &[Remaining(Minor(10_001))], 0),
+        (true, &[RemainingOriginal(Minor(9_001))], 0),
+        (true, &[RemainingOriginal(Minor(-1))], 0),
+        // Of several the newest counts.
+        (false, &[Full, Remaining(Minor(4_000))], 6_000),
+        (false, &[GiveBack(Minor(1_000)), GiveBack(Minor(2_000))], 2_000),
+        (false, &[Remaining(Minor(4_000)), Full], 10_000),
+    ];
+    for (name, before, send, is_advice) in MESSAGES {
+        for (is_foreign, reversals, given_back) in rows {
+            let row = format!("{name}, {reversals:?}, foreign: {is_foreign}");
+            let mut early = begin(before);
+            for amount in reversals {
+                let reply = early.reverse(named_by(MARK), *amount);
+                assert_eq!(reply.outcome, ReversalOutcome::NotFound, "{row}");
+            }
+            assert_eq!(send(&mut early, own(is_foreign)).0, 10_000 - given_back, "{row}");
+            let mut late = begin(before);
+            // An advice that is reversed whole is none: it is declined, and a hold stays as it was.
+            if !(is_advice && given_back == 10_000) {
+                assert_eq!(send(&mut late, own(is_foreign)), Minor(10_000), "{row}");
+                let newest = *reversals.last().unwrap();
+                assert_eq!(late.reverse(named_by(MARK), newest).given_back.0, given_back, "{row}");
+            }
+            assert_eq!(rest(early), rest(late), "{row}");
+        }
+    }
+}
+
+/// Nobody has given anything for a request yet: it is declined also where a rest would stay.
+#[test]
+fn a_request_is_declined_whatever_an_early_reversal_leaves_of_it() {
+    for amount in [Full, GiveBack(Minor(1)), Remaining(Minor(9_999)), GiveBack(Minor(-1))] {
+        let mut story = Story::begin();
+        story.authorize(facts(pan(1), 1_000, 5), AuthorizationKind::Purchase);
+        assert_eq!(story.reverse(named_by(MARK), amount).outcome, ReversalOutcome::NotFound);
+        let increment = story.increment(10_000, MARK, None);
+        assert_eq!(increment.sub_reason, SubReason::ReversedBefore, "{amount:?}");
+        for kind in [AuthorizationKind::Purchase, AuthorizationKind::SingleMessage] {
+            let request = story.authorize(own(false), kind);
+            assert_eq!(request.sub_reason, SubReason::ReversedBefore, "{amount:?}");
+        }
+        assert_eq!(story.spent(), Minor(1_000));
+    }
+}
+
+/// An advice that no key names is reversed by its retrieval reference.
+#[test]
+fn an_advice_keeps_what_a_reversal_of_its_reference_leaves() {
+    let by_reference = by_retrieval(MARK);
+    let rows = [(&[Remaining(Minor(4_000))][..], 4_000), (&[Full, GiveBack(Minor(1))], 9_999)];
+    for (reversals, approved) in rows {
+        let mut story = Story::begin();
+        for amount in reversals {
+            let reply = story.reverse(by_reference, *amount);
+            assert_eq!(reply.outcome, ReversalOutcome::NotFound);
+        }
+        assert_eq!(stand_in(&mut story, own(false)).0, approved);
+        assert_eq!(story.spent().0, approved);
+    }
+}
