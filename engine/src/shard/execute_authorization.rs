@@ -2,7 +2,7 @@
 
 use super::card_money::CardMoney;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
-use super::execute_network::{amount_for_account, asked_amount, log_unknown_card};
+use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::{cancel_if_nothing_remains, left_by_early, reverse_early};
 use super::shard_change::ShardChange;
 use super::state::ShardState;
@@ -51,7 +51,7 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         return NetworkReply::Authorization(unknown_card());
     };
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
-    let (amount, foreign) = match asked_amount(&facts.amounts, money.account.currency()) {
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.account.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };

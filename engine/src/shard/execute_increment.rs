@@ -7,7 +7,7 @@
 use super::card_money::CardMoney;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
 use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
-use super::execute_network::{asked_amount, log_entry};
+use super::execute_network::{amount_for_account, log_entry};
 use super::shard_change::ShardChange;
 use super::transactions::OpenTransaction;
 use crate::command::Moment;
@@ -54,7 +54,7 @@ fn add_to_purchase(
     (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
 ) -> NetworkReply {
     let mut money = CardMoney::open(change, card, seq);
-    let (amount, foreign) = match asked_amount(&command.amounts, money.account.currency()) {
+    let (amount, foreign) = match amount_for_account(&command.amounts, money.account.currency()) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };

@@ -62,6 +62,7 @@ fn remember(change: &mut ShardChange<'_>, answer: RememberedAnswer) {
 }
 
 /// The amount in the account's currency, and what the merchant asked in another one.
+/// Errors: it is not billed, or billed as nothing, which would stand outside of every rule.
 pub(super) fn amount_for_account(
     amounts: &MessageAmounts,
     currency: CurrencyCode,
@@ -70,21 +71,14 @@ pub(super) fn amount_for_account(
         (Some(asked), billing) if asked != currency => {
             let billing = billing.filter(|billing| billing.currency == currency);
             let billing = billing.ok_or(SubReason::BillingAmountMissing)?;
+            if billing.amount.is_zero() && amounts.amount.is_positive() {
+                return Err(SubReason::BillingAmountMissing);
+            }
             let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };
             Ok((billing.amount, Some(foreign)))
         }
         _ => Ok((amounts.amount, None)),
     }
-}
-
-/// The same of a message that asks. One that came to nothing would stand outside of every rule.
-pub(super) fn asked_amount(
-    amounts: &MessageAmounts,
-    currency: CurrencyCode,
-) -> Result<(Minor, Option<CurrencyAmount>), SubReason> {
-    let found = amount_for_account(amounts, currency)?;
-    let is_lost = found.0.is_zero() && amounts.amount.is_positive();
-    if is_lost { Err(SubReason::BillingAmountMissing) } else { Ok(found) }
 }
 
 /// Notes a message that makes no transaction because its card is unknown.

@@ -30,7 +30,7 @@ impl Model {
     pub(crate) fn authorize(&mut self, at: i64, command: &Authorize) -> NetworkReply {
         let facts = &command.facts;
         let Some(card) = self.find_card(facts.card) else { return Self::unknown_card() };
-        let (amount, foreign) = match self.asked(card, &facts.amounts) {
+        let (amount, foreign) = match self.amounts(card, &facts.amounts) {
             Ok(amounts) => amounts,
             Err(reply) => return reply,
         };
@@ -118,7 +118,7 @@ impl Model {
             };
         };
         let card = self.purchases[found].card;
-        let (amount, foreign) = match self.asked(card, &command.amounts) {
+        let (amount, foreign) = match self.amounts(card, &command.amounts) {
             Ok(amounts) => amounts,
             Err(reply) => return reply,
         };

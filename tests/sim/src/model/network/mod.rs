@@ -79,25 +79,14 @@ impl Model {
             return Ok((amounts.amount.0, None));
         }
         match amounts.billing {
-            Some(billing) if billing.currency == own => {
+            // What comes to nothing is not billed.
+            Some(billing)
+                if billing.currency == own && (billing.amount.0 != 0 || amounts.amount.0 <= 0) =>
+            {
                 let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };
                 Ok((billing.amount.0, Some(foreign)))
             }
             _ => Err(NetworkReply::FormatError(SubReason::BillingAmountMissing)),
-        }
-    }
-
-    /// The same of a message that asks, which cannot ask for something that comes to nothing.
-    fn asked(
-        &self,
-        card: usize,
-        amounts: &MessageAmounts,
-    ) -> Result<(i64, Option<CurrencyAmount>), NetworkReply> {
-        match self.amounts(card, amounts)? {
-            (0, Some(_)) if amounts.amount.0 > 0 => {
-                Err(NetworkReply::FormatError(SubReason::BillingAmountMissing))
-            }
-            found => Ok(found),
         }
     }
 
