@@ -5,9 +5,7 @@ use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
-use cardswitch_engine::directory::requisition::{
-    NewRequisition, RequisitionCommand, RequisitionStatus,
-};
+use cardswitch_engine::directory::requisition::{RequisitionCommand, RequisitionStatus};
 use cardswitch_engine::directory::shared_link::{NewSharedLink, Recipient, SharedLinkCommand};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::UserCommand;
@@ -23,6 +21,7 @@ use uuid::Uuid;
 use crate::desk::Desk;
 use crate::members::{ADA, BOB, FOREIGNER, new_member};
 use crate::people::{grant_of, new_user};
+use crate::requisitions::new_requisition;
 use crate::samples::{
     START, company_id, digest, member_id, new_card, new_company, ticket_id, user_id,
 };
@@ -88,16 +87,8 @@ fn set_up(desk: &Desk) {
         desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(link)));
     }
     for (number, member) in [(1, BOB), (2, BOB), (3, ADA)] {
-        desk.change(AdminCommand::Requisition(RequisitionCommand::Create(NewRequisition {
-            id: RequisitionId(Uuid::from_u64_pair(15, number)),
-            company: company_id(0),
-            member: member_id(member),
-            amount: Minor(500),
-            description: "A chair".parse().unwrap(),
-            end_time: None,
-            note: None,
-            dimensions: [None; 4],
-        })));
+        let new = new_requisition(RequisitionId(Uuid::from_u64_pair(15, number)), member);
+        desk.change(AdminCommand::Requisition(RequisitionCommand::Create(new)));
     }
     let taken_back = RequisitionId(Uuid::from_u64_pair(15, 2));
     desk.change(AdminCommand::Requisition(RequisitionCommand::Cancel(company_id(0), taken_back)));

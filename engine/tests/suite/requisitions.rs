@@ -23,17 +23,22 @@ fn id(number: u128) -> RequisitionId {
     RequisitionId(Uuid::from_u128(number))
 }
 
-fn asking(number: u128) -> NewRequisition {
+/// What a member of the first company asks for.
+pub(crate) fn new_requisition(id: RequisitionId, member: u64) -> NewRequisition {
     NewRequisition {
-        id: id(number),
+        id,
         company: company_id(0),
-        member: member_id(BOB),
+        member: member_id(member),
         amount: Minor(500),
         description: "A chair".parse().unwrap(),
         end_time: None,
         note: None,
         dimensions: [None; 4],
     }
+}
+
+fn asking(number: u128) -> NewRequisition {
+    new_requisition(id(number), BOB)
 }
 
 fn card_id(number: u64) -> CardId {

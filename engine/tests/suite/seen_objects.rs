@@ -6,9 +6,7 @@ use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
-use cardswitch_engine::directory::requisition::{
-    NewRequisition, RequisitionChanges, RequisitionCommand,
-};
+use cardswitch_engine::directory::requisition::{RequisitionChanges, RequisitionCommand};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::ids::{
     AllowanceId, CardId, CardSlot, MemberSlot, RecordSeq, RequisitionId,
@@ -17,6 +15,7 @@ use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
 use crate::members::{ADA, BOB, Office};
+use crate::requisitions::new_requisition;
 use crate::samples::{company_id, member_id, new_card};
 
 const ADA_SLOT: MemberSlot = MemberSlot(0);
@@ -27,16 +26,8 @@ fn asked(number: u128) -> RequisitionId {
 }
 
 fn asking(number: u128, member: u64) -> AdminCommand {
-    AdminCommand::Requisition(RequisitionCommand::Create(NewRequisition {
-        id: asked(number),
-        company: company_id(0),
-        member: member_id(member),
-        amount: Minor(500),
-        description: "A chair".parse().unwrap(),
-        end_time: None,
-        note: None,
-        dimensions: [None; 4],
-    }))
+    let new = new_requisition(asked(number), member);
+    AdminCommand::Requisition(RequisitionCommand::Create(new))
 }
 
 fn amount(minor: i64) -> AdminCommand {
