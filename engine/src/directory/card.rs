@@ -124,7 +124,7 @@ pub struct CardOrder {
     pub dimensions: Dimensions,
 }
 
-/// Where a physical card is sent to.
+/// The destination of a physical card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CardDestination {
     /// The company's shipping address when the card is made.
@@ -169,7 +169,7 @@ pub enum SettableCardState {
 pub enum NumberViewer {
     /// A member: the card's holder, or an administrator.
     Member(MemberId),
-    /// Whoever has a shared link of the card.
+    /// A holder of a shared link of the card.
     Link(SharedLinkId),
 }
 

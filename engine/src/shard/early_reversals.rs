@@ -46,7 +46,7 @@ pub(super) struct EarlyReversals {
 }
 
 impl EarlyReversals {
-    /// What a reversal that came before the purchase with these marks gives back of it.
+    /// The amount of an early reversal of the purchase with these marks.
     pub(super) fn of_purchase(
         &self,
         trace: &NetworkTrace,
@@ -59,7 +59,7 @@ impl EarlyReversals {
         newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
     }
 
-    /// What a reversal that came before the very message of this key gives back of it: all messages
+    /// The amount of an early reversal of the very message of this key: all messages
     /// of a purchase share its retrieval reference, so that says nothing of one of them.
     pub(super) fn of_message(&self, key: OriginalKey, at: Timestamp) -> Option<ReversalAmount> {
         let newest = self.by_original.get(&key).filter(|kept| kept.expires_at > at);

@@ -264,7 +264,7 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
     conclude(change, purchase, TransactionFlags::ADVICE, money)
 }
 
-/// What a reversal that came before a purchase gives back of it.
+/// The amount of an early reversal of a purchase.
 fn reversal_before(change: &ShardChange<'_>, facts: &PurchaseFacts) -> Option<ReversalAmount> {
     change.state.early_reversals.of_purchase(&facts.trace, change.moment.at)
 }
@@ -315,7 +315,7 @@ fn advised_purchase<'a>(
 }
 
 /// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
-/// completion. What was reversed of it before it came is given back at once.
+/// completion. An early reversal of it gives back at once.
 fn complete_hold(
     change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),

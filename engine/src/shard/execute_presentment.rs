@@ -142,8 +142,8 @@ fn settle(
     progress.posted_at = progress.posted_at.or(Some(change.moment.at));
 }
 
-/// Posts what was never authorized here, as a new transaction. What was reversed of it before it
-/// came is given back at once, as if it had come first.
+/// Posts what was never authorized here, as a new transaction. An early reversal of it gives
+/// back at once.
 fn force_post(
     change: &mut ShardChange<'_>,
     facts: &PurchaseFacts,
@@ -173,8 +173,8 @@ fn force_post(
     NetworkReply::Posting(reply)
 }
 
-/// Gives money back to a card, as a transaction of its own. What was reversed of it before it came is
-/// taken back at once, as if it had come first: its purchase gets no room for that.
+/// Gives money back to a card, as a transaction of its own. An early reversal of it takes back
+/// at once, and its purchase gets no room for that.
 pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> NetworkReply {
     let facts = &command.facts;
     let Some(slot) = change.state.find_card(facts.card) else {

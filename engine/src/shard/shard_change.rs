@@ -21,7 +21,7 @@ use crate::domain::pan_key::PanGenerations;
 pub(super) type ShardChange<'a> = StateChange<'a, ShardState>;
 
 impl ShardChange<'_> {
-    /// What a reversal that came before the very message of this key gives back of it.
+    /// The amount of an early reversal of the very message of this key.
     pub(super) fn reversal_before(&self, key: Option<OriginalKey>) -> Option<ReversalAmount> {
         self.state.early_reversals.of_message(key?, self.moment.at)
     }

@@ -44,7 +44,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let values = parts.headers.get_all(IF_MATCH).iter();
-        // What is no text matches nothing.
+        // A header that is no text matches nothing.
         let texts: Vec<_> = values.map(|value| value.to_str().unwrap_or_default()).collect();
         Ok(Self((!texts.is_empty()).then(|| texts.join(","))))
     }
