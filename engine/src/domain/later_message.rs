@@ -102,6 +102,17 @@ impl LaterMessages {
         &self.0
     }
 
+    /// The rate of a hold that a message of rate `first` made: that of the newest completion which asked in its
+    /// currency, too.
+    pub fn conversion_of_hold(&self, first: Option<Conversion>) -> Option<Conversion> {
+        let completions = self.0.iter().rev().filter(|it| it.kind == LaterMessageKind::Completion);
+        completions
+            .filter_map(|completion| completion.conversion)
+            .next()
+            .or(first)
+            .filter(|_| first.is_some())
+    }
+
     fn changes_of_hold(&self) -> impl Iterator<Item = &LaterMessage> {
         self.0.iter().filter(|message| message.is_change_of_hold())
     }

@@ -84,8 +84,7 @@ fn present_original(
     NetworkReply::Posting(reply)
 }
 
-/// The amount of a presentment, and its rate; the open hold at that of the purchase where it names
-/// none.
+/// The amount of a presentment, and its rate; the open hold at its own where it names none.
 /// Errors: it names none and nothing is held. Posting nothing would use its number up.
 fn presented_amount(
     amounts: Option<&MessageAmounts>,
@@ -98,7 +97,7 @@ fn presented_amount(
         None => {
             let held = Some(open.progress.held.total()).filter(|held| held.is_positive());
             let held = held.ok_or(SubReason::NothingHeld)?;
-            Ok((held, open.conversion()))
+            Ok((held, open.conversion_of_hold()))
         }
     }
 }

@@ -142,7 +142,7 @@ fn reverse(
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
     if held.is_positive() {
-        let given_back = amount_given_back(open.conversion(), amount, held)?;
+        let given_back = amount_given_back(open.conversion_of_hold(), amount, held)?;
         give_back_held(change, given_back, (money, progress));
         progress.later.give_back_held(given_back);
         return Ok(given_back);

@@ -121,6 +121,11 @@ impl OpenTransaction {
         Conversion::of(self.foreign, self.requested)
     }
 
+    /// The rate of what it holds.
+    pub(super) fn conversion_of_hold(&self) -> Option<Conversion> {
+        self.progress.later.conversion_of_hold(self.conversion())
+    }
+
     /// Approved, or why not.
     pub(super) const fn response_code(&self) -> ResponseCode {
         self.response_code

@@ -2,8 +2,8 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
-    AdviceOutcome, AuthorizationKind, NetworkCommand, OriginalRef, PresentmentNumber, Refund,
-    ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, AuthorizationKind, NetworkCommand, OriginalRef, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::reply::{PostingOutcome, ReversalOutcome};
 use cardswitch_engine::directory::card::CardCommand;
@@ -15,6 +15,15 @@ use cardswitch_engine::domain::response_code::SubReason;
 
 use crate::samples::{admin, facts, new_card, pan};
 use crate::story::{Story, by_retrieval, by_retrieval_of, named_by};
+
+/// A message in euros, and what it comes to.
+fn foreign(mark: u64, asked: i64, billed: i64) -> PurchaseFacts {
+    let mut facts = facts(pan(1), asked, mark);
+    let billing = CurrencyAmount { amount: Minor(billed), currency: CurrencyCode(840) };
+    facts.amounts.currency = Some(CurrencyCode(978));
+    facts.amounts.billing = Some(billing);
+    facts
+}
 
 /// A card that is not known counted as no card at all, so a transaction id with a foreign card
 /// number reversed another card's purchase.
@@ -52,11 +61,7 @@ fn a_reversal_with_an_unknown_card_is_not_remembered() {
 #[test]
 fn a_second_foreign_partial_reversal_keeps_what_it_names() {
     let mut story = Story::begin();
-    let mut facts = facts(pan(1), 10_000, 5);
-    let billing = CurrencyAmount { amount: Minor(11_001), currency: CurrencyCode(840) };
-    facts.amounts.currency = Some(CurrencyCode(978));
-    facts.amounts.billing = Some(billing);
-    story.authorize(facts, AuthorizationKind::Purchase);
+    story.authorize(foreign(5, 10_000, 11_001), AuthorizationKind::Purchase);
     for (kept, remaining) in [(8_000, 8_801), (5_000, 5_501), (2_500, 2_751), (0, 0)] {
         let amount = ReversalAmount::RemainingOriginal(Minor(kept));
         let reply = story.reverse(by_retrieval(5), amount);
@@ -70,13 +75,6 @@ fn a_second_foreign_partial_reversal_keeps_what_it_names() {
 /// purchase, though the message itself came at another one.
 #[test]
 fn a_foreign_later_message_is_reversed_at_its_own_rate() {
-    let foreign = |mark, asked, billed| {
-        let mut facts = facts(pan(1), asked, mark);
-        let billing = CurrencyAmount { amount: Minor(billed), currency: CurrencyCode(840) };
-        facts.amounts.currency = Some(CurrencyCode(978));
-        facts.amounts.billing = Some(billing);
-        facts
-    };
     // The message at 1.20 upon a purchase at 1.10, or in dollars; what stays of it, and in dollars.
     let rows = [(10_000, 12_000, 6_000, 7_200), (10_000, 12_000, 3_333, 4_000), (0, 900, 900, 900)];
     for (asked, billed, kept, left) in rows {
@@ -96,6 +94,23 @@ fn a_foreign_later_message_is_reversed_at_its_own_rate() {
         story.increment_by(own(6), None);
         assert_eq!(story.reverse(named_by(6), amount).given_back, Minor(billed - left));
         assert_eq!(story.spent(), Minor(11_000 + left), "{kept} of {asked} stay held");
+    }
+}
+
+/// A pump was completed at another rate: what stays of the hold is told in euros, too.
+#[test]
+fn a_reversal_of_a_completed_hold_goes_by_the_rate_of_the_completion() {
+    // The completion of 5000 in euros at 1.20, or of dollars; what the hold is then, and what half of it comes to.
+    for (asked, billed, left) in [(5_000, 6_000, 3_000), (0, 6_000, 2_750)] {
+        let mut story = Story::begin();
+        story.authorize(foreign(5, 10_000, 11_000), AuthorizationKind::Purchase);
+        let facts = match asked {
+            0 => facts(pan(1), billed, 80),
+            asked => foreign(80, asked, billed),
+        };
+        assert_eq!(story.advise_by(facts, AdviceOutcome::Approved).approved, Minor(billed));
+        let half = ReversalAmount::RemainingOriginal(Minor(2_500));
+        assert_eq!(story.reverse(by_retrieval(5), half).remaining, Minor(left));
     }
 }
 

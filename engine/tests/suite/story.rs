@@ -129,7 +129,14 @@ impl Story {
     }
 
     pub(crate) fn advise(&mut self, amount: i64, outcome: AdviceOutcome) -> AuthorizationReply {
-        let facts = facts(pan(1), amount, 80);
+        self.advise_by(facts(pan(1), amount, 80), outcome)
+    }
+
+    pub(crate) fn advise_by(
+        &mut self,
+        facts: PurchaseFacts,
+        outcome: AdviceOutcome,
+    ) -> AuthorizationReply {
         let original = by_retrieval(5);
         match self.run(&network(NetworkCommand::Advise(Advise {
             facts,

@@ -152,6 +152,8 @@ pub struct Purchase {
     given_back: Vec<Part>,
     pub requested: i64,
     pub foreign: Option<CurrencyAmount>,
+    /// The rate of what is held.
+    hold_rate: Option<Rate>,
     pub posted: i64,
     pub refunded: i64,
     presented: Vec<u8>,

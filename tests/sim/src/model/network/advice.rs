@@ -88,6 +88,9 @@ impl Model {
         for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
             earlier.left = 0;
         }
+        if purchase.hold_rate.is_some() {
+            purchase.hold_rate = completion.rate.or(purchase.hold_rate);
+        }
         purchase.later.push(completion);
         purchase.close_if_nothing_is_held();
         let given_back = self.give_back_newest(pending, asked);

@@ -18,7 +18,7 @@ use cardswitch_engine::domain::network_key::{DuplicateWindow, Fingerprint};
 use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
-use super::{Answer, DAY, MINUTE, Model, Purchase};
+use super::{Answer, DAY, MINUTE, Model, Purchase, Rate};
 
 pub(crate) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
 
@@ -115,6 +115,7 @@ impl Model {
             given_back: Vec::new(),
             requested,
             foreign,
+            hold_rate: Rate::of(foreign, requested),
             posted: 0,
             refunded: 0,
             presented: Vec::new(),

@@ -95,7 +95,7 @@ impl Model {
                 .amounts(purchase.card, amounts)
                 .map(|(amount, foreign)| (amount, Rate::of(foreign, amount))),
             None if purchase.held() == 0 => Err(NetworkReply::FormatError(SubReason::NothingHeld)),
-            None => Ok((purchase.held(), purchase.rate())),
+            None => Ok((purchase.held(), purchase.hold_rate)),
         }
     }
 
