@@ -42,11 +42,9 @@ impl Model {
             name: format!("{} {}", new.first_name, new.last_name),
         });
         let Some(invite) = new.invite.as_ref().filter(|_| new.is_active) else { return Ok(()) };
-        // A link that cannot be issued leaves neither a member nor a user behind.
-        let users = self.users.len();
+        // A link that cannot be issued leaves no member behind.
         let invited = self.invite(at, (company, &new.email), invite);
         if invited.is_err() {
-            self.users.truncate(users);
             self.members.pop();
         }
         invited

@@ -275,6 +275,7 @@ impl Model {
         (company, email): (usize, &str),
         invite: &NewInvite,
     ) -> Result<(), Rejection> {
+        let users = self.users.len();
         if self.find_person(email).is_none() {
             self.create_user(&NewUser {
                 id: invite.user,
@@ -296,7 +297,12 @@ impl Model {
             code: None,
             sent_by: Some(company),
         };
-        self.put_ticket(at, ticket)
+        let sent = self.put_ticket(at, ticket);
+        if sent.is_err() {
+            // A link that cannot be issued leaves no user behind.
+            self.users.truncate(users);
+        }
+        sent
     }
 
     fn issue_ticket(&mut self, at: i64, new: &NewTicket) -> Result<(), Rejection> {
