@@ -293,7 +293,9 @@ pub struct LateHolds {
 
 impl LateHolds {
     pub fn of(state: &ShardState) -> Self {
-        let known_until = state.timers_known_until().0;
+        let (known_until, last) = (state.timers_known_until().0, state.last_at().0);
+        // A start does not know whether more holds end at the instant of its newest record. That of the record did.
+        let known_until = if known_until + 1 == last { last } else { known_until };
         Self { known_until, put_off: state.holds_put_off().map(|seq| seq.0).collect() }
     }
 
