@@ -152,12 +152,12 @@ fn reverse(
     }
     let is_posted_at_once = open.kind == TransactionKind::SingleMessagePurchase
         || progress.is_posted_only(open.authorized_at);
-    // A reversal gives back only the rest that refunds left.
     let reversible = progress.posted - progress.refunded;
     if !is_posted_at_once || !reversible.is_positive() {
         return Err(ReversalOutcome::NothingHeld);
     }
-    let given_back = amount_given_back(open.conversion(), amount, reversible)?;
+    // What stays is told of the message; it gives back only the rest that refunds left.
+    let given_back = amount_given_back(open.conversion(), amount, progress.posted)?.min(reversible);
     progress.later.give_back_posted(given_back);
     reverse_posted(change, open.named_on_lines(), given_back, (money, progress))
 }

@@ -143,6 +143,21 @@ fn a_reversal_after_a_refund_gives_back_only_the_rest() {
     assert_eq!((again.outcome, again.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
 }
 
+/// What stays of a settled purchase was told of the rest that a refund had left, so most amounts gave too little or
+/// nothing back.
+#[test]
+fn what_stays_of_a_refunded_purchase_is_told_of_the_purchase() {
+    let remaining = |kept| ReversalAmount::RemainingOriginal(Minor(kept));
+    let rows = [(remaining(700), 300), (remaining(500), 500), (remaining(0), 600)];
+    let given = [(ReversalAmount::GiveBack(Minor(700)), 600), (ReversalAmount::Full, 600)];
+    for (amount, given_back) in rows.into_iter().chain(given) {
+        let mut story = Story::begin();
+        story.authorize(facts(pan(1), 1_000, 1), AuthorizationKind::SingleMessage);
+        story.refund(400, 2, by_retrieval(1));
+        assert_eq!(story.reverse(by_retrieval(1), amount).given_back, Minor(given_back));
+    }
+}
+
 /// A purchase was reversed and presented late all the same. Reversed once more, it gave the money
 /// back, although a reversal of an authorization never does.
 #[test]

@@ -123,7 +123,7 @@ impl Model {
         if !purchase.is_at_once() || posted <= 0 {
             return Err(ReversalOutcome::NothingHeld);
         }
-        let amount = asked_back(purchase.rate(), asked, posted)?;
+        let amount = asked_back(purchase.rate(), asked, purchase.posted)?.min(posted);
         purchase.take_newest(amount, true);
         Ok(self.give_back_posted(found, amount))
     }
