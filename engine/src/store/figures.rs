@@ -8,8 +8,8 @@
 //! Nearly every record adds to one, so a visible commit does not write them: the additions since
 //! the last checkpoint are in memory (`numbers`), and the next checkpoint adds them to the table.
 //!
-//! A decision is a transaction that a card made, refunds apart; its sum is the approved amount, or
-//! the requested one where it was declined.
+//! A decision is a transaction that a card made, refunds apart. Its sum is the approved amount, or the requested one
+//! where it was declined. An advice counts whole, also where a reversal of a part came first.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -6,6 +6,8 @@ use crate::domain::transaction::{TransactionKind, TransactionState};
 
 /// The number of classes.
 const CLASSES: u8 = 12;
+/// The state of what was posted.
+const COMPLETED: u8 = 1;
 /// Set in the class of a verification.
 const VERIFICATION: u8 = 1 << 2;
 
@@ -22,12 +24,13 @@ impl Class {
     pub(in crate::store) const fn of(kind: TransactionKind, state: TransactionState) -> Self {
         let state = match state {
             TransactionState::Pending => 0,
-            TransactionState::Completed => 1,
+            TransactionState::Completed => COMPLETED,
             TransactionState::Declined => 2,
             TransactionState::Canceled => 3,
         };
         match kind {
-            TransactionKind::Verification => Self(state | VERIFICATION),
+            // One upon which a presentment was posted moved money.
+            TransactionKind::Verification if state != COMPLETED => Self(state | VERIFICATION),
             _ => Self(state),
         }
     }
@@ -87,7 +90,7 @@ pub struct TransactionClasses(u16);
 
 impl TransactionClasses {
     /// Every transaction.
-    pub const ALL: Self = Self(0xff);
+    pub const ALL: Self = Self(0xff & !(1 << (COMPLETED | VERIFICATION)));
 
     /// The transactions in one of these states.
     pub fn in_states(states: &[TransactionState]) -> Self {

@@ -70,7 +70,9 @@ impl StateCriteria {
         let state = row.progress.state;
         self.states.as_ref().is_none_or(|states| states.contains(&state))
             && !(self.no_declines && state == TransactionState::Declined)
-            && !(self.no_verifications && row.record.kind == TransactionKind::Verification)
+            && !(self.no_verifications
+                && row.record.kind == TransactionKind::Verification
+                && state != TransactionState::Completed)
     }
 }
 
