@@ -529,6 +529,24 @@ fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
     assert!(store.late_holds().are_any());
 }
 
+/// The note was let go of in memory while a checkpoint was prepared. Where that checkpoint was dropped, since its last
+/// record never became durable, the next one forgot the note without the record.
+#[test]
+fn a_checkpoint_that_never_comes_forgets_no_late_holds() {
+    let records = journal(5, 10);
+    let disk = FaultyBackend::new();
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    let late = Timestamp(1_700_000_000_000_000);
+    store.late_holds().note(late);
+    store.late_holds().end_with(records[9].seq, BTreeSet::new());
+    let run = gather(&records);
+    drop(store.prepare(&run, position_after(&records), CommitKind::Checkpoint).unwrap());
+    commit(&store, &records[..9], CommitKind::Checkpoint).unwrap();
+    drop(store);
+    let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
+    assert_eq!(store.late_holds().since(), Some(late));
+}
+
 /// A checkpoint without answers forgets all before it, and not what comes next.
 #[test]
 fn the_first_answer_after_a_checkpoint_is_found() {
