@@ -71,7 +71,8 @@ fn inspect(arguments: &Arguments, out: &mut impl Write) -> Result<(), Box<dyn Er
     let (journal, _directory) = open(&arguments.path)?;
     write_summary(&journal, out)?;
     let partition = journal.identity.partition;
-    let mut follower = JournalFollower::from_first(&journal.reader, partition)?;
+    let first = journal.reader.before_first();
+    let mut follower = JournalFollower::after(&journal.reader, partition, first);
     loop {
         let batches = follower.read_next(READ_BYTES)?;
         if batches.is_empty() {

@@ -342,15 +342,14 @@ fn make_room(unfinished: &Path) -> Result<(), CopyError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     }
-    // The lock is held until it is gone: one that somebody is at work on is not removed.
-    let _lock = match DataDirectory::open(unfinished) {
-        Ok(leftover) => Some(leftover),
-        Err(DirectoryError::NotFound(_))
-            if fs::read_dir(unfinished).map_err(failed)?.next().is_none() =>
-        {
-            None
+    // The locks are held until it is gone: one that somebody is at work on is not removed.
+    let _locks = match DataDirectory::open(unfinished) {
+        Ok(leftover) => (Some(leftover), None),
+        // Locked a moment ago: no process of another build is at work on it.
+        Err(DirectoryError::OtherLayouts(_)) => (None, None),
+        Err(DirectoryError::NotFound(_) | DirectoryError::Foreign(_)) => {
+            (None, Some(DataDirectory::lock_begun(unfinished)?.ok_or_else(in_the_way)?))
         }
-        Err(DirectoryError::NotFound(_) | DirectoryError::Foreign(_)) => return Err(in_the_way()),
         Err(error) => return Err(error.into()),
     };
     fs::remove_dir_all(unfinished).map_err(failed)

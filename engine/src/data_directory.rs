@@ -3,13 +3,14 @@
 //! | file | content |
 //! |---|---|
 //! | `directory` | text: a title line, `layouts` and 16 hex digits, `id` and 32 hex digits, in a cell `cell` and two digits; also the lock |
+//! | `directory.new` | `directory` until it is whole |
 //! | `journal/` | the journal, see `journal::log` |
 //! | `store.redb` | the query tables, see `store` |
 //! | `receipts/` | files of receipts, which the edge keeps |
 //!
 //! INVARIANT: at most one process writes to a directory: it holds the lock on `directory`.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use crate::layouts::FINGERPRINT;
 
 const TITLE: &str = "cardswitch data directory";
 const IDENTITY_FILE: &str = "directory";
+const NEW_IDENTITY_FILE: &str = "directory.new";
 const IDENTITY_BYTES_MAX: u64 = 4096;
 
 /// A locked data directory.
@@ -93,20 +95,27 @@ impl DataDirectory {
     ) -> Result<Self, DirectoryError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| DirectoryError::Io(path.into(), error))?;
-        let place = path.join(IDENTITY_FILE);
-        let mut file =
-            OpenOptions::new().read(true).write(true).create_new(true).open(&place).map_err(
-                |error| match error.kind() {
-                    io::ErrorKind::AlreadyExists => DirectoryError::Exists(path.into()),
-                    _ => DirectoryError::Io(place.clone(), error),
-                },
-            )?;
-        let identity = Identity { id, cell };
-        file.write_all(identity.text().as_bytes())
-            .and_then(|()| file.sync_all())
-            .and_then(|()| File::open(path)?.sync_all())
-            .map_err(|error| DirectoryError::Io(place, error))?;
+        let (place, new) = (path.join(IDENTITY_FILE), path.join(NEW_IDENTITY_FILE));
+        let failed = |error| DirectoryError::Io(place.clone(), error);
+        let require_none = || match place.try_exists().map_err(failed)? {
+            true => Err(DirectoryError::Exists(path.into())),
+            false => Ok(()),
+        };
+        require_none()?;
+        // One that was left there is not whole.
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&new);
+        let mut file = file.map_err(failed)?;
         lock(&file, path, Access::Exclusive)?;
+        // Another process may have been before this one.
+        require_none()?;
+        let identity = Identity { id, cell };
+        file.set_len(0)
+            .and_then(|()| file.write_all(identity.text().as_bytes()))
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&new, &place))
+            .and_then(|()| File::open(path)?.sync_all())
+            .map_err(failed)?;
         Ok(Self { path: path.into(), identity, _lock: file })
     }
 
@@ -130,6 +139,26 @@ impl DataDirectory {
         }
         let identity = read_identity(&file, &place)?;
         Ok(Self { path: path.into(), identity, _lock: file })
+    }
+
+    /// Locks all that is in a directory without an identity, which was not made to its end; none if something else
+    /// is in it, too.
+    /// Errors: `InUse`.
+    pub(crate) fn lock_begun(path: &Path) -> Result<Option<Vec<File>>, DirectoryError> {
+        let failed = |error| DirectoryError::Io(path.into(), error);
+        let mut locked = Vec::new();
+        for entry in fs::read_dir(path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (name, found) = (entry.file_name(), entry.metadata().map_err(failed)?);
+            let is_begun = name == NEW_IDENTITY_FILE || name == IDENTITY_FILE && found.len() == 0;
+            if !found.is_file() || !is_begun {
+                return Ok(None);
+            }
+            let file = File::open(entry.path()).map_err(failed)?;
+            lock(&file, path, Access::Exclusive)?;
+            locked.push(file);
+        }
+        Ok(Some(locked))
     }
 
     /// The id of the directory at `path`, which may be in use.
@@ -273,6 +302,29 @@ mod tests {
         assert_eq!(DataDirectory::id_of(&path).unwrap(), [7; 16]);
         drop(made);
         assert_eq!(DataDirectory::open(&path).unwrap().id(), [7; 16]);
+    }
+
+    /// Once, a directory whose making was cut short was one already for ever, with an identity that nobody could read.
+    #[test]
+    fn a_directory_that_was_not_made_to_its_end_is_made_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path();
+        let new = path.join(NEW_IDENTITY_FILE);
+        fs::write(
+            &new,
+            format!("{TITLE}\nlayouts and something that is longer than the rest {:a>99}", ""),
+        )
+        .unwrap();
+        let maker = File::open(&new).unwrap();
+        maker.lock().unwrap();
+        assert!(matches!(DataDirectory::create(path, [7; 16]), Err(DirectoryError::InUse(_))));
+        assert!(matches!(DataDirectory::open(path), Err(DirectoryError::NotFound(_))));
+        drop(maker);
+        let made = DataDirectory::create(path, [7; 16]).unwrap();
+        assert!(matches!(DataDirectory::open(path), Err(DirectoryError::InUse(_))));
+        assert!(!new.exists());
+        drop(made);
+        assert_eq!(DataDirectory::open(path).unwrap().id(), [7; 16]);
     }
 
     #[test]

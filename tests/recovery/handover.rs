@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cardswitch_harness::{
     Cluster, HookReceiver, HttpClient, HttpRequest, Installation, Manner, Purchase, Switch,
-    run_cardswitch, transactions_of_card,
+    cardswitch_after, run_cardswitch, transactions_of_card,
 };
 use serde_json::{Value, json};
 
@@ -197,6 +197,27 @@ fn a_leader_under_another_master_key_takes_nodes_in_and_steps_down() {
     cluster.step_down();
     cluster.wait_for_other_leader(leader);
     cluster.wait_until_told(leader, |told| told["status"] == "following");
+}
+
+/// Once, a copy stood at its place before the mark was in it that only its node may open it: where a join ended in
+/// between, a switch outside the cluster opened the copy, and decided on the cluster's cards.
+#[test]
+fn a_join_cut_short_leaves_no_copy_outside_the_cluster() {
+    let cluster = Cluster::of(Installation::init(60, 90));
+    cluster.wait_for_leader();
+    let (home, key) = (cluster.installation.home().to_path_buf(), cluster.master_key());
+    let (new, key) = (home.join("new"), text_of(&key));
+    let join = ["cluster", "join", "--data", text_of(&new), "--master-key", key];
+    let in_full = [&join[..], &["--journal", &cluster.journal]].concat();
+    // It ends when it tells of the restored directory.
+    let ended = cardswitch_after("exec > /dev/full", &in_full).output().expect("a shell starts");
+    assert!(!ended.status.success() && new.exists(), "{ended:?}");
+    let write_alone = ["rotate-pan-key", "--data", text_of(&new)];
+    let refused = run_cardswitch(&write_alone).expect_one_line_error();
+    assert!(refused.contains("is that of a node of etcd://"), "{refused}");
+    let refused = cluster.command(&join).expect_one_line_error();
+    assert!(refused.contains("is there already"), "{refused}");
+    assert!(!home.join("new.joining").exists(), "the next try removes what is left");
 }
 
 /// Once, each node that joined deleted the backup that was on its way to another one.

@@ -164,7 +164,8 @@ impl Run {
             fs::copy(entry.path(), copy.path().join(entry.file_name()))?;
         }
         let journal = open_read_only(copy.path(), None, None)?;
-        let mut follower = JournalFollower::from_first(&journal.reader, PARTITION)?;
+        let first = journal.reader.before_first();
+        let mut follower = JournalFollower::after(&journal.reader, PARTITION, first);
         let (mut batches, mut records, mut bytes) = (0_u64, 0_u64, 0_u64);
         loop {
             let read = follower.read_next(READ_BYTES)?;

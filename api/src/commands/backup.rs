@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cardswitch_cluster::ClusterAddress;
 use cardswitch_engine::backup::{
     CopyBeside, CopyError, CopyStage, RestoreRequest, copy_at_rest, restore as restore_engine,
 };
@@ -24,6 +25,7 @@ use crate::backup::{
 };
 use crate::control::ControlRequest;
 use crate::manifest::{Manifest, ManifestError, is_backup};
+use crate::node_mark::mark;
 use crate::staging::Staging;
 
 /// The arguments of `backup`.
@@ -66,17 +68,22 @@ pub struct RestoreArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// The cluster whose node the directory is from the moment on when it stands at its place
+    #[arg(skip)]
+    cluster: Option<ClusterAddress>,
 }
 
 impl RestoreArgs {
-    /// A data directory at `data` out of all of the backup `from`.
-    pub fn whole(
+    /// The directory of a node at `data`, out of all of the backup `from`.
+    pub fn for_node(
         from: PathBuf,
         data: PathBuf,
         master_key: MasterKeyArgs,
         no_key_copy: bool,
+        cluster: ClusterAddress,
     ) -> Self {
-        Self { from, data, master_key, no_key_copy, journal: None, until: None, json: false }
+        let (journal, until, json, cluster) = (None, None, false, Some(cluster));
+        Self { from, data, master_key, no_key_copy, journal, until, json, cluster }
     }
 }
 
@@ -178,6 +185,9 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
             // Receipts that came after the backup stand with the journal that tells of them.
             let journals = &mut proven.journal.iter();
             return journals.try_for_each(|journal| copy_receipts(journal, copy, &mut damaged));
+        }
+        if let Some(cluster) = &args.cluster {
+            mark(copy, cluster, None).map_err(io::Error::other)?;
         }
         if pan_keys != PanKeys::default() {
             secrets.write_pan_keys(copy, &pan_keys).map_err(io::Error::other)?;

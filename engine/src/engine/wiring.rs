@@ -206,7 +206,6 @@ impl RecoveredEngine {
             let trail = Arc::new(Trail::behind(committer));
             let wiring = TrailWiring {
                 health: Arc::clone(&engine.health),
-                position: Arc::clone(&engine.durable),
                 trim: Arc::clone(&engine.trim),
                 feed: Arc::clone(&engine.feed),
             };

@@ -311,22 +311,17 @@ pub enum ChainLink<'a> {
 #[derive(Clone, Debug)]
 pub struct ChainCursor {
     partition: u16,
-    tip: Option<ChainPosition>,
+    tip: ChainPosition,
 }
 
 impl ChainCursor {
     /// Starts at a known place; the next link has to continue it.
     pub fn after(partition: u16, tip: ChainPosition) -> Self {
-        Self { partition, tip: Some(tip) }
+        Self { partition, tip }
     }
 
-    /// Starts at the oldest batch kept, whose link to the trimmed batches cannot be followed.
-    pub fn anchored_at_first(partition: u16) -> Self {
-        Self { partition, tip: None }
-    }
-
-    /// Returns the last valid batch, if any was seen.
-    pub fn tip(&self) -> Option<ChainPosition> {
+    /// Returns the last valid batch, or where it started.
+    pub fn tip(&self) -> ChainPosition {
         self.tip
     }
 
@@ -338,15 +333,12 @@ impl ChainCursor {
         if header.partition != self.partition {
             return Err(fault(PARTITION_OFFSET, ChainFaultKind::Partition(header.partition)));
         }
-        let genesis = (header.number.0 == 1).then_some(ChainPosition::GENESIS);
-        if let Some(tip) = &self.tip.or(genesis) {
-            if header.epoch < tip.epoch {
-                return Ok(ChainLink::Void(header));
-            }
-            check_continues(&header, tip).map_err(|(offset, what)| fault(offset, what))?;
+        if header.epoch < self.tip.epoch {
+            return Ok(ChainLink::Void(header));
         }
+        check_continues(&header, &self.tip).map_err(|(offset, what)| fault(offset, what))?;
         let hash = hash_of(bytes);
-        self.tip = Some(position_after(&header, hash));
+        self.tip = position_after(&header, hash);
         let view = BatchView { header, hash, payload: &bytes[BATCH_HEADER_BYTES..] };
         Ok(match header.kind {
             BatchKind::Batch => ChainLink::Batch(view),

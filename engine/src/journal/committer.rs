@@ -89,7 +89,6 @@ pub struct CommitterWiring<R> {
 pub struct CommitterSteps<R> {
     committer: Arc<Mutex<Committer<R>>>,
     inbox: Inbox<CommitRequest<R>>,
-    position: Arc<DurablePosition>,
     /// There where the journal's log is written behind it.
     trail: Option<Arc<Trail>>,
 }
@@ -108,7 +107,7 @@ impl<R: Release> CommitterSteps<R> {
             tip: journal.tip(),
             journal: Box::new(journal),
             partition,
-            position: Arc::clone(&position),
+            position,
             health,
             trim,
             feed,
@@ -124,7 +123,7 @@ impl<R: Release> CommitterSteps<R> {
             released,
             bytes_max: limits.in_place_bytes,
         };
-        (Self { committer, inbox, position, trail }, in_place)
+        (Self { committer, inbox, trail }, in_place)
     }
 }
 
@@ -144,10 +143,7 @@ impl<R: Release> Steps for CommitterSteps<R> {
                 StepOutcome::Worked
             }
             Err(TryRecvError::Empty) => StepOutcome::of(self.committer.lock().keep_up()),
-            Err(TryRecvError::Disconnected) => {
-                self.position.close();
-                StepOutcome::Ended
-            }
+            Err(TryRecvError::Disconnected) => StepOutcome::Ended,
         }
     }
 
@@ -384,7 +380,6 @@ impl<R: Release> Committer<R> {
     /// Reports that nothing is written any more.
     fn fail(&mut self, error: &JournalError) -> CommitOutcome {
         self.health.fail(error.to_string());
-        self.position.close();
         CommitOutcome::Failed
     }
 }

@@ -1,87 +1,33 @@
 //! The state that the committer publishes and the requests made of it, without locks on its way.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::BatchNumber;
 use crate::inbox::Doorbell;
 
-type Listener = Box<dyn Fn(u64) + Send + Sync>;
-
-/// The newest record that is durable, and a way to wait for it.
+/// The newest record that is durable.
 ///
 /// INVARIANT: it only rises, and never names a record whose commit is not certain.
-#[derive(Default)]
-pub struct DurablePosition {
-    durable_seq: AtomicU64,
-    closed: AtomicBool,
-    gate: Mutex<()>,
-    moved: Condvar,
-    listeners: RwLock<Vec<Listener>>,
-}
+#[derive(Debug, Default)]
+pub struct DurablePosition(AtomicU64);
 
 impl DurablePosition {
     /// Starts with the newest record found when the journal was opened.
     pub fn new(durable_seq: u64) -> Self {
-        Self { durable_seq: AtomicU64::new(durable_seq), ..Self::default() }
+        Self(AtomicU64::new(durable_seq))
     }
 
     /// Returns the newest durable record.
     pub fn durable_seq(&self) -> u64 {
-        self.durable_seq.load(Ordering::Acquire)
-    }
-
-    /// Tells whether it will never move again: the committer has stopped.
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    /// Waits until `seq` is durable, the committer has stopped or the time is up, and returns
-    /// the newest durable record then.
-    pub fn wait_for(&self, seq: u64, timeout: Duration) -> u64 {
-        if self.durable_seq() < seq {
-            let mut gate = self.gate.lock();
-            let waits = |_: &mut ()| self.durable_seq() < seq && !self.is_closed();
-            self.moved.wait_while_for(&mut gate, waits, timeout);
-        }
-        self.durable_seq()
-    }
-
-    /// Has `listener` called with each new position, on the committer's thread, before the
-    /// replies leave: it must be quick and must not wait for the committer.
-    pub fn on_durable(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
-        self.listeners.write().push(listener);
+        self.0.load(Ordering::Acquire)
     }
 
     pub(crate) fn publish(&self, durable_seq: u64) {
-        {
-            let _gate = self.gate.lock();
-            let before = self.durable_seq.swap(durable_seq, Ordering::AcqRel);
-            assert!(before <= durable_seq, "durable records stay durable");
-            self.moved.notify_all();
-        }
-        for listener in self.listeners.read().iter() {
-            listener(durable_seq);
-        }
-    }
-
-    pub(super) fn close(&self) {
-        let _gate = self.gate.lock();
-        self.closed.store(true, Ordering::Release);
-        self.moved.notify_all();
-    }
-}
-
-impl fmt::Debug for DurablePosition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DurablePosition")
-            .field("durable_seq", &self.durable_seq())
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+        let before = self.0.swap(durable_seq, Ordering::AcqRel);
+        assert!(before <= durable_seq, "durable records stay durable");
     }
 }
 

@@ -133,11 +133,6 @@ impl BatchFeed {
         }
     }
 
-    /// Tells whether anything follows batch `position`.
-    pub fn is_ahead_of(&self, position: BatchNumber) -> bool {
-        self.state.lock().newest > Some(position)
-    }
-
     /// Tells whether all that follows batch `position` is here, and less than `bytes` of it.
     pub fn is_gathering_after(&self, position: BatchNumber, bytes: usize) -> bool {
         let state = self.state.lock();
@@ -284,7 +279,6 @@ mod tests {
         let (feed, mut tip) = (BatchFeed::after(BatchNumber(0), 0), ChainPosition::GENESIS);
         assert!(matches!(feed.take_after(BatchNumber(0), 1), FeedReply::Nothing));
         feed.offer(&mut sealed(&mut tip, 5, 100), &mut Vec::new());
-        assert!(feed.is_ahead_of(BatchNumber(4)) && !feed.is_ahead_of(BatchNumber(5)));
         assert_eq!(numbers(feed.take_after(BatchNumber(0), 400)), [1, 2]);
         assert_eq!(numbers(feed.take_after(BatchNumber(2), 1)), [3], "at least one");
         assert_eq!(numbers(feed.take_after(BatchNumber(4), 400)), [5], "what was read is left out");

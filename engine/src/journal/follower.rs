@@ -54,22 +54,6 @@ impl<J: JournalReader> JournalFollower<J> {
         Self { reader, cursor: ChainCursor::after(partition, position), next }
     }
 
-    /// Follows from the oldest batch kept.
-    pub fn from_first(reader: J, partition: u16) -> Result<Self, JournalError> {
-        let next = reader.first()?;
-        Ok(Self::from_batch(reader, partition, next))
-    }
-
-    /// Follows from batch `next` on, whose link to the one before it is not followed.
-    pub(super) fn from_batch(reader: J, partition: u16, next: BatchNumber) -> Self {
-        Self { reader, cursor: ChainCursor::anchored_at_first(partition), next }
-    }
-
-    /// Returns the last batch proven, if any.
-    pub fn position(&self) -> Option<ChainPosition> {
-        self.cursor.tip()
-    }
-
     /// Reads and proves the batches that follow, about `limit_bytes` of them; empty at the end.
     /// Errors: `Corrupt` with key and offset, `Trimmed` if the place is not kept any more.
     pub fn read_next(&mut self, limit_bytes: usize) -> Result<Vec<ProvenBatch>, JournalError> {

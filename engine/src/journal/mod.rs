@@ -111,11 +111,6 @@ pub trait JournalReader: Send + Sync {
         number: BatchNumber,
         limit_bytes: usize,
     ) -> Result<Vec<StoredBatch>, JournalError>;
-
-    /// Finds the batch that holds record `seq`.
-    /// Errors: `Trimmed` if it is older than what is kept. `None` if it is not written yet.
-    /// Cost: O(log n) reads.
-    fn find_batch_of_seq(&self, seq: u64) -> Result<Option<BatchNumber>, JournalError>;
 }
 
 impl<J: JournalReader + ?Sized> JournalReader for &J {
@@ -133,10 +128,6 @@ impl<J: JournalReader + ?Sized> JournalReader for &J {
         limit_bytes: usize,
     ) -> Result<Vec<StoredBatch>, JournalError> {
         (**self).read_from(number, limit_bytes)
-    }
-
-    fn find_batch_of_seq(&self, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
-        (**self).find_batch_of_seq(seq)
     }
 }
 

@@ -13,9 +13,7 @@ use parking_lot::Mutex;
 use super::chain::SealedBatch;
 use super::committer::guard;
 use super::limits::{TRAIL_BATCHES_MAX, TRAIL_BYTES_MAX, TRAIL_PAUSE, TRAIL_SYNC_BYTES};
-use super::{
-    BatchFeed, DurablePosition, Journal, JournalError, JournalHealth, LogJournal, TrimControl,
-};
+use super::{BatchFeed, Journal, JournalHealth, LogJournal, TrimControl};
 use crate::inbox::Doorbell;
 use crate::steps::{StepOutcome, Steps};
 
@@ -134,8 +132,6 @@ impl Trail {
 pub(crate) struct TrailWiring {
     /// The health to which a failure is reported.
     pub(crate) health: Arc<JournalHealth>,
-    /// The durable position, which never moves again after a failure.
-    pub(crate) position: Arc<DurablePosition>,
     /// The requests to drop old batches.
     pub(crate) trim: Arc<TrimControl>,
     /// The destination of written batches.
@@ -165,7 +161,7 @@ impl TrailSteps {
         if !wiring.health.is_failed() {
             match guard(|| log.append(batches)) {
                 Ok(()) => wiring.feed.offer(batches, spent),
-                Err(error) => wiring.fail(&error),
+                Err(error) => wiring.health.fail(error.to_string()),
             }
         }
         batches.clear();
@@ -178,17 +174,9 @@ impl TrailSteps {
         let before = wiring.trim.requested();
         let is_due = !wiring.health.is_failed() && log.needs_upkeep(before);
         if is_due && let Err(error) = guard(|| log.keep_up(before)) {
-            wiring.fail(&error);
+            wiring.health.fail(error.to_string());
         }
         is_due
-    }
-}
-
-impl TrailWiring {
-    /// Reports that nothing is written any more.
-    fn fail(&self, error: &JournalError) {
-        self.health.fail(error.to_string());
-        self.position.close();
     }
 }
 
@@ -257,7 +245,6 @@ mod tests {
             let (feed, health) = (Arc::<BatchFeed>::default(), Arc::<JournalHealth>::default());
             let wiring = TrailWiring {
                 health: Arc::clone(&health),
-                position: Arc::default(),
                 trim: Arc::default(),
                 feed: Arc::clone(&feed),
             };
@@ -334,7 +321,7 @@ mod tests {
             trailing.offer(8);
         }
         trailing.steps.step();
-        assert!(trailing.health.is_failed() && trailing.steps.wiring.position.is_closed());
+        assert!(trailing.health.is_failed());
         assert!(trailing.trail.has_room());
         assert_eq!(trailing.fed_after(0), 0);
         trailing.trail.close();

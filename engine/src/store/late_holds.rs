@@ -84,17 +84,28 @@ impl LateHolds {
         note.is_failure || !put_off.is_empty()
     }
 
-    /// Writes the note beside a checkpoint of this record.
+    /// Writes beside a checkpoint of this record what will be left of the note with it.
     pub(super) fn write(
         &self,
         write_txn: &WriteTransaction,
         applied: RecordSeq,
     ) -> Result<(), StoreError> {
+        let note = self.0.lock();
+        match &note.next {
+            Some((seq, put_off)) if *seq <= applied => {
+                let put_off = put_off.clone();
+                write_lateness(write_txn, &Lateness { since: None, put_off })
+            }
+            _ => write_lateness(write_txn, &note.stored),
+        }
+    }
+
+    /// Forgets what has ended with the records of a checkpoint, once that is durable.
+    pub(super) fn forget_ended(&self, applied: RecordSeq) {
         let mut note = self.0.lock();
         if let Some((_, put_off)) = note.next.take_if(|(seq, _)| *seq <= applied) {
             note.stored = Lateness { since: None, put_off };
         }
-        write_lateness(write_txn, &note.stored)
     }
 
     /// Adds the note to a copy of tables that may be older than it.

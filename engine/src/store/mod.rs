@@ -293,6 +293,9 @@ impl Store {
         known.is_ahead = kind == CommitKind::Visible;
         drop(known);
         self.forget_view();
+        if kind == CommitKind::Checkpoint {
+            self.late_holds.forget_ended(checkpoint.applied_seq);
+        }
         Ok(checkpoint)
     }
 

@@ -104,6 +104,39 @@ fn only_a_copy_that_was_cut_short_makes_room_for_another() {
     desk.engine.shut_down();
 }
 
+/// Once, a copy that was cut short while its identity was written stood in the way of all later ones, as did one of
+/// another build.
+#[test]
+fn a_copy_that_has_no_identity_of_this_build_makes_room_for_another() {
+    let parent = tempfile::tempdir().unwrap();
+    let (backup, unfinished) = (parent.path().join("b"), parent.path().join("b.unfinished"));
+    let desk = Desk::create(&parent.path().join("data"));
+    desk.set_up_budget(1_000_000);
+    let back_up = || desk.engine.back_up(&backup, CopyBeside::new(0, &mut nothing));
+    let identity = fs::read_to_string(parent.path().join("data").join("directory")).unwrap();
+    let of_another_build = identity.replace("layouts ", "layouts 0");
+    let leftovers =
+        [("directory.new", &identity[..20]), ("directory", ""), ("directory", &of_another_build)];
+    for (name, content) in leftovers {
+        fs::create_dir(&unfinished).unwrap();
+        fs::write(unfinished.join(name), content).unwrap();
+        back_up().unwrap();
+        fs::remove_dir_all(&backup).unwrap();
+    }
+    // A copy that another process has just begun, and somebody's letters.
+    fs::create_dir(&unfinished).unwrap();
+    let begun = fs::File::create(unfinished.join("directory.new")).unwrap();
+    begun.lock().unwrap();
+    let error = back_up().unwrap_err();
+    assert!(matches!(error, CopyError::Directory(DirectoryError::InUse(_))), "{error}");
+    drop(begun);
+    fs::write(unfinished.join("letters"), "mine").unwrap();
+    let error = back_up().unwrap_err();
+    assert!(matches!(error, CopyError::InTheWay(_)), "{error}");
+    assert_eq!(fs::read_to_string(unfinished.join("letters")).unwrap(), "mine");
+    desk.engine.shut_down();
+}
+
 #[test]
 fn backups_under_load_are_whole_each_one() {
     let parent = tempfile::tempdir().unwrap();

@@ -21,7 +21,6 @@ use crate::commands::backup::{RestoreArgs, restore};
 use crate::handed_backup::BackupIntake;
 use crate::node_call::NodeCall;
 use crate::node_door::{BACKUP_AGAIN_S, BACKUP_PATH, BACKUP_SIZE_PATH, KEY_PATH};
-use crate::node_mark::mark;
 use crate::opening::KeyedDirectory;
 
 /// The arguments of `join`.
@@ -71,6 +70,9 @@ const KEY_BYTES_MAX: usize = 4_096;
 /// Carries out `join`.
 /// Errors: something is there already, the node does not answer, the master key is another one.
 pub async fn join(args: JoinArgs) -> Result<(), Failure> {
+    let folder = beside(&args.data, ".joining");
+    // Of a join that was cut short, perhaps once the directory stood at its place.
+    remove(&folder)?;
     if args.data.symlink_metadata().is_ok() {
         return Err(Failure::new(format!(
             "`{}` is there already: move it away first, a node is made anew",
@@ -83,15 +85,12 @@ pub async fn join(args: JoinArgs) -> Result<(), Failure> {
     let secrets = open_keys(door, &args).await?;
     // Before the other node makes a backup for nothing.
     check_room_to_join(&args.data, size_of_copy(door, &secrets).await?)?;
-    let folder = beside(&args.data, ".joining");
-    remove(&folder)?;
     let fetched = fetch(door, &secrets, &folder).await;
     let made = fetched.and_then(|()| {
-        let JoinArgs { data, master_key, no_key_copy, .. } = args;
-        let wanted = RestoreArgs::whole(folder.clone(), data.clone(), master_key, no_key_copy);
-        restore(&wanted)?;
-        mark(&data, &args.journal, None)?;
-        println!("{} is a node of {} now, a copy of {name}", data.display(), args.journal);
+        let JoinArgs { data, journal, master_key, no_key_copy, .. } = args;
+        let told = format!("{} is a node of {journal} now, a copy of {name}", data.display());
+        restore(&RestoreArgs::for_node(folder.clone(), data, master_key, no_key_copy, journal))?;
+        println!("{told}");
         Ok(())
     });
     remove(&folder)?;

@@ -46,7 +46,7 @@ impl LogCopy {
     /// Adds a batch.
     /// Errors: it does not continue the one before.
     pub fn append(&mut self, batch: &[u8]) -> Result<(), JournalError> {
-        let after = self.position();
+        let after = self.cursor.tip();
         let bytes = round_up_to_block(batch.len() as u64);
         self.cursor
             .accept(batch)
@@ -60,13 +60,9 @@ impl LogCopy {
         self.segment.write(batch).map_err(JournalError::io(WRITING))
     }
 
-    fn position(&self) -> ChainPosition {
-        self.cursor.tip().unwrap_or(ChainPosition::GENESIS)
-    }
-
     /// Notes the last batch as acknowledged: a copy that lacks it is refused at its open.
     pub fn finish(self) -> Result<(), JournalError> {
-        let last = self.position().number;
+        let last = self.cursor.tip().number;
         self.segment.file.sync().map_err(JournalError::io(WRITING))?;
         AckMark::create(&self.disk, self.head.identity.directory_id)
             .and_then(|mark| mark.write(last).and_then(|()| mark.sync()))

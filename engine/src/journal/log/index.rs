@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 use super::super::chain::{BATCH_HEADER_BYTES, peek_header};
-use super::super::{BatchHeader, BatchNumber, JournalError};
+use super::super::{BatchHeader, BatchNumber, ChainPosition, JournalError};
 use super::missing_segment;
 use super::segment::{LogSegment, SegmentBytes};
 
@@ -43,6 +43,11 @@ impl LogIndex {
         self.segments.read().front().map_or(next, |oldest| oldest.first())
     }
 
+    /// The place in the chain before the oldest batch kept.
+    pub(super) fn before_first(&self) -> ChainPosition {
+        self.segments.read().front().map_or(ChainPosition::GENESIS, |oldest| oldest.after)
+    }
+
     pub(super) fn newest(&self) -> Option<Arc<LogSegment>> {
         self.segments.read().back().cloned()
     }
@@ -71,18 +76,10 @@ impl LogIndex {
     }
 
     /// Finds the segment that holds `number`, or will.
+    /// Errors: `Trimmed` if it is not kept any more.
     pub(super) fn segment_of(&self, number: BatchNumber) -> Result<Arc<LogSegment>, JournalError> {
-        self.last_segment_where(|segment| segment.first() <= number)
-    }
-
-    /// Finds the newest segment that `accepts`, which older ones do, too.
-    /// Errors: `Trimmed` if the oldest does not.
-    pub(super) fn last_segment_where(
-        &self,
-        accepts: impl Fn(&LogSegment) -> bool,
-    ) -> Result<Arc<LogSegment>, JournalError> {
         let segments = self.segments.read();
-        let count = segments.partition_point(|segment| accepts(segment));
+        let count = segments.partition_point(|segment| segment.first() <= number);
         match count.checked_sub(1) {
             Some(at) => Ok(Arc::clone(&segments[at])),
             None => Err(JournalError::Trimmed { first: self.first_of(&segments) }),

@@ -228,7 +228,7 @@ impl Walk {
     }
 
     fn tip(&self) -> ChainPosition {
-        self.cursor.tip().unwrap_or(ChainPosition::GENESIS)
+        self.cursor.tip()
     }
 
     /// Proves the batches of one segment.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::super::chain::BATCH_HEADER_BYTES;
-use super::super::{BatchNumber, JournalError, JournalReader, StoredBatch};
+use super::super::{BatchNumber, ChainPosition, JournalError, JournalReader, StoredBatch};
 use super::READING;
 use super::index::LogIndex;
 use super::segment::LogSegment;
@@ -53,31 +53,9 @@ impl LogReader {
         Ok(stored)
     }
 
-    /// The first record of a batch and its newest.
-    fn seqs_of(
-        &self,
-        segment: &LogSegment,
-        number: BatchNumber,
-    ) -> Result<(u64, u64), JournalError> {
-        let offset = segment.offset_of(number)?;
-        let header = segment.header_at(offset)?.filter(|header| header.number == number);
-        let header = header.ok_or_else(|| segment.misplaced(number, offset))?;
-        Ok((header.first_seq, header.last_seq()))
-    }
-
-    fn search(&self, segment: &LogSegment, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
-        let last = self.index.last_in(segment);
-        // The first batch whose newest record is not before `seq` lies in low..high.
-        let (mut low, mut high) = (segment.first().0, last.0 + 1);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.seqs_of(segment, BatchNumber(middle))?.1 < seq {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok((low <= last.0).then_some(BatchNumber(low)))
+    /// The place in the chain before the oldest batch kept.
+    pub fn before_first(&self) -> ChainPosition {
+        self.index.before_first()
     }
 }
 
@@ -100,12 +78,5 @@ impl JournalReader for LogReader {
         // First: bytes that were written again meanwhile may look damaged.
         self.index.check_kept(&segment)?;
         stored
-    }
-
-    fn find_batch_of_seq(&self, seq: u64) -> Result<Option<BatchNumber>, JournalError> {
-        let segment = self.index.last_segment_where(|segment| segment.after.last_seq < seq)?;
-        let found = self.search(&segment, seq);
-        self.index.check_kept(&segment)?;
-        found
     }
 }

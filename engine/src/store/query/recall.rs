@@ -190,7 +190,7 @@ impl DueHolds {
     ) -> Result<(), StoreError> {
         let behind = |at: Timestamp| at.plus(1 - lifetime);
         let Range { start: mut low, end: high } =
-            rows.authorized_within(behind(after), behind(self.until))?;
+            rows.authorized_within(Some(behind(after)), Some(behind(self.until)))?;
         let mut found = 0;
         while low < high {
             let end = high.min(low + HOLD_SCAN_ROWS);

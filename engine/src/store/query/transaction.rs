@@ -172,12 +172,10 @@ impl TransactionRows {
     }
 
     /// The number of the first transaction authorized at `at` or later; that behind the last where
-    /// there is none. Cost: O(log n) blocks.
+    /// there is none. Damaged ones right before it may be such, and come first. Cost: O(log n) blocks.
     pub(in crate::store) fn first_authorized(&mut self, at: Timestamp) -> Result<u64, StoreError> {
-        let end = self.blocks.end()?;
-        list::partition_point(0, end, |seq| {
-            let Some(row) = self.blocks.row_from(seq)? else { return Ok(false) };
-            Ok(view_of(&row)?.authorized_at() < at)
+        list::partition_point(0, self.end()?, |seq| {
+            Ok(self.readable_at(seq)?.is_some_and(|authorized_at| authorized_at < at))
         })
     }
 
@@ -191,20 +189,19 @@ impl TransactionRows {
     }
 
     /// The numbers of the transactions authorized at `from` or later, and before `to`, with damaged
-    /// ones that may be among them. Cost: O(log n) blocks.
+    /// ones that may be among them. Cost: O(log n) blocks for each.
     pub(in crate::store) fn authorized_within(
         &mut self,
-        from: Timestamp,
-        to: Timestamp,
+        from: Option<Timestamp>,
+        to: Option<Timestamp>,
     ) -> Result<Range<u64>, StoreError> {
-        let end = self.blocks.end()?;
-        let mut first_at = |at| {
-            list::partition_point(0, end, |seq| {
-                Ok(self.readable_at(seq)?.is_some_and(|authorized_at| authorized_at < at))
-            })
-        };
-        let (low, high) = (first_at(from)?, first_at(to)?);
-        Ok(low..self.blocks.behind_damage(high)?)
+        let low = from.map_or(Ok(0), |at| self.first_authorized(at))?;
+        let mut high = self.end()?;
+        if let Some(at) = to {
+            let first = self.first_authorized(at)?;
+            high = high.min(self.blocks.behind_damage(first)?);
+        }
+        Ok(low..high.max(low))
     }
 
     /// The instant when a transaction, or one after it that can be read, was authorized.
@@ -217,7 +214,7 @@ impl TransactionRows {
     }
 
     /// The number behind the newest transaction's.
-    pub(in crate::store) fn end(&mut self) -> Result<u64, StoreError> {
+    pub(in crate::store) fn end(&self) -> Result<u64, StoreError> {
         self.blocks.end()
     }
 

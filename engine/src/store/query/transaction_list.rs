@@ -46,13 +46,10 @@ impl Snapshot {
         filter: &TransactionFilter,
         page: &Page,
     ) -> Result<ListPage<TransactionRow>, StoreError> {
-        let within = Page {
-            created_after: page.created_after.max(filter.after),
-            created_before: earlier(page.created_before, filter.before),
-            ..*page
-        };
+        let after = page.created_after.max(filter.after);
+        let before = earlier(page.created_before, filter.before);
         let mut rows = self.transaction_rows()?;
-        let seqs = authorized_within(&mut rows, &within)?;
+        let seqs = rows.authorized_within(after, before)?;
         let lists = Lists { runs: self.runs()?, sets: self.sets()?, moves: self.table(TAG_MOVES)? };
         let Some(wanted) = TransactionCriteria::new(self, company, filter)? else {
             return Ok(ListPage::EMPTY);
@@ -67,7 +64,7 @@ impl Snapshot {
         page: &Page,
     ) -> Result<ListPage<TransactionRow>, StoreError> {
         let mut rows = self.transaction_rows()?;
-        let seqs = authorized_within(&mut rows, page)?;
+        let seqs = rows.authorized_within(page.created_after, page.created_before)?;
         let runs = self.runs()?;
         let hits = Hits::of_run(&runs, ListKey::card(card))?;
         hits.list(seqs, page)?.load(|seq| rows.get(seq))
@@ -76,16 +73,6 @@ impl Snapshot {
 
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     one.into_iter().chain(other).min()
-}
-
-/// The sequence numbers of what was authorized within the page's time. Cost: O(log n) blocks.
-fn authorized_within(rows: &mut TransactionRows, page: &Page) -> Result<Range<u64>, StoreError> {
-    let low = page.created_after.map_or(Ok(0), |at| rows.first_authorized(at))?;
-    let high = match page.created_before {
-        Some(at) => rows.first_authorized(at)?,
-        None => rows.end()?,
-    };
-    Ok(low..high.max(low))
 }
 
 /// The criteria of a query besides the time.

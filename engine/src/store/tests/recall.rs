@@ -11,7 +11,7 @@ use super::*;
 use crate::command::NewTransaction;
 use crate::command::effect::{Effect, RememberedAnswer};
 use crate::command::reply::NetworkReply;
-use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::ids::{CardSlot, Timestamp, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey, TraceKey,
@@ -22,7 +22,8 @@ use crate::domain::transaction::{
 use crate::journal::testing::next_random;
 use crate::packed::RowAnswer;
 use crate::store::AnswerPlace;
-use crate::store::query::{PurchaseKey, TransactionRow};
+use crate::store::StoreError;
+use crate::store::query::{Page, PurchaseKey, TransactionRow};
 
 /// A journal whose transactions carry names from a small stock, whose holds end, and some of whose
 /// answers follow from their transaction.
@@ -370,14 +371,12 @@ fn busy_journal(authorizations: u64) -> Vec<Record> {
     records
 }
 
-/// One row that could not be read kept every hold from ending, without a sign.
-#[test]
-fn damaged_rows_keep_no_other_hold_from_being_found() {
-    let records = busy_journal(3_000);
-    let store = store_of(&records);
-    let applied_at = store.checkpoint().unwrap().applied_at;
-    let ends = holds_of(&Model::of(&records), applied_at, applied_at.plus(40 * Timestamp::DAY));
-    // In one block a row, of another the places, and of the last one, too, where the search ends.
+/// Flips a byte in each of these blocks of transactions, chosen by the last block's number: of its head and places,
+/// or the last one of its last row. Returns the transactions that are lost.
+fn damage_blocks(
+    store: &Store,
+    chosen: impl FnOnce(usize) -> Vec<(usize, usize)>,
+) -> BTreeSet<TransactionSeq> {
     let write_txn = store.database.begin_write().unwrap();
     let mut lost = BTreeSet::new();
     {
@@ -385,7 +384,7 @@ fn damaged_rows_keep_no_other_hold_from_being_found() {
         let keys: Vec<u64> = blocks.iter().unwrap().map(|row| row.unwrap().0.value()).collect();
         let last = keys.len() - 1;
         assert!(last > 4, "{last} blocks");
-        for (at, place) in [(1, usize::MAX), (3, 20), (last, 20)] {
+        for (at, place) in chosen(last) {
             let mut bytes = blocks.get(keys[at]).unwrap().unwrap().value().to_vec();
             let place = place.min(bytes.len() - 1);
             bytes[place] ^= 1;
@@ -396,6 +395,48 @@ fn damaged_rows_keep_no_other_hold_from_being_found() {
     }
     write_txn.commit().unwrap();
     store.forget_view();
+    lost
+}
+
+/// Where a search by time probed a damaged block of old transactions, it failed: each checkpoint searches for the
+/// first messages to keep, so the projector ended.
+#[test]
+fn a_damaged_old_block_stops_no_checkpoint_and_no_answer() {
+    let records = busy_journal(3_000);
+    let (behind, before) = records.split_last().unwrap();
+    let store = store_of(before);
+    let applied_at = store.checkpoint().unwrap().applied_at;
+    let keys_since = |hours: i64| {
+        let (mut found, since) = (Vec::new(), applied_at.plus(-hours * Timestamp::HOUR));
+        store.message_keys_since(since, |key, place| found.push((key, place))).unwrap();
+        found
+    };
+    let (_, _, answered) = answers_of(before).pop().unwrap();
+    let card = before.iter().flat_map(|record| &record.effects).rev().find_map(made_with).unwrap();
+    let answers = || store.read().unwrap().answers_to(&answered.fingerprint).unwrap();
+    let whole = (keys_since(0), keys_since(24), answers());
+    damage_blocks(&store, |last| (1..last).map(|at| (at, 20)).collect());
+    assert_eq!((keys_since(0), keys_since(24), answers()), whole);
+    let run = gather(std::slice::from_ref(behind));
+    store.commit(&run, position_after(&records), CommitKind::Checkpoint).unwrap();
+    store.restore(RestoreScope::Recent { transactions: 1 }, &mut |_| {}).unwrap();
+    // A list passes over nothing that it cannot read.
+    let (snapshot, before_last) =
+        (store.read().unwrap(), applied_at.plus(-600 * Timestamp::SECOND));
+    let page = Page { created_before: Some(before_last), ..Page::first(1) };
+    let listed = snapshot.list_card_transactions(card, &page);
+    assert!(matches!(listed, Err(StoreError::Damaged { .. })), "{listed:?}");
+}
+
+/// One row that could not be read kept every hold from ending, without a sign.
+#[test]
+fn damaged_rows_keep_no_other_hold_from_being_found() {
+    let records = busy_journal(3_000);
+    let store = store_of(&records);
+    let applied_at = store.checkpoint().unwrap().applied_at;
+    let ends = holds_of(&Model::of(&records), applied_at, applied_at.plus(40 * Timestamp::DAY));
+    // In one block a row, of another the places, and of the last one, too, where the search ends.
+    let lost = damage_blocks(&store, |last| vec![(1, usize::MAX), (3, 20), (last, 20)]);
     let snapshot = store.read().unwrap();
     let (mut after, mut found, mut unreadable) = (applied_at, Vec::new(), BTreeSet::new());
     while after < applied_at.plus(40 * Timestamp::DAY) {
@@ -430,6 +471,14 @@ fn moved_ends_of_late_holds_stay() {
     let until = moved_at.plus(Timestamp::DAY);
     let due = store.read().unwrap().holds_due(moved_at, until, usize::MAX).unwrap();
     assert_eq!(due.holds, [(seq, until)]);
+}
+
+/// The card of a transaction that an effect makes.
+fn made_with(effect: &Effect) -> Option<CardSlot> {
+    match effect {
+        Effect::Transaction(made) => made.record.card,
+        _ => None,
+    }
 }
 
 /// A transaction that an effect makes.
@@ -478,6 +527,24 @@ fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
     let stored = store.late_holds().transactions();
     assert_eq!((store.late_holds().since(), stored), (None, BTreeSet::from([damaged])));
     assert!(store.late_holds().are_any());
+}
+
+/// The note was let go of in memory while a checkpoint was prepared. Where that checkpoint was dropped, since its last
+/// record never became durable, the next one forgot the note without the record.
+#[test]
+fn a_checkpoint_that_never_comes_forgets_no_late_holds() {
+    let records = journal(5, 10);
+    let disk = FaultyBackend::new();
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    let late = Timestamp(1_700_000_000_000_000);
+    store.late_holds().note(late);
+    store.late_holds().end_with(records[9].seq, BTreeSet::new());
+    let run = gather(&records);
+    drop(store.prepare(&run, position_after(&records), CommitKind::Checkpoint).unwrap());
+    commit(&store, &records[..9], CommitKind::Checkpoint).unwrap();
+    drop(store);
+    let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
+    assert_eq!(store.late_holds().since(), Some(late));
 }
 
 /// A checkpoint without answers forgets all before it, and not what comes next.

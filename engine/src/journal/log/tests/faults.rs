@@ -172,8 +172,9 @@ fn crash_upon_crash_loses_nothing_that_was_acknowledged_and_brings_nothing_back(
             let mut journal = open_with(&disk, &expected, retention)
                 .unwrap_or_else(|error| panic!("{name}: refused: {error}"));
             assert!(journal.recovered().number >= acknowledged.number, "{name}: lost");
-            let mut follower =
-                JournalFollower::from_first(journal.reader(), IDENTITY.partition).unwrap();
+            let reader = journal.reader();
+            let first = reader.before_first();
+            let mut follower = JournalFollower::after(reader, IDENTITY.partition, first);
             while let Some(batch) = follower.read_next(1).unwrap().pop() {
                 if let Some(hash) = told.get(&batch.header.number.0) {
                     assert_eq!(batch.hash, *hash, "{name}: another batch");
