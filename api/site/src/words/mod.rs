@@ -23,7 +23,7 @@ use cardswitch_engine::domain::card::CardProfile;
 pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
 pub(super) use self::declines::{decline_words, outcome_words};
 pub(super) use self::merchants::merchant_kind;
-pub(super) use self::money::{field_amount, grouped, money, typed_amount};
+pub(super) use self::money::{field_amount, grouped, money, typed_amount, unsigned_amount};
 pub(super) use self::rules::PageReader;
 pub(super) use self::times::{
     Moment, clock_words, day_words, every, field_time, moment, moment_to_second, near_moment,
