@@ -12,7 +12,7 @@ use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     PartialApproval, PurchaseFacts,
 };
-use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::company::{CompanyCommand, NewCompany};
 use cardswitch_engine::directory::member::MemberCommand;
@@ -116,22 +116,21 @@ impl Bench {
 
     /// Asks for an authorization and returns whether it was approved.
     pub(crate) async fn authorize(&self, card: &Value, amounts: MessageAmounts) -> bool {
-        let facts = PurchaseFacts {
-            card: CardRef::Id(CardId(id_of(card).parse().unwrap())),
-            amounts,
-            merchant: merchant(),
-            trace: NetworkTrace::default(),
-        };
         let command = NetworkCommand::Authorize(Authorize {
-            facts,
+            facts: purchase_facts(card, amounts),
             kind: AuthorizationKind::Purchase,
             credentials: PresentedCredentials::default(),
             partial: PartialApproval::default(),
         });
+        format!("{:?}", self.network(command).await).contains("response_code: Approved")
+    }
+
+    /// Sends a message of the network.
+    pub(crate) async fn network(&self, command: NetworkCommand) -> NetworkReply {
         let request = NetworkRequest { command, fingerprint: None };
         let command = Command::Network(Box::new(request));
         match self.state.switch.ask(command.into()).await.unwrap() {
-            Reply::Network(reply) => format!("{reply:?}").contains("response_code: Approved"),
+            Reply::Network(reply) => reply,
             other => panic!("{other:?}"),
         }
     }
@@ -161,6 +160,16 @@ fn ada(id: Uuid, company: Uuid) -> AdminCommand {
 fn token(text: &str, company: Uuid, admin: bool) -> AdminCommand {
     let scope = AccessScope { admin, ..AccessScope::default() };
     access_token(token_id(), text, CompanyId(company), scope)
+}
+
+/// The facts of a purchase with a card.
+pub(crate) fn purchase_facts(card: &Value, amounts: MessageAmounts) -> PurchaseFacts {
+    PurchaseFacts {
+        card: CardRef::Id(CardId(id_of(card).parse().unwrap())),
+        amounts,
+        merchant: merchant(),
+        trace: NetworkTrace::default(),
+    }
 }
 
 fn merchant() -> Merchant {

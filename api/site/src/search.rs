@@ -23,7 +23,7 @@ use crate::cards::face::CardFace;
 use crate::frame;
 use crate::rights::{ActingMember, Right};
 use crate::transactions::list::TransactionLine;
-use crate::words::{grouped, person, typed_amount};
+use crate::words::{grouped, person, unsigned_amount};
 
 /// How many rows of a kind are compared, from the newest back.
 const SCANNED_MAX: usize = 10_000;
@@ -106,11 +106,10 @@ struct SearchTerms {
 impl SearchTerms {
     fn new(text: &str, view: &View<'_>) -> Self {
         let currency = view.company.currency;
-        let unsigned = text.trim_start_matches(['-', '−']).trim_start_matches('$');
         Self {
             lowered: text.to_lowercase(),
             last_four: last_four_of(text),
-            amount: parse_amount(&typed_amount(unsigned, currency), currency).ok(),
+            amount: parse_amount(&unsigned_amount(text, currency), currency).ok(),
         }
     }
 

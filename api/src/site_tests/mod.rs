@@ -19,6 +19,7 @@ mod shared_card_tests;
 mod sign_in_tests;
 mod site_world;
 mod statements_tests;
+mod transaction_outcome_tests;
 mod transactions_tests;
 mod visitor_tests;
 mod webhooks_tests;

@@ -8,7 +8,7 @@
 use std::io;
 
 use bytes::Bytes;
-use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
+use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::posting::StatementLine;
@@ -17,6 +17,7 @@ use cardswitch_engine::store::Snapshot;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use chrono::DateTime;
+use chrono_tz::Tz;
 use quick_xml::Writer;
 use quick_xml::escape::partial_escape;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesPI, BytesStart, BytesText, Event};
@@ -65,9 +66,9 @@ impl StatementWriter for OfxStatement {
             self.part = OfxPart::Lines;
             return write_head(&self.export).map(Some).map_err(StatementError::Xml);
         }
-        let currency = self.export.account.currency;
+        let (currency, zone) = (self.export.account.currency, self.export.company.zone);
         let lines = self.export.next_page(|snapshot, entries| {
-            let mut elements = OfxElements::new(currency);
+            let mut elements = OfxElements::new(currency, zone);
             for entry in entries {
                 let origin = origin_of(snapshot, entry)?;
                 elements.line(entry, &origin).map_err(StatementError::Xml)?;
@@ -88,7 +89,7 @@ fn origin_of(snapshot: &Snapshot, entry: &Entry) -> Result<TransactionRecord, St
 }
 
 fn write_head(export: &Export) -> io::Result<Bytes> {
-    let mut elements = OfxElements::new(export.account.currency);
+    let mut elements = OfxElements::of(export);
     elements.declare()?;
     elements.open("OFX")?;
     elements.open("SIGNONMSGSRSV1")?;
@@ -110,21 +111,21 @@ fn write_head(export: &Export) -> io::Result<Bytes> {
     elements.text("ACCTTYPE", "CHECKING")?;
     elements.close("BANKACCTFROM")?;
     elements.open("BANKTRANLIST")?;
-    elements.text("DTSTART", &render_day(export.period.start))?;
-    elements.text("DTEND", &render_day(export.period.end))?;
+    elements.text("DTSTART", &elements.day(export.period.start))?;
+    elements.text("DTEND", &elements.day(export.period.end))?;
     Ok(elements.finish())
 }
 
 fn write_end(export: &Export) -> io::Result<Bytes> {
-    let mut elements = OfxElements::new(export.account.currency);
+    let mut elements = OfxElements::of(export);
     let today = date_at(export.company.zone, export.drawn_at);
-    let closed_at = render_day(export.closed_on(today));
+    let closed_at = elements.day(export.closed_on(today));
     elements.break_line()?;
     elements.close("BANKTRANLIST")?;
     elements.balance("LEDGERBAL", export.balance, &closed_at)?;
     elements.balance("AVAILBAL", export.available_balance, &render_instant(export.drawn_at))?;
     elements.open("BALLIST")?;
-    let opened_at = render_day(export.period.start);
+    let opened_at = elements.day(export.period.start);
     elements.named_balance("Opening balance", export.opening, &opened_at)?;
     elements.named_balance("Closing balance", export.balance, &closed_at)?;
     elements.close("BALLIST")?;
@@ -140,11 +141,16 @@ fn write_end(export: &Export) -> io::Result<Bytes> {
 struct OfxElements {
     writer: Writer<Vec<u8>>,
     currency: CurrencyCode,
+    zone: Tz,
 }
 
 impl OfxElements {
-    fn new(currency: CurrencyCode) -> Self {
-        Self { writer: Writer::new(Vec::new()), currency }
+    fn new(currency: CurrencyCode, zone: Tz) -> Self {
+        Self { writer: Writer::new(Vec::new()), currency, zone }
+    }
+
+    fn of(export: &Export) -> Self {
+        Self::new(export.account.currency, export.company.zone)
     }
 
     fn finish(self) -> Bytes {
@@ -210,7 +216,7 @@ impl OfxElements {
         self.break_line()?;
         self.open("STMTTRN")?;
         self.text("TRNTYPE", type_of(origin.kind, line.amount))?;
-        self.text("DTPOSTED", &render_day(line.posted_on))?;
+        self.text("DTPOSTED", &self.day(line.posted_on))?;
         self.text("DTUSER", &render_instant(origin.authorized_at))?;
         self.text("TRNAMT", &self.amount(line.amount))?;
         self.text("FITID", &line.id.0.to_string())?;
@@ -224,6 +230,10 @@ impl OfxElements {
             self.text("MEMO", &memo)?;
         }
         self.close("STMTTRN")
+    }
+
+    fn day(&self, date: BusinessDate) -> String {
+        render_instant(instant_of(self.zone, date))
     }
 
     fn amount(&self, minor: Minor) -> String {
@@ -265,10 +275,12 @@ fn cut(text: &str, chars_max: usize) -> String {
     cut.trim_end().to_owned()
 }
 
-/// A day of the company. Readers take it for an instant, some for one in their own zone: at noon
-/// it is that day wherever they are.
-fn render_day(date: BusinessDate) -> String {
-    date.to_naive().format("%Y%m%d120000.000[0:GMT]").to_string()
+/// An instant for a day of the company. Some readers show its day in Greenwich, some its day in
+/// their own zone: it is that day in Greenwich and in the company's zone.
+fn instant_of(zone: Tz, date: BusinessDate) -> Timestamp {
+    let noon = start_of_date(Tz::UTC, date).plus(12 * Timestamp::HOUR);
+    let next_day = start_of_date(zone, BusinessDate(date.0 + 1));
+    noon.min(next_day.plus(-Timestamp::HOUR))
 }
 
 fn render_instant(at: Timestamp) -> String {
@@ -286,8 +298,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_day_is_that_day_in_greenwich_and_in_the_company() {
+        let zones = [
+            "Pacific/Pago_Pago",
+            "America/Los_Angeles",
+            "UTC",
+            "Asia/Kolkata",
+            "Asia/Tokyo",
+            "Pacific/Fiji",
+            "Pacific/Auckland",
+            "Pacific/Chatham",
+            "Pacific/Tongatapu",
+            "Pacific/Kiritimati",
+        ];
+        // The second and the third are those on which clocks go back and forward in Auckland.
+        for date in ["2026-01-15", "2026-04-05", "2026-09-27", "2026-12-31"] {
+            let date = parse_date(date).unwrap();
+            for zone in zones {
+                let zone: Tz = zone.parse().unwrap();
+                let at = instant_of(zone, date);
+                assert_eq!([date_at(Tz::UTC, at), date_at(zone, at)], [date; 2], "{zone}");
+            }
+        }
+    }
+
+    #[test]
     fn days_and_instants_are_those_of_ofx() {
-        assert_eq!(render_day(parse_date("2026-03-01").unwrap()), "20260301120000.000[0:GMT]");
+        let day = |zone| render_instant(instant_of(zone, parse_date("2026-03-01").unwrap()));
+        assert_eq!(day(Tz::America__Los_Angeles), "20260301120000.000[0:GMT]");
+        assert_eq!(day(Tz::Pacific__Kiritimati), "20260301090000.000[0:GMT]");
         let at = parse_time("2026-03-01T23:59:59.987654Z").unwrap();
         assert_eq!(render_instant(at), "20260301235959.987[0:GMT]");
     }
@@ -329,7 +368,7 @@ mod tests {
 
     #[test]
     fn markup_in_texts_is_escaped_and_nothing_else() {
-        let mut elements = OfxElements::new(CurrencyCode(840));
+        let mut elements = OfxElements::new(CurrencyCode(840), Tz::UTC);
         elements.text("NAME", "A&B <C> \"d\" 'e' é山").unwrap();
         let expected = "<NAME>A&amp;B &lt;C&gt; \"d\" 'e' é山</NAME>";
         assert_eq!(elements.finish(), expected);

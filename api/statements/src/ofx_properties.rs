@@ -3,6 +3,7 @@
 
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_wire::xml::is_well_formed;
+use chrono_tz::Tz;
 use quick_xml::escape::unescape;
 
 use super::{NAME_CHARS_MAX, OfxElements, cut};
@@ -13,7 +14,7 @@ pub fn check(text: &str) {
     assert!(name.chars().count() <= NAME_CHARS_MAX, "{name:?}");
     assert!(!name.chars().any(char::is_control), "{name:?}");
     assert_eq!(cut(&name, NAME_CHARS_MAX), name, "a cut name stays as it is");
-    let mut elements = OfxElements::new(CurrencyCode(840));
+    let mut elements = OfxElements::new(CurrencyCode(840), Tz::UTC);
     elements.text("NAME", &name).expect("memory takes everything");
     let element = String::from_utf8(elements.finish().to_vec()).expect("a statement is text");
     assert!(is_well_formed(&element), "{element:?}");

@@ -232,6 +232,12 @@ impl TransactionProgress {
         self.flags.contains(TransactionFlags::FORCED) && self.posted_at == Some(made_at)
     }
 
+    /// The time of the first posting, while something is posted: none where it was canceled since.
+    /// Source: spec "Transaction", posted_at.
+    pub fn shown_posted_at(&self) -> Option<Timestamp> {
+        self.posted_at.filter(|_| self.state == TransactionState::Completed)
+    }
+
     /// The current amount of a transaction of a kind, from the merchant's or the bank's side;
     /// declined ones keep the amount `requested`. Source: spec "Transaction", amount.
     pub fn amount(&self, kind: TransactionKind, requested: Minor) -> Minor {

@@ -8,7 +8,8 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use crate::transactions::decision::Teller;
 use crate::words::{
-    Badge, Moment, amount_words, decline_words, money, near_moment, place, title, transaction_badge,
+    Badge, Moment, amount_words, decline_words, ending_words, kind_words, money, near_moment,
+    place, title, transaction_badge,
 };
 
 /// A transaction in a list.
@@ -70,10 +71,10 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
             )
         }
         DecisionMaker::Rules if record.kind == TransactionKind::Verification => {
-            "Card verification ($0)".to_owned()
+            kind_words(record.kind).to_owned()
         }
         DecisionMaker::Rules if progress.state == TransactionState::Canceled => {
-            "Approved, then fully reversed".to_owned()
+            format!("Approved, then {}", ending_words(progress.flags))
         }
         DecisionMaker::Rules => "Approved".to_owned(),
         DecisionMaker::Network => network_words(record.kind, progress.state).to_owned(),

@@ -1,8 +1,8 @@
 //! The figures of the overview: decisions of today and of the last thirty days, by their day in the
 //! company's zone and by their outcome.
 //!
-//! The tables count by quarter hours of UTC, of which the days of every zone are made. Days before
-//! today do not change any more, so a reader that follows the figures keeps them.
+//! The tables count by quarter hours of UTC, of which the days of every zone are made. Days that
+//! ended a while ago do not change any more, so a reader that follows the figures keeps them.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,8 @@ use super::recent_decisions::{RecentDecisions, Slices};
 
 /// How many days are shown, today among them.
 pub(super) const DAYS: i32 = 30;
+/// How long after its end a day is still read anew: tables may be behind. Units: microseconds.
+const OPEN_AFTER_END: i64 = Timestamp::MINUTE;
 /// How many transactions are shown.
 const NEWEST: usize = 10;
 
@@ -64,8 +66,35 @@ pub(super) struct CompanyFigures {
 /// Figures that were read before and do not change any more.
 #[derive(Debug, Default)]
 pub(super) struct FigureCache {
+    /// The days before the first that may still change.
     days: Option<(BusinessDate, DailyOutcomes)>,
     slices: Slices,
+}
+
+impl FigureCache {
+    /// The days that are shown at `now`, by reading only those that were not kept.
+    fn days(
+        &mut self,
+        zone: Tz,
+        now: Timestamp,
+        read: impl Fn(Timestamp, Timestamp) -> Result<Vec<QuarterFigures>, StoreError>,
+    ) -> Result<DailyOutcomes, StoreError> {
+        let today = date_at(zone, now);
+        let first = BusinessDate(today.0 - DAYS + 1);
+        let open = date_at(zone, now.plus(-OPEN_AFTER_END));
+        let read = |from: BusinessDate, to: BusinessDate| {
+            let (from, to) = (start_of_date(zone, from), start_of_date(zone, to));
+            Ok::<_, StoreError>(by_day(&read(from, to)?, zone))
+        };
+        let mut days = match self.days.take() {
+            Some((kept_before, days)) if kept_before == open => days,
+            _ => read(first, open)?,
+        };
+        days.retain(|day, _| *day >= first);
+        self.days = Some((open, days.clone()));
+        days.extend(read(open, BusinessDate(today.0 + 1))?);
+        Ok(days)
+    }
 }
 
 impl CompanyFigures {
@@ -76,17 +105,8 @@ impl CompanyFigures {
         now: Timestamp,
         past: &mut FigureCache,
     ) -> Result<Self, StoreError> {
-        let (zone, today) = (company.zone, date_at(company.zone, now));
-        let start = |date| start_of_date(zone, date);
-        let read = |from: Timestamp, to: Timestamp| {
-            Ok::<_, StoreError>(by_day(&snapshot.day_figures(company.slot, from, to)?, zone))
-        };
-        let (_, mut days) = match past.days.take().filter(|(day, _)| *day == today) {
-            Some(known) => known,
-            None => (today, read(start(BusinessDate(today.0 - DAYS + 1)), start(today))?),
-        };
-        past.days = Some((today, days.clone()));
-        days.extend(read(start(today), start(BusinessDate(today.0 + 1)))?);
+        let read = |from, to| snapshot.day_figures(company.slot, from, to);
+        let days = past.days(company.zone, now, read)?;
         let accounts = snapshot.accounts(company.slot)?;
         let newest = snapshot.list_transactions(
             company.slot,
@@ -98,7 +118,7 @@ impl CompanyFigures {
             Ok((row, card.map(|card| card.profile)))
         };
         Ok(Self {
-            today,
+            today: date_at(company.zone, now),
             days,
             accounts: accounts.into_iter().map(|row| (row.account, row.balances)).collect(),
             newest: newest.rows.into_iter().map(with_card).collect::<Result<_, StoreError>>()?,
@@ -157,6 +177,44 @@ mod tests {
     use cardswitch_wire::time::{parse_date, parse_time};
 
     use super::*;
+
+    /// The days that are shown at `now`, where the tables have quarters with so many approvals.
+    fn days_at(
+        past: &mut FigureCache,
+        now: Timestamp,
+        tables: &[(&str, u64)],
+    ) -> Vec<(BusinessDate, u64)> {
+        let approved = ResponseCode::Approved;
+        let read = |from, to| {
+            let quarters = tables.iter().map(|(at, count)| {
+                let (at, outcome) = (parse_time(at).unwrap(), (approved, *count, Minor(100)));
+                let to = at.plus(15 * Timestamp::MINUTE);
+                QuarterFigures { from: at, to, outcomes: vec![outcome] }
+            });
+            Ok(quarters.filter(|quarter| (from..to).contains(&quarter.from)).collect())
+        };
+        let days = past.days(Tz::UTC, now, read).unwrap();
+        days.iter().map(|(day, outcomes)| (*day, outcomes[&approved].count)).collect()
+    }
+
+    #[test]
+    fn yesterday_is_read_anew_while_tables_may_be_behind() {
+        let midnight = parse_time("2026-03-08T00:00:00Z").unwrap();
+        let [oldest, second, yesterday] =
+            [-30, -29, -1].map(|days| BusinessDate(date_at(Tz::UTC, midnight).0 + days));
+        let old = [("2026-02-06T12:00:00Z", 1), ("2026-02-07T12:00:00Z", 2)];
+        let late = ("2026-03-07T23:45:00Z", 3);
+        let behind = old.as_slice();
+        let caught_up = &[old[0], old[1], late][..];
+        let mut past = FigureCache::default();
+        let mut at = |after: i64, tables| days_at(&mut past, midnight.plus(after), tables);
+        assert_eq!(at(-Timestamp::HOUR, behind), [(oldest, 1), (second, 2)]);
+        assert_eq!(at(100, behind), [(second, 2)]);
+        assert_eq!(at(Timestamp::SECOND, caught_up), [(second, 2), (yesterday, 3)]);
+        assert_eq!(at(Timestamp::MINUTE, caught_up), [(second, 2), (yesterday, 3)]);
+        // From then on it is kept.
+        assert_eq!(at(Timestamp::HOUR, &[]), [(second, 2), (yesterday, 3)]);
+    }
 
     #[test]
     fn quarters_add_up_to_days_of_the_zone() {

@@ -20,7 +20,7 @@ use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 use super::decision::{DecisionWords, IncrementWords, Teller};
 use super::story::{StoryStep, story};
-use super::words::{flag_words, size_words};
+use super::words::{flag_words, positive, size_words};
 use super::{find, may_note};
 use crate::cards::face::is_open;
 use crate::dimension_choices::{DimensionChoice, chosen_of};
@@ -160,8 +160,8 @@ impl TransactionContent {
         let teller = Teller::of(acting, view);
         let increments: Vec<IncrementDecision> =
             view.snapshot.increments(record.seq, INCREMENTS_MAX)?;
-        let amount = amount_words(row, company.currency);
-        let requested = money(-record.requested, company.currency);
+        let amount = row.progress.amount(record.kind, record.requested);
+        let is_requested_shown = record.card.is_some() && positive(amount) != record.requested;
         let receipt_alert = said.receipt_alert.clone();
         let decision = teller.decision(row);
         Ok(Self {
@@ -171,11 +171,10 @@ impl TransactionContent {
             title: title(record),
             kind: kind_words(record.kind),
             badge: transaction_badge(row.progress.state),
-            requested: (record.card.is_some() && requested != amount)
-                .then(|| money(record.requested, company.currency)),
-            amount,
+            requested: is_requested_shown.then(|| money(record.requested, company.currency)),
+            amount: amount_words(row, company.currency),
             at: moment(record.authorized_at, company.zone),
-            posted_at: row.progress.posted_at.map(|at| moment(at, company.zone)),
+            posted_at: row.progress.shown_posted_at().map(|at| moment(at, company.zone)),
             merchant: record.merchant.as_ref().map(MerchantWords::new),
             bank_account: record
                 .bank_account

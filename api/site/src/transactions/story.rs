@@ -10,14 +10,14 @@ use cardswitch_engine::domain::later_message::LaterMessageKind;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::transaction::{
-    TransactionFlags, TransactionKind, TransactionState, TransferDirection,
+    TransactionKind, TransactionState, TransferDirection,
 };
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, TransactionRow};
 use cardswitch_v1::routes::view::View;
 
 use super::words::positive;
-use crate::words::{Moment, moment, money};
+use crate::words::{Moment, ending_words, moment, money};
 
 /// How many lines are looked through for those of one transaction.
 const LINES_LOOKED_AT_MAX: usize = 1_000;
@@ -89,7 +89,7 @@ const fn opening(row: &TransactionRow) -> &'static str {
         TransactionKind::Refund => "Refunded",
         TransactionKind::BankTransfer => "Deposit initiated",
         TransactionKind::BankWithdrawal if is_approved => "Withdrawal sent",
-        TransactionKind::Verification if is_approved => "Verified, $0",
+        TransactionKind::Verification if is_approved => "Verified",
         _ if is_approved => "Authorized",
         _ => "Declined",
     }
@@ -125,8 +125,7 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<StoryStep> {
     if progress.state == TransactionState::Canceled
         && row.record.kind != TransactionKind::Verification
     {
-        let is_expired = progress.flags.contains(TransactionFlags::HOLD_EXPIRED);
-        let what = if is_expired { "Canceled: hold expired" } else { "Canceled: fully reversed" };
+        let what = format!("Canceled: {}", ending_words(progress.flags));
         steps.push(StoryStep::now(what, String::new()));
     }
     steps

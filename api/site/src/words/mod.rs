@@ -23,13 +23,13 @@ use cardswitch_engine::domain::card::CardProfile;
 pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
 pub(super) use self::declines::{decline_words, outcome_words};
 pub(super) use self::merchants::merchant_kind;
-pub(super) use self::money::{field_amount, grouped, money, typed_amount};
+pub(super) use self::money::{field_amount, grouped, money, typed_amount, unsigned_amount};
 pub(super) use self::rules::PageReader;
 pub(super) use self::times::{
     Moment, clock_words, day_words, every, field_time, moment, moment_to_second, near_moment,
     parse_field_time, shown_moment, shown_time, zone_words,
 };
-pub(super) use self::transactions::{amount_words, kind_words, place, title};
+pub(super) use self::transactions::{amount_words, ending_words, kind_words, place, title};
 
 /// The masked number of a card, with its last four digits.
 pub(super) fn last_four(digits: [u8; 4]) -> String {

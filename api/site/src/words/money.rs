@@ -20,10 +20,24 @@ pub(crate) fn money(amount: Minor, currency: CurrencyCode) -> String {
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{}{}{point}{fraction}", unit(currency), in_thousands(whole))
+}
+
+/// What stands before the digits of an amount.
+fn unit(currency: CurrencyCode) -> String {
     let name = render_currency(currency);
     let known = SIGNS.iter().find(|(letters, _)| *letters == name);
-    let unit = known.map_or_else(|| format!("{name}\u{a0}"), |(_, sign)| (*sign).to_owned());
-    format!("{sign}{unit}{}{point}{fraction}", in_thousands(whole))
+    known.map_or_else(|| format!("{name}\u{a0}"), |(_, sign)| (*sign).to_owned())
+}
+
+/// An amount as typed or as `money` shows it, in the form that `/v1` takes, without its direction.
+pub(crate) fn unsigned_amount(text: &str, currency: CurrencyCode) -> String {
+    let text = text.trim_start_matches(['-', '−']);
+    let unit = unit(currency);
+    let unit = unit.trim_end();
+    let split = text.split_at_checked(unit.len());
+    let digits = split.filter(|(start, _)| start.eq_ignore_ascii_case(unit)).map(|(_, rest)| rest);
+    typed_amount(digits.unwrap_or(text), currency)
 }
 
 /// An amount as a field shows it: digits and a point alone; blank for one without a limit.
@@ -127,7 +141,16 @@ mod tests {
             (i64::MIN, 392, "−¥9,223,372,036,854,775,808"),
         ];
         for (minor, currency, expected) in rows {
-            assert_eq!(money(Minor(minor), CurrencyCode(currency)), expected);
+            let (amount, currency) = (Minor(minor), CurrencyCode(currency));
+            assert_eq!(money(amount, currency), expected);
+            let plain = field_amount(amount, currency);
+            let digits = plain.trim_start_matches('-');
+            // The text is searched for as it was copied, or as it was typed after reading it.
+            for text in [expected.to_owned(), expected.replace('\u{a0}', " ").to_lowercase()] {
+                assert_eq!(unsigned_amount(&text, currency), digits, "{text}");
+            }
+            assert_eq!(unsigned_amount(digits, currency), digits);
         }
+        assert_eq!(unsigned_amount("€5", CurrencyCode(840)), "€5");
     }
 }

@@ -3,7 +3,7 @@
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::transaction::{
-    TransactionKind, TransactionRecord, TransactionState,
+    TransactionFlags, TransactionKind, TransactionRecord, TransactionState,
 };
 use cardswitch_engine::store::query::TransactionRow;
 
@@ -20,6 +20,11 @@ pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
         TransactionKind::BankTransfer => "Deposit",
         TransactionKind::BankWithdrawal => "Withdrawal",
     }
+}
+
+/// What canceled a transaction with such flags.
+pub(crate) const fn ending_words(flags: TransactionFlags) -> &'static str {
+    if flags.contains(TransactionFlags::HOLD_EXPIRED) { "hold expired" } else { "fully reversed" }
 }
 
 /// The name of a transaction: the merchant's or the bank account's, where there is one, else its

@@ -134,7 +134,6 @@ impl TransactionBody {
         let [category, department, label, location] =
             view.dimension_references(&row.dimensions())?;
         let is_declined = progress.state == TransactionState::Declined;
-        let is_completed = progress.state == TransactionState::Completed;
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
         let amount = -progress.amount(record.kind, record.requested);
@@ -159,8 +158,7 @@ impl TransactionBody {
             requisition: view.requisition_of(record.card)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: time.clone(),
-            // Source: spec "Transaction": null where it was canceled, even after it was posted.
-            posted_at: progress.posted_at.filter(|_| is_completed).map(render_time),
+            posted_at: progress.shown_posted_at().map(render_time),
             created_at: time,
             kind: render_kind(record.kind),
             failed_rules: record.failed_rules.iter().map(|rule| rule.name()).collect(),
