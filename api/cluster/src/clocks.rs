@@ -1,7 +1,8 @@
 //! The distance between the clocks of nodes, and its effect on leading.
 //!
 //! A node whose clock most others contradict neither takes the lead nor keeps it. If two nodes contradict
-//! each other, it is unknown which is right: the leader goes on, and the other does not take the lead.
+//! each other, it is unknown which is right: the leader goes on, and the other does not take the lead. Nor does a node
+//! that has just come, before it knows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +17,8 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 /// The clock of a node compared with those of the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockStanding {
+    /// The node has just come, and knows too few other clocks.
+    Unchecked,
     /// Most nodes agree with it, or no other node is known.
     Level,
     /// As many nodes contradict it as agree, itself among these.
@@ -28,7 +31,7 @@ impl ClockStanding {
     /// The fault and its remedy; none where there is no fault.
     pub fn words(&self) -> Option<&str> {
         match self {
-            Self::Level => None,
+            Self::Unchecked | Self::Level => None,
             Self::Doubtful(words) | Self::Apart(words) => Some(words),
         }
     }
@@ -98,6 +101,7 @@ mod tests {
             let ahead: Vec<_> = ahead.iter().map(|us| ("node-2".to_owned(), *us)).collect();
             let standing = standing_of(&ahead);
             let is = match &standing {
+                ClockStanding::Unchecked => "unchecked",
                 ClockStanding::Level => "level",
                 ClockStanding::Doubtful(_) => "doubtful",
                 ClockStanding::Apart(_) => "apart",

@@ -13,6 +13,7 @@ use cardswitch_engine::journal::JournalError;
 use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
+use crate::clocks::ClockStanding;
 use crate::members::{NodeRecord, list_nodes, report};
 use crate::patience::Patience;
 use crate::window::{Keys, NOBODY, Pulse};
@@ -129,11 +130,13 @@ pub fn follow(
         // The door of a new leader closes for a moment, between following and leading.
         let is_refused = seen.state == Some(LeaderState::Leads) && watched.is_refused();
         let is_led = seen.tip.writer != NOBODY && seen.state != Some(LeaderState::Gone);
-        if is_led && !is_refused && !patience.is_over() {
+        let clock = node.status.clock();
+        let may_lead = clock != ClockStanding::Unchecked;
+        if !may_lead || (is_led && !is_refused && !patience.is_over()) {
             std::thread::sleep(LOOK_EVERY);
             continue;
         }
-        if let Some(why) = node.status.clock().words() {
+        if let Some(why) = clock.words() {
             // The status shows it, too; the log has it each time that the node would have led.
             tracing::warn!("the leader is silent, and this node does not take over: {why}");
             patience.begin_anew();
@@ -272,12 +275,12 @@ fn spread_of(name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::net::TcpListener;
 
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::members::tests::node;
 
     /// The names of those who led, by the notices.
     #[derive(Default)]
@@ -291,14 +294,6 @@ mod tests {
         fn led_by(&self, leader: Option<NodeRecord>) {
             self.0.lock().push(leader.map(|leader| leader.name));
         }
-    }
-
-    fn node(name: &str, writer: WriterId) -> NodeRecord {
-        let door = SocketAddr::from(([127, 0, 0, 1], 1));
-        let (name, writer) = (name.to_owned(), writer.to_string());
-        let iso8583_doors = BTreeMap::new();
-        let (record, at) = (0, 0);
-        NodeRecord { name, writer, http: door, iso8583: door, iso8583_doors, door, record, at }
     }
 
     /// Once, a follower that could not list the nodes when another one took the lead forwarded nothing any more: it
