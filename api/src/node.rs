@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cardswitch_cluster::{
     Beats, ClusterAddress, EtcdError, EtcdNotes, FollowError, FollowerNotices, LeaderEnd, Node,
-    NodeRecord, NodeStatus, OpenWindowError, follow, watch_etcd,
+    NodeRecord, NodeStatus, OpenWindowError, follow, seek_leader, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -110,6 +110,8 @@ pub async fn serve(
         FollowEnd::Leads(led) => *led,
         FollowEnd::Stopped => return Ok(()),
         FollowEnd::Behind => {
+            let (sought, sign) = (node.clone(), doors.sign());
+            std::thread::spawn(move || seek_leader(&sought, &sign));
             tokio::select! {
                 () = renew(place, &node.cluster, &telemetry.health_notes) => {
                     return begin_again(place.master_key, &mut stop).await;

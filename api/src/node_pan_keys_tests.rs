@@ -12,6 +12,9 @@ use cardswitch_engine::directory::pan_key::PanKeyCommand;
 use cardswitch_engine::domain::ids::{AccountId, CompanyId, Timestamp};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::pan_key::PanGeneration;
+use cardswitch_engine::engine::{Engine, EngineOptions, EngineStorage, OpenError};
+use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyBackend, FaultyDisk};
+use cardswitch_engine::store::overlay::SharedBackend;
 use cardswitch_wire::time::parse_time;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -34,6 +37,10 @@ struct World {
 
 impl World {
     async fn new() -> Self {
+        Self::with(Engine::open).await
+    }
+
+    async fn with(open: impl FnOnce(EngineOptions) -> Result<Engine, OpenError>) -> Self {
         let company_id = CompanyId(Uuid::from_u128(1));
         let account = AccountId(Uuid::from_u128(2));
         let company = company(company_id, account, CurrencyCode(840), 1_000_000);
@@ -43,7 +50,7 @@ impl World {
             access_token(token_id(), "token", company_id, scope),
         ];
         let clock = Clock::manual(parse_time("2026-03-04T20:00:00Z").unwrap());
-        let leader = TestSwitch::start(clock, commands).await;
+        let leader = TestSwitch::start_with(open, clock, commands).await;
         make_card(&leader.routes).await;
         let switch = leader.state.switch.clone();
         let at = leader.directory.path().join("data");
@@ -169,6 +176,27 @@ async fn a_start_makes_the_file_what_the_journal_says() {
     assert_eq!(world.leader.state.secrets.pan_generation().0, 1);
     let lost = settle_without(&world, &none);
     assert!(lost.contains("lacks generation 1"), "{lost}");
+}
+
+/// Once, a node whose tables stood still took the lead, and dropped the key that the newest cards were sealed under.
+#[tokio::test]
+async fn tables_that_stand_still_drop_no_key_that_the_journal_knows() {
+    let (tables, log) = (FaultyBackend::default(), FaultyDisk::default());
+    let (store, journal) = (SharedBackend::new(tables.clone()), Arc::new(log));
+    let storage = EngineStorage { store, cache_bytes: 1 << 20, journal };
+    let world = World::with(|options| Engine::open_on(options, storage)).await;
+    let (state, engine) = (&world.leader.state, world.leader.state.switch.engine());
+    tables.plan(DiskFaultPlan { fail_write: Some(1), ..DiskFaultPlan::default() });
+    let rotate = |newest| AdminCommand::PanKey(PanKeyCommand::Rotate(newest));
+    while engine.projection_failure().is_none() {
+        let _ = by_switch(state).carry_out(rotate(PanGeneration::default())).await;
+    }
+    let keys = with_unused(&PanKeys::default());
+    by_switch(state).carry_out(rotate(keys.newest())).await.expect_err("nobody sees it");
+    world.secrets.write_pan_keys(engine.directory().path(), &keys).unwrap();
+    let refused = settle_keys(engine, &state.secrets, UnusedKey::Dropped).unwrap_err();
+    assert!(refused.to_string().contains("query tables"), "{refused}");
+    assert_eq!(world.leaders(), keys);
 }
 
 /// The error of a start that finds another file.

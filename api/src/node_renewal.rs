@@ -6,11 +6,13 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_cluster::ClusterAddress;
+use cardswitch_engine::clock::Clock;
 use cardswitch_secrets::private_file::beside;
 use parking_lot::Mutex;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -25,7 +27,8 @@ use crate::telemetry::health::HealthNotes;
 
 /// The ending of the name of the directory that it had.
 const OLD: &str = ".behind";
-/// How long it waits before it tries again; twice as long each time. A try may cost the leader a backup.
+/// How long it waits before it tries again; twice as long each time. A try may cost the leader a backup. After one
+/// that succeeded and helped for less than the longest wait, it waits as long as that helped.
 const RETRY_WAIT: Duration = Duration::from_secs(5);
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(600);
 
@@ -40,6 +43,14 @@ pub(crate) async fn renew(
     let reason = Arc::new(Mutex::new(None::<String>));
     let told = Arc::clone(&reason);
     notes.tell("renewal", move || told.lock().clone().map(Value::from));
+    if let Some(ago) = last_renewal(place.data).filter(|ago| *ago < RETRY_WAIT_MAX) {
+        let wait = ago.max(RETRY_WAIT);
+        let (ago_s, wait_s) = (ago.as_secs(), wait.as_secs());
+        let message = format!("made anew {ago_s} s ago and behind again: it waits {wait_s} s");
+        tracing::warn!("{message}");
+        *reason.lock() = Some(message);
+        tokio::time::sleep(wait).await;
+    }
     while let Err(Failure { message, .. }) = try_renew(place, cluster).await {
         let wait_s = wait.as_secs();
         tracing::warn!("the node cannot be made anew, and tries again in {wait_s} s: {message}");
@@ -47,6 +58,13 @@ pub(crate) async fn renew(
         tokio::time::sleep(wait).await;
         wait = (2 * wait).min(RETRY_WAIT_MAX);
     }
+}
+
+/// How long ago the directory that it had was put aside.
+fn last_renewal(data: &Path) -> Option<Duration> {
+    let aside_at = fs::metadata(beside(data, OLD)).ok()?.ctime();
+    let ago = Clock::System.now().0 / 1_000_000 - aside_at;
+    u64::try_from(ago).ok().map(Duration::from_secs)
 }
 
 async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Result<(), Failure> {
@@ -127,6 +145,17 @@ mod tests {
         change_places(&data, &new, &old).unwrap();
         assert_eq!((content(&data), content(&old)), ("data.new".to_owned(), "data".to_owned()));
         assert!(!new.exists());
+    }
+
+    /// Once, a node that was behind again as soon as it was made anew cost the leader one backup after the other.
+    #[test]
+    fn a_renewal_is_remembered_by_the_next_run() {
+        let home = tempfile::tempdir().unwrap();
+        let data = directory(home.path(), "data");
+        assert_eq!(last_renewal(&data), None);
+        let (new, old) = (directory(home.path(), "data.new"), beside(&data, OLD));
+        change_places(&data, &new, &old).unwrap();
+        assert!(last_renewal(&data).unwrap() < RETRY_WAIT_MAX);
     }
 
     #[test]

@@ -168,7 +168,7 @@ pub enum UnusedKey {
 
 /// Makes the file of keys agree with the journal: a crash may have come between the two.
 /// Errors: a key that is in use is missing, or the keys do not open the card numbers that they should
-/// have sealed. With another key every card would be unknown.
+/// have sealed: with another key every card would be unknown. The tables stand still.
 /// Cost: O(cards) where older keys were being forgotten.
 pub fn settle_keys(
     engine: &Engine,
@@ -182,7 +182,7 @@ pub fn settle_keys(
     if found != PanKeys::default() {
         // Rows that a crash took from the tables may be sealed under a key that was forgotten
         // since.
-        wait_for_tables(engine);
+        wait_for_tables(engine)?;
     }
     let tables = engine.store().read().map_err(unreadable)?;
     let used = tables.pan_generations().map_err(unreadable)?;
@@ -205,16 +205,24 @@ pub fn settle_keys(
     }
 }
 
-/// Waits until the tables show everything that is durable, or stand still for good.
-fn wait_for_tables(engine: &Engine) {
+/// Waits until the tables show everything that is durable now.
+/// Errors: they stand still for good.
+fn wait_for_tables(engine: &Engine) -> Result<(), OpeningError> {
+    let newest = engine.durable_seq();
     let (reached, wait) = std::sync::mpsc::channel();
     let wake = Box::new(move || {
         // The receiver waits until then.
         let _ = reached.send(());
     });
-    engine.watermark().on_reached(engine.durable_seq(), WaitPurpose::Read, wake);
+    engine.watermark().on_reached(newest, WaitPurpose::Read, wake);
     // Tables that stand still wake all waiters, too.
     let _ = wait.recv();
+    match engine.projection_failure() {
+        Some(why) if engine.watermark().applied() < newest => {
+            Err(OpeningError::Engine(OpenError::Tables(why)))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn opens_first_card(tables: &Snapshot, secrets: &Secrets) -> Result<bool, StoreError> {

@@ -12,8 +12,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use cardswitch_cluster::NodeRecord;
+use cardswitch_cluster::{FollowerNotices, NodeRecord};
 use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_network::listener::ListenerOptions;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -126,9 +127,12 @@ impl StandbyDoors {
 #[derive(Clone, Debug)]
 pub struct LeaderSign(watch::Sender<Option<NodeRecord>>);
 
-impl LeaderSign {
-    /// Another node leads, or no node that can be reached.
-    pub fn led_by(&self, leader: Option<NodeRecord>) {
+impl FollowerNotices for LeaderSign {
+    fn joined(&self, _: RecordSeq) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn led_by(&self, leader: Option<NodeRecord>) {
         match &leader {
             Some(leader) => tracing::info!(node = leader.name, "follows"),
             None => tracing::info!("no node of the cluster leads"),

@@ -17,7 +17,7 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::journal::limits::CommitLimits;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
@@ -54,9 +54,18 @@ pub(crate) struct TestSwitch {
 impl TestSwitch {
     /// Starts one and has it carry out `commands`.
     pub(crate) async fn start(clock: Clock, commands: Vec<AdminCommand>) -> Self {
+        Self::start_with(Engine::open, clock, commands).await
+    }
+
+    /// The same with an engine that `open` opens.
+    pub(crate) async fn start_with(
+        open: impl FnOnce(EngineOptions) -> Result<Engine, OpenError>,
+        clock: Clock,
+        commands: Vec<AdminCommand>,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let secrets = Arc::new(Secrets::from_root([9; 32]));
-        let engine = Engine::open(EngineOptions {
+        let engine = open(EngineOptions {
             directory: DataDirectory::create(&directory.path().join("data"), [1; 16]).unwrap(),
             id_key: secrets.id_key(),
             clock,

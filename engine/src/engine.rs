@@ -33,7 +33,7 @@ use crate::recovery_progress::RecoveryProgress;
 use crate::shard::CacheLimits;
 use crate::shard::desk::ShardDesk;
 use crate::store::overlay::SharedBackend;
-use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
+use crate::store::{Checkpoint, Pacing, ProjectionHealth, Store, StoreError, Watermark};
 use crate::submission::{Envelope, Submission, SubmitError};
 
 /// The partition of the one shard.
@@ -117,6 +117,8 @@ pub enum OpenError {
     Journal(JournalError),
     /// The query tables.
     Store(StoreError),
+    /// The query tables stand still: only opening the directory again helps.
+    Tables(String),
     /// A record in the journal.
     Record {
         /// The batch it is in.
@@ -133,6 +135,7 @@ impl std::fmt::Display for OpenError {
         match self {
             Self::Journal(error) => write!(formatter, "journal: {error}"),
             Self::Store(error) => write!(formatter, "query tables: {error}"),
+            Self::Tables(why) => formatter.write_str(why),
             Self::Record { batch, source } => {
                 write!(formatter, "journal: a record in batch {batch}: {source}")
             }
@@ -146,6 +149,7 @@ impl std::error::Error for OpenError {
         match self {
             Self::Journal(error) => Some(error),
             Self::Store(error) => Some(error),
+            Self::Tables(_) => None,
             Self::Record { source, .. } => Some(source),
             Self::Thread(error) => Some(error),
         }
@@ -183,6 +187,7 @@ pub struct Engine {
     health: Arc<JournalHealth>,
     durable: Arc<DurablePosition>,
     watermark: Arc<Watermark>,
+    projection: Arc<ProjectionHealth>,
     feed: Arc<BatchFeed>,
     meters: Arc<Meters>,
     journal_notes: Vec<JournalNote>,
@@ -285,6 +290,7 @@ impl Engine {
             health: Arc::clone(&self.health),
             durable: Arc::clone(&self.durable),
             watermark: Arc::clone(&self.watermark),
+            projection: Arc::clone(&self.projection),
             feed: Arc::clone(&self.feed),
             meters: Arc::clone(&self.meters),
             journal_notes: self.journal_notes.clone(),
@@ -383,9 +389,7 @@ impl Engine {
 
     /// Why the query tables stand still, if they do. Authorizations go on without them.
     pub fn projection_failure(&self) -> Option<String> {
-        let threads = self.threads.lock();
-        let why = threads.as_ref()?.projector.health().failure()?;
-        Some(format!("query tables: {why}"))
+        self.projection.failure().map(|why| format!("query tables: {why}"))
     }
 
     /// Whether holds end late, for rows of their purchases cannot be read.

@@ -43,3 +43,16 @@ fn a_node_whose_clock_is_apart_neither_keeps_the_lead_nor_takes_it() {
     cluster.take(third).kill9();
     assert_eq!(cluster.wait_for_other_leader(third), apart);
 }
+
+/// Once, a node led before it had compared its clock with any other: after a stop of all nodes, the first one to come
+/// ran the timers of its own day, and holds ended by it.
+#[test]
+fn a_node_that_has_just_started_does_not_lead_by_a_clock_that_others_contradict() {
+    let mut cluster = Cluster::with_clocks(Installation::init(3, 916));
+    cluster.wait_until_known();
+    cluster.stop();
+    cluster.turn_clock(0, "+864000");
+    (0..3).for_each(|node| cluster.start(node));
+    assert_ne!(cluster.wait_for_leader(), 0);
+    cluster.wait_until_told(0, says_of_its_clock);
+}

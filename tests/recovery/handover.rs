@@ -276,6 +276,29 @@ fn a_node_beyond_the_window_is_made_anew_by_itself() {
     buy(&cluster, next, 1);
 }
 
+/// Once, such a node answered that no node leads for as long as it was being made anew.
+#[test]
+fn doors_of_a_node_beyond_the_window_lead_to_the_leader() {
+    let mut cluster = Cluster::of(Installation::init(60, 88));
+    let leader = cluster.wait_for_leader();
+    let away = if leader == 1 { 2 } else { 1 };
+    for node in (0..3).filter(|node| *node != leader) {
+        cluster.take(node).kill9();
+    }
+    let (key, end) = (cluster.etcd_text("test/j/"), cluster.etcd_text("test/j0"));
+    buy(&cluster, leader, 1);
+    cluster.ask_etcd("kv/deleterange", &json!({"key": key, "range_end": end}));
+    buy(&cluster, leader, 1);
+    // Without the master key, which is there until it is open, it cannot be made anew.
+    (0..3).for_each(|member| cluster.signal_etcd(member, "STOP"));
+    cluster.start(away);
+    cluster.wait_until_told(away, |told| told["status"] == "following");
+    fs::remove_file(cluster.data(away).join("master.key")).expect("it is there");
+    (0..3).for_each(|member| cluster.signal_etcd(member, "CONT"));
+    cluster.wait_until_told(away, |told| !told["renewal"].is_null());
+    cluster.node(away).api().get("/v1/cards").expect(200);
+}
+
 /// Once, the window had 4,096 batches, which came in five seconds: a node that was away for longer took a backup, was
 /// behind again when it had it, and so on.
 #[test]

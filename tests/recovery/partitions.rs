@@ -75,6 +75,9 @@ fn fail(cluster: &Cluster, (cut, leader): (Cut, usize), member: usize) {
             let direction = if is_deaf { Direction::Inward } else { Direction::Outward };
             lan.lose(led, direction, &etcd);
             cluster.wait_for_other_leader(leader);
+            // Once, two nodes of a cluster said that they were ready.
+            let told = cluster.wait_until_told(leader, |told| !told["etcd"].is_null());
+            assert_eq!(told["status"], "unreachable", "{told}");
             lan.lose_nothing(led);
         }
         Cut::NodesFromEachOther => {

@@ -43,9 +43,9 @@ const ANSWER_BYTES_MAX: usize = 256 << 20;
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 /// The prefix of a message of gRPC: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
-/// Codes of gRPC that pass: deadline, no space or too much at once, unavailable, as while the members
-/// elect their leader.
-const PASSING_CODES: [u16; 3] = [4, 8, 14];
+/// Codes of gRPC that pass: unknown, as of a proposal that raft drops where etcd's leader stops, deadline, no space
+/// or too much at once, unavailable, as while the members elect their leader.
+const PASSING_CODES: [u16; 4] = [2, 4, 8, 14];
 /// The code of gRPC for a token that counts for nothing.
 const UNAUTHENTICATED: u16 = 16;
 

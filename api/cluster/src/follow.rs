@@ -13,6 +13,7 @@ use cardswitch_engine::journal::JournalError;
 use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
+use crate::clocks::ClockStanding;
 use crate::members::{NodeRecord, list_nodes, report};
 use crate::patience::Patience;
 use crate::window::{Keys, NOBODY, Pulse};
@@ -83,20 +84,19 @@ pub fn follow(
 ) -> Result<Option<Engine>, FollowError> {
     let directory = standby.engine().directory().id();
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
-    let keys = Keys::of(&node.cluster);
     let mut patience = Patience::new(node.leader_silence, spread_of(&node.record.name));
-    let (mut watched, mut is_silent) = (WatchedLeader::default(), false);
-    let mut recorded: Option<Stopwatch> = None;
+    let mut lookout = Lookout::new(&node.cluster, doors);
+    let (mut is_silent, mut has_joined) = (false, false);
     loop {
         if node.is_stopping.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let seen = match look(&mut standby, &mut window) {
+        let seen = match lookout.look(&mut node, &mut standby, &mut window) {
             Ok(seen) => seen,
             Err(OpenError::Journal(JournalError::Window(WindowError::Unavailable(why)))) => {
                 tracing::warn!(%why, "the cluster's etcd cannot be read");
                 // A leader that is silent at its door, too, is not waited for again once etcd answers.
-                is_silent = is_silent || !watched.answers();
+                is_silent = is_silent || !lookout.watched.answers();
                 if !is_silent {
                     patience.begin_anew();
                 }
@@ -109,31 +109,21 @@ pub fn follow(
             Err(error) => return Err(FollowError::Chain(error)),
         };
         is_silent = false;
-        node.status.note_tip(&seen.tip, seen.asked);
-        let is_first = recorded.is_none();
-        if recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
-            node.record.reach(standby.tip().last_seq, Clock::System.now().0);
-            // The next one tells more.
-            drop(report(window.client(), &keys, &node.record, &node.status));
-            recorded = Some(Stopwatch::start());
-        }
-        if is_first {
+        if !std::mem::replace(&mut has_joined, true) {
             let tip = RecordSeq(standby.tip().last_seq);
             doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
         }
-        if watched.is_sought(seen.tip.writer) {
-            let nodes = list_nodes(window.client(), &keys);
-            watched.seek(seen.tip.writer, nodes, doors);
-        }
         patience.hear(seen.sign);
         // The door of a new leader closes for a moment, between following and leading.
-        let is_refused = seen.state == Some(LeaderState::Leads) && watched.is_refused();
+        let is_refused = seen.state == Some(LeaderState::Leads) && lookout.watched.is_refused();
         let is_led = seen.tip.writer != NOBODY && seen.state != Some(LeaderState::Gone);
-        if is_led && !is_refused && !patience.is_over() {
+        let clock = node.status.clock();
+        let may_lead = clock != ClockStanding::Unchecked;
+        if !may_lead || (is_led && !is_refused && !patience.is_over()) {
             std::thread::sleep(LOOK_EVERY);
             continue;
         }
-        if let Some(why) = node.status.clock().words() {
+        if let Some(why) = clock.words() {
             // The status shows it, too; the log has it each time that the node would have led.
             tracing::warn!("the leader is silent, and this node does not take over: {why}");
             patience.begin_anew();
@@ -167,10 +157,24 @@ fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, O
     Ok(None)
 }
 
+/// Tells the doors who leads until the node stops: while it is made anew, it does not follow.
+pub fn seek_leader(node: &Node, doors: &dyn FollowerNotices) {
+    let mut lookout = Lookout::new(&node.cluster, doors);
+    while !node.is_stopping.load(Ordering::Acquire) {
+        let opened = EtcdWindow::reach(&node.cluster, node.writer, &node.is_stopping);
+        if let Ok(mut window) = opened {
+            while let Ok(Pulse { asked, tip, .. }) = window.pulse() {
+                node.status.note_tip(&tip, asked);
+                lookout.seek(tip.writer, &mut window);
+                std::thread::sleep(SEEK_EVERY);
+            }
+        }
+        std::thread::sleep(SEEK_EVERY);
+    }
+}
+
 /// The result of a look at the window.
 struct WindowState {
-    /// When the tip was asked for: before this node caught up with it, which may take long.
-    asked: Stopwatch,
     tip: WindowTip,
     /// Changes while the leader lives.
     sign: Vec<u8>,
@@ -178,15 +182,53 @@ struct WindowState {
     state: Option<LeaderState>,
 }
 
-fn look(standby: &mut Standby, window: &mut EtcdWindow) -> Result<WindowState, OpenError> {
-    let Pulse { asked, tip, beat: beat_bytes, .. } =
-        window.pulse().map_err(JournalError::Window)?;
-    standby.catch_up_to(&tip, window)?;
-    let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
-    let state = beat.filter(|beat| beat.writer == tip.writer.to_string()).map(|beat| beat.state);
-    let mut sign = tip.position.to_bytes().to_vec();
-    sign.extend(beat_bytes);
-    Ok(WindowState { asked, tip, sign, state })
+/// Looks at the window, and tells what is seen.
+struct Lookout<'a> {
+    keys: Keys,
+    doors: &'a dyn FollowerNotices,
+    watched: WatchedLeader,
+    /// Since when the node has not told how far it is.
+    recorded: Option<Stopwatch>,
+}
+
+impl<'a> Lookout<'a> {
+    fn new(cluster: &ClusterAddress, doors: &'a dyn FollowerNotices) -> Self {
+        let (keys, watched) = (Keys::of(cluster), WatchedLeader::default());
+        Self { keys, doors, watched, recorded: None }
+    }
+
+    fn look(
+        &mut self,
+        node: &mut Node,
+        standby: &mut Standby,
+        window: &mut EtcdWindow,
+    ) -> Result<WindowState, OpenError> {
+        let Pulse { asked, tip, beat: beat_bytes, .. } =
+            window.pulse().map_err(JournalError::Window)?;
+        node.status.note_tip(&tip, asked);
+        if self.recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
+            node.record.reach(standby.tip().last_seq, Clock::System.now().0);
+            // The next one tells more.
+            drop(report(window.client(), &self.keys, &node.record, &node.status));
+            self.recorded = Some(Stopwatch::start());
+        }
+        self.seek(tip.writer, window);
+        // Last, for it may take long, and clients ask meanwhile.
+        standby.catch_up_to(&tip, window)?;
+        let beat: Option<Beat> = serde_json::from_slice(&beat_bytes).ok();
+        let beat = beat.filter(|beat| beat.writer == tip.writer.to_string());
+        let mut sign = tip.position.to_bytes().to_vec();
+        sign.extend(beat_bytes);
+        Ok(WindowState { tip, sign, state: beat.map(|beat| beat.state) })
+    }
+
+    /// Finds the leader, unless it is known.
+    fn seek(&mut self, leader: WriterId, window: &mut EtcdWindow) {
+        if self.watched.is_sought(leader) {
+            let nodes = list_nodes(window.client(), &self.keys);
+            self.watched.seek(leader, nodes, self.doors);
+        }
+    }
 }
 
 /// A connection to the leader's door: where it breaks and no other is accepted, the process is dead,
@@ -272,12 +314,12 @@ fn spread_of(name: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::net::TcpListener;
 
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::members::tests::node;
 
     /// The names of those who led, by the notices.
     #[derive(Default)]
@@ -291,14 +333,6 @@ mod tests {
         fn led_by(&self, leader: Option<NodeRecord>) {
             self.0.lock().push(leader.map(|leader| leader.name));
         }
-    }
-
-    fn node(name: &str, writer: WriterId) -> NodeRecord {
-        let door = SocketAddr::from(([127, 0, 0, 1], 1));
-        let (name, writer) = (name.to_owned(), writer.to_string());
-        let iso8583_doors = BTreeMap::new();
-        let (record, at) = (0, 0);
-        NodeRecord { name, writer, http: door, iso8583: door, iso8583_doors, door, record, at }
     }
 
     /// Once, a follower that could not list the nodes when another one took the lead forwarded nothing any more: it

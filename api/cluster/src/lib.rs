@@ -35,7 +35,7 @@ pub use beats::{Beats, LeaderEnd};
 pub use clocks::ClockStanding;
 pub use etcd::EtcdError;
 pub use etcd_watch::watch_etcd;
-pub use follow::{FollowError, FollowerNotices, Node, follow};
+pub use follow::{FollowError, FollowerNotices, Node, follow, seek_leader};
 pub use members::{ClusterView, NodeRecord};
 pub use notes::EtcdNotes;
 pub use status::{EtcdView, NodeStatus};

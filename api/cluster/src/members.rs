@@ -164,3 +164,17 @@ pub(crate) fn report(
     status.note_nodes(list_nodes(client, keys)?);
     Ok(())
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The record of a node that nobody reaches.
+    pub(crate) fn node(name: &str, writer: WriterId) -> NodeRecord {
+        let door = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (name, writer) = (name.to_owned(), writer.to_string());
+        let iso8583_doors = BTreeMap::new();
+        let (record, at) = (0, 0);
+        NodeRecord { name, writer, http: door, iso8583: door, iso8583_doors, door, record, at }
+    }
+}

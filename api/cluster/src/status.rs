@@ -1,6 +1,7 @@
 //! The standing of a node in its cluster, for telemetry and operators.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ use crate::members::NodeRecord;
 
 /// The time for which the newest records are remembered; one is noted some 40 times a second.
 const TIPS_KEPT_FOR: Duration = Duration::from_secs(2);
+
+/// How long a node that has just come waits to learn other clocks: those nodes may be gone, or start, too.
+const CLOCK_CHECK_WAIT: Duration = Duration::from_secs(3);
 
 /// The state of etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct NodeStatus {
     tips: Mutex<VecDeque<(Stopwatch, u64)>>,
     nodes: Mutex<Vec<NodeRecord>>,
     clocks: Mutex<Clocks>,
+    /// Since when it hears the chain.
+    since: OnceLock<Stopwatch>,
 }
 
 impl Default for NodeStatus {
@@ -56,6 +62,7 @@ impl Default for NodeStatus {
             tips: Mutex::default(),
             nodes: Mutex::default(),
             clocks: Mutex::default(),
+            since: OnceLock::new(),
         }
     }
 }
@@ -99,7 +106,19 @@ impl NodeStatus {
 
     /// The clock of this node compared with those of the others.
     pub fn clock(&self) -> ClockStanding {
-        standing_of(&self.clocks_ahead())
+        match standing_of(&self.clocks_ahead()) {
+            ClockStanding::Level if !self.is_clock_checked() => ClockStanding::Unchecked,
+            standing => standing,
+        }
+    }
+
+    /// Whether the clocks of half of the other nodes are known, or were waited for long enough.
+    fn is_clock_checked(&self) -> bool {
+        let is_known = match self.nodes.lock().len() {
+            0 => false,
+            nodes => 2 * self.clocks_ahead().len() + 1 >= nodes,
+        };
+        is_known || self.since.get().is_some_and(|since| since.elapsed() > CLOCK_CHECK_WAIT)
     }
 
     /// How far the clock of each other node is ahead of this one's. Units: microseconds.
@@ -125,6 +144,7 @@ impl NodeStatus {
         self.epoch.store(tip.position.epoch.0, Ordering::Relaxed);
         self.chain_record.store(tip.position.last_seq, Ordering::Relaxed);
         *self.answered.lock() = Stopwatch::start();
+        self.since.get_or_init(Stopwatch::start);
         let mut tips = self.tips.lock();
         while tips.front().is_some_and(|(seen, _)| seen.elapsed() > TIPS_KEPT_FOR) {
             tips.pop_front();
@@ -143,6 +163,28 @@ mod tests {
     use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
 
     use super::*;
+    use crate::members::tests::node;
+
+    /// Once, a node led by a clock that it had compared with no other.
+    #[test]
+    fn a_clock_is_checked_once_half_of_the_others_are_known() {
+        let writer = WriterId(1);
+        for (nodes, known, expected) in [
+            (0, 0, ClockStanding::Unchecked),
+            (1, 0, ClockStanding::Level),
+            (2, 0, ClockStanding::Unchecked),
+            (2, 1, ClockStanding::Level),
+            (3, 0, ClockStanding::Unchecked),
+            (3, 1, ClockStanding::Level),
+            (5, 1, ClockStanding::Unchecked),
+            (5, 2, ClockStanding::Level),
+        ] {
+            let status = NodeStatus::default();
+            status.note_nodes((0..nodes).map(|name| node(&format!("{name}"), writer)).collect());
+            (0..known).for_each(|name| status.note_clock(format!("{name}"), 0));
+            assert_eq!(status.clock(), expected, "{known} of {nodes}");
+        }
+    }
 
     /// Once, a tip counted from when the node had caught up with it: after a long restart, reads showed the state of
     /// its beginning as that of now, and a token that was revoked meanwhile still opened.

@@ -531,8 +531,62 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::convert::Infallible;
+
+    use cardswitch_engine::journal::chain::seal_barrier;
     use cardswitch_engine::journal::{ChainHash, Epoch};
+    use http_body_util::Empty;
+    use hyper::server::conn::http2::Builder;
+    use hyper::service::service_fn;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    use super::*;
+
+    /// A member of etcd that answers everything with one code of gRPC. Returns its address.
+    fn start_member(code: u16) -> ClusterAddress {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("etcd://{}/test", listener.local_addr().unwrap());
+        let serve = async move {
+            listener.set_nonblocking(true).unwrap();
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = service_fn(move |_| async move {
+                    let answer = hyper::Response::builder().header("grpc-status", code);
+                    Ok::<_, Infallible>(answer.body(Empty::<Bytes>::new()).unwrap())
+                });
+                let http2 = Builder::new(TokioExecutor::new());
+                drop(http2.serve_connection(TokioIo::new(stream), answer).await);
+            }
+        };
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(serve);
+        });
+        address.parse().unwrap()
+    }
+
+    /// Once, a leader gave up the lead, and a follower that took it ended, where etcd's own leader stopped meanwhile:
+    /// raft drops a proposal then, which etcd tells as "unknown".
+    #[test]
+    fn an_append_that_etcd_dropped_may_be_tried_again() {
+        let genesis = WindowTip { position: ChainPosition::GENESIS, writer: NOBODY };
+        let barrier = seal_barrier(0, &genesis.position);
+        for (code, passes) in [(2, true), (14, true), (3, false), (7, false), (12, false)] {
+            let address = start_member(code);
+            let mut window = EtcdWindow {
+                client: EtcdClient::new(&address).unwrap(),
+                keys: Keys::of(&address),
+                writer: WriterId(1),
+                is_closed: Arc::default(),
+                extent: Some(Extent::from(1)),
+                compacted: (0, 0),
+            };
+            let appended = window.append(&genesis, std::slice::from_ref(&barrier)).unwrap_err();
+            let is_unavailable = |error: WindowError| matches!(error, WindowError::Unavailable(_));
+            assert_eq!(is_unavailable(appended), passes, "code {code}");
+            assert_eq!(is_unavailable(window.tip().unwrap_err()), passes, "code {code}");
+        }
+    }
 
     #[test]
     fn releases_that_lose_data_are_known() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Telemetry;
 use super::gauges::Kind;
 
-/// From when on it is told that etcd does not answer.
+/// From when on it is told that etcd does not answer, and a leader counts as cut off.
 const SILENCE_TOLD: Duration = Duration::from_secs(2);
 
 type Figure = fn(&NodeStatus) -> u64;
@@ -60,11 +60,18 @@ pub fn show_cluster(telemetry: &Telemetry, node: &Node) {
     let status = Arc::clone(&node.status);
     notes.tell("clock", move || status.clock().words().map(|words| json!(words)));
     let status = Arc::clone(&node.status);
-    notes.add(("etcd", "does not answer"), move || status.silence() > SILENCE_TOLD);
+    notes.add(("etcd", "does not answer"), move || is_etcd_silent(&status));
     let status = Arc::clone(&node.status);
     notes.add(("etcd_room", "none left"), move || status.etcd().is_full);
     let (status, name) = (Arc::clone(&node.status), node.record.name.clone());
     notes.tell("cluster", move || Some(standing(&status, &name)));
+    // A process is one node.
+    drop(telemetry.node.set(Arc::clone(&node.status)));
+}
+
+/// Whether etcd has not answered a node for long.
+pub(super) fn is_etcd_silent(status: &NodeStatus) -> bool {
+    status.silence() > SILENCE_TOLD
 }
 
 /// How the cluster of a node is that leads it, for the overview.

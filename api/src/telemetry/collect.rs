@@ -24,7 +24,8 @@ const STAGE: &str = "cardswitch_stage_seconds";
 /// All figures of a switch.
 pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     let mut text = Exposition::default();
-    let words = ["recovering", "following", "ready", "overloaded", "stopping", "failed"];
+    let words =
+        ["recovering", "following", "ready", "overloaded", "unreachable", "stopping", "failed"];
     state(&mut text, &telemetry.health(), &words);
     recovery(&mut text, &telemetry.recovery);
     if let Some(engine) = telemetry.engine() {

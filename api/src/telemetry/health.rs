@@ -7,7 +7,7 @@
 //! | `ready` | 200 | 200 | purchases are decided, requests answered |
 //! | `overloaded` | 200 | 503 | so many commands wait that new ones will soon be refused |
 //! | `stopping` | 200 | 503 | what is in flight is finished, nothing new is taken |
-//! | `unreachable` | 200 | 503 | a router that reaches no cell |
+//! | `unreachable` | 200 | 503 | a router that reaches no cell, or a leader that etcd does not answer |
 //! | `failed` | 503 | 503 | nothing can be kept any more: only a restart helps |
 //!
 //! Tables that stand still are told beside the word (`"tables": "standing still"`), and so are a clock that has
@@ -147,6 +147,14 @@ impl Health {
             (false, false) => HealthState::Unreachable,
         };
         Self { state, are_tables_still: false, is_clock_behind: false, notes: Vec::new() }
+    }
+
+    /// The same of a switch that its cluster does not reach: another node may lead.
+    pub(super) fn cut_off(mut self) -> Self {
+        if matches!(self.state, HealthState::Ready | HealthState::Overloaded) {
+            self.state = HealthState::Unreachable;
+        }
+        self
     }
 
     /// The same with what other rooms have noted.

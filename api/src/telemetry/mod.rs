@@ -32,10 +32,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use cardswitch_acquiring::counters::Counters;
+use cardswitch_cluster::NodeStatus;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 
 use self::api_meter::ApiMeter;
+use self::cluster::is_etcd_silent;
 use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
 use self::listener::MonitoredProcess;
@@ -63,6 +65,8 @@ pub struct Telemetry {
     pub busy_refused: AtomicU64,
     phase: health::PhaseCell,
     working: OnceLock<WorkingParts>,
+    /// How it stands in its cluster, if it is a node.
+    node: OnceLock<Arc<NodeStatus>>,
 }
 
 /// The parts that exist once the switch works.
@@ -104,6 +108,8 @@ impl Telemetry {
 impl MonitoredProcess for Telemetry {
     fn health(&self) -> Health {
         let health = Health::of(self.phase.get(), &self.recovery, self.engine().as_deref());
+        let is_cut_off = self.node.get().is_some_and(|node| is_etcd_silent(node));
+        let health = if is_cut_off { health.cut_off() } else { health };
         health.noting(self.health_notes.now()).noting_log()
     }
 

@@ -93,6 +93,7 @@ impl From<OpenError> for CopyError {
         match error {
             OpenError::Journal(error) => Self::Journal(error),
             OpenError::Store(error) => Self::Store(error),
+            OpenError::Tables(why) => Self::Io(PathBuf::new(), io::Error::other(why)),
             OpenError::Record { batch, source } => Self::Record(batch, source),
             OpenError::Thread(error) => Self::Io(PathBuf::new(), error),
         }

@@ -129,12 +129,15 @@ impl Standby {
 
     /// As `catch_up`, up to a tip that the window had a moment ago: a window under load is always ahead
     /// of its reader.
-    /// Errors: as for `catch_up`.
+    /// Errors: as for `catch_up`; `Tables` where the tables stand still: who has none must not lead.
     pub fn catch_up_to(
         &mut self,
         tip: &WindowTip,
         window: &mut dyn ChainWindow,
     ) -> Result<(), OpenError> {
+        if let Some(why) = self.engine().projection_failure() {
+            return Err(OpenError::Tables(why));
+        }
         while !self.has_reached(&tip.position)? {
             let next = BatchNumber(self.tip().number.0 + 1);
             let read = window.read_from(next, limits::PROJECTION_BYTES_MAX);

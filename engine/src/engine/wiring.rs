@@ -173,6 +173,7 @@ impl RecoveredEngine {
             health: Arc::default(),
             durable: Arc::new(DurablePosition::new(state.last_seq().0)),
             watermark,
+            projection: Arc::clone(projector.health()),
             feed,
             meters: Arc::default(),
             journal_notes,

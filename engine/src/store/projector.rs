@@ -73,16 +73,10 @@ pub struct ProjectorOptions {
 #[derive(Debug)]
 pub struct Projector {
     feed: Arc<BatchFeed>,
-    health: Arc<ProjectionHealth>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Projector {
-    /// Whether and why projection has failed.
-    pub const fn health(&self) -> &Arc<ProjectionHealth> {
-        &self.health
-    }
-
     /// Asks it to project what is durable already, make a last checkpoint and end.
     pub fn stop(&self) {
         self.feed.stop();
@@ -113,9 +107,9 @@ impl ProjectionHealth {
 /// Starts the projector on a thread of its own; it goes on where the tables' checkpoint ends.
 /// Errors: the system starts no more threads.
 pub fn spawn_projector(steps: ProjectorSteps) -> std::io::Result<Projector> {
-    let (feed, health) = (Arc::clone(&steps.feed), Arc::clone(&steps.health));
+    let feed = Arc::clone(&steps.feed);
     let name = format!("projector-{}", steps.options.partition);
-    Ok(Projector { feed, health, thread: Some(spawn(name, steps)?) })
+    Ok(Projector { feed, thread: Some(spawn(name, steps)?) })
 }
 
 fn last_words(panic: &(dyn std::any::Any + Send)) -> String {

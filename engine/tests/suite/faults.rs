@@ -7,8 +7,15 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::transaction::TransactionFlags;
-use cardswitch_engine::engine::{Engine, EngineOptions, EngineStorage, Retention};
+use cardswitch_engine::engine::{
+    Engine, EngineOptions, EngineStorage, OpenError, Retention, Standby,
+};
 use cardswitch_engine::journal::testing::DiskFaultPlan;
+use cardswitch_engine::journal::window::{
+    AppendOutcome, ChainWindow, WindowError, WindowTip, WriterId,
+};
+use cardswitch_engine::journal::{BatchNumber, SealedBatch, StoredBatch};
+use cardswitch_engine::steps::{StepOutcome, Steps};
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_sim::disks::{Crash, Disks};
 
@@ -178,6 +185,50 @@ fn tables_that_fail_harm_no_authorization() {
     for crash in crashes(7) {
         check_nothing_is_lost(&disks, crash, &approved);
     }
+}
+
+/// A window that is not asked.
+struct SilentWindow;
+
+impl ChainWindow for SilentWindow {
+    fn writer(&self) -> WriterId {
+        WriterId(1)
+    }
+
+    fn append(&mut self, _: &WindowTip, _: &[SealedBatch]) -> Result<AppendOutcome, WindowError> {
+        Err(WindowError::Closed)
+    }
+
+    fn tip(&mut self) -> Result<WindowTip, WindowError> {
+        Err(WindowError::Closed)
+    }
+
+    fn read_from(&mut self, _: BatchNumber, _: usize) -> Result<Vec<StoredBatch>, WindowError> {
+        Err(WindowError::Closed)
+    }
+}
+
+/// Once, a node whose tables stood still followed on unseen, and took the lead, which it could not hold.
+#[test]
+fn tables_that_fail_end_the_following() {
+    let disks = Disks::default();
+    let (before, parent) = desk(&disks, manual());
+    before.set_up_budget(1_000_000);
+    for mark in 1..100 {
+        before.ask(purchase(1, mark));
+    }
+    let killed = disks.after(Crash::Kill);
+    drop(before);
+    let directory = DataDirectory::open(&parent.path().join("data")).unwrap();
+    let opened = Standby::open_parts(options(directory, manual()), killed.storage());
+    let (mut standby, mut parts) = opened.unwrap();
+    let tip = WindowTip { position: standby.tip(), writer: WriterId(1) };
+    standby.catch_up_to(&tip, &mut SilentWindow).unwrap();
+    killed.store.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
+    parts.projector.stop();
+    while parts.projector.step() != StepOutcome::Ended {}
+    let failed = standby.catch_up_to(&tip, &mut SilentWindow).unwrap_err();
+    assert!(matches!(failed, OpenError::Tables(_)), "{failed}");
 }
 
 /// Tables that cannot be read any more: two hours later the shard stopped, since it knew no later ends of holds.

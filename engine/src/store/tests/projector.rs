@@ -21,7 +21,8 @@ use crate::journal::{
 };
 use crate::steps::{StepOutcome, Steps};
 use crate::store::{
-    Pacing, Projector, ProjectorOptions, ProjectorSteps, WaitPurpose, Watermark, spawn_projector,
+    Pacing, ProjectionHealth, Projector, ProjectorOptions, ProjectorSteps, WaitPurpose, Watermark,
+    spawn_projector,
 };
 
 /// Checkpoints come soon, so that no test waits for one.
@@ -96,6 +97,7 @@ impl Line {
 
 struct Follower {
     projector: Projector,
+    health: Arc<ProjectionHealth>,
     watermark: Arc<Watermark>,
     checkpoints: std::sync::mpsc::Receiver<Checkpoint>,
 }
@@ -116,8 +118,10 @@ fn follow_at(line: &Line, store: &Arc<Store>, pacing: Pacing) -> Follower {
         Arc::clone(&watermark),
         ProjectorOptions { partition: 0, pacing, on_checkpoint },
     );
-    let projector = spawn_projector(steps.unwrap()).unwrap();
-    Follower { projector, watermark, checkpoints }
+    let steps = steps.unwrap();
+    let health = Arc::clone(steps.health());
+    let projector = spawn_projector(steps).unwrap();
+    Follower { projector, health, watermark, checkpoints }
 }
 
 impl Follower {
@@ -131,10 +135,9 @@ impl Follower {
 
     /// Stops it and returns the last checkpoint it told of.
     fn stop(self) -> Option<Checkpoint> {
-        let health = Arc::clone(self.projector.health());
         self.projector.stop();
         self.projector.join();
-        assert_eq!(health.failure(), None);
+        assert_eq!(self.health.failure(), None);
         self.checkpoints.iter().last()
     }
 }
@@ -329,7 +332,7 @@ fn a_failing_store_stops_the_projector_and_nothing_else() {
     assert_eq!(follower.wait_for(RecordSeq(20)), RecordSeq(20));
     disk.plan(DiskFaultPlan { fail_sync: Some(1), ..DiskFaultPlan::default() });
     let (mut done, mut checkpoints) = (20, 0);
-    while follower.projector.health().failure().is_none() {
+    while follower.health.failure().is_none() {
         if done < 50 {
             assert_eq!(line.commit(&records[done..done + 1]), CommitOutcome::Durable);
             done += 1;
@@ -339,7 +342,7 @@ fn a_failing_store_stops_the_projector_and_nothing_else() {
         assert!(checkpoints <= 2, "checkpoints go on without a sync");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let why = follower.projector.health().failure().unwrap();
+    let why = follower.health.failure().unwrap();
     assert!(why.starts_with("the tables cannot be written: "), "{why}");
     // Waiters are woken and see that the record has not come; the journal goes on.
     assert!(follower.wait_for(RecordSeq(60)) < RecordSeq(60));
