@@ -139,7 +139,7 @@ fn make_every_state(installation: &Installation, switch: &Switch) {
         }
         acquirer.ask(&Purchase::of(card, 0).request()).expect_approved();
     }
-    let verification = Purchase::of(&cards[0], 0);
+    let verification = Purchase::of(cards[0], 0);
     let authorization_id = acquirer.ask(&verification.request()).expect_approved();
     assert_eq!(acquirer.ask(&verification.presentment(&authorization_id, 260)).response(), "00");
     let suspended = installation.cards.first("suspended");
