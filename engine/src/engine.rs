@@ -111,15 +111,19 @@ pub struct EngineStorage {
 }
 
 /// Why an engine cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The journal.
-    Journal(JournalError),
+    #[error("journal: {0}")]
+    Journal(#[from] JournalError),
     /// The query tables.
-    Store(StoreError),
+    #[error("query tables: {0}")]
+    Store(#[from] StoreError),
     /// The query tables stand still: only opening the directory again helps.
+    #[error("{0}")]
     Tables(String),
     /// A record in the journal.
+    #[error("journal: a record in batch {batch}: {source}")]
     Record {
         /// The batch it is in.
         batch: u64,
@@ -127,45 +131,8 @@ pub enum OpenError {
         source: CodecError,
     },
     /// The system starts no more threads.
-    Thread(std::io::Error),
-}
-
-impl std::fmt::Display for OpenError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Journal(error) => write!(formatter, "journal: {error}"),
-            Self::Store(error) => write!(formatter, "query tables: {error}"),
-            Self::Tables(why) => formatter.write_str(why),
-            Self::Record { batch, source } => {
-                write!(formatter, "journal: a record in batch {batch}: {source}")
-            }
-            Self::Thread(error) => write!(formatter, "cannot start a thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Journal(error) => Some(error),
-            Self::Store(error) => Some(error),
-            Self::Tables(_) => None,
-            Self::Record { source, .. } => Some(source),
-            Self::Thread(error) => Some(error),
-        }
-    }
-}
-
-impl From<JournalError> for OpenError {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
-    }
-}
-
-impl From<StoreError> for OpenError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] std::io::Error),
 }
 
 /// How far the query tables are behind.

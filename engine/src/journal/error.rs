@@ -21,57 +21,50 @@ pub struct ChainFault {
 }
 
 /// The ways in which a batch can be invalid.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChainFaultKind {
     /// Shorter than a header, or not as long as the header says.
+    #[error("the length is not what the header says")]
     Length,
     /// Does not start with the magic of a batch.
+    #[error("it does not start like a batch")]
     Magic,
     /// Written in a layout newer than this build knows.
+    #[error("it is of format {0}, newer than known")]
     NewerFormat(u8),
     /// Neither a barrier nor a batch.
+    #[error("it is of unknown kind {0}")]
     Kind(u8),
     /// The CRC32C over the batch is another.
+    #[error("the checksum is wrong")]
     Checksum,
     /// Belongs to another partition.
+    #[error("it belongs to partition {0}")]
     Partition(u16),
     /// Not the number that follows.
+    #[error("batch {} had to follow", .expected.0)]
     Gap {
         /// The number that had to follow.
         expected: BatchNumber,
     },
     /// Does not carry the hash of the batch before it.
+    #[error("it does not continue the batch before it")]
     BrokenLink,
     /// Its first record does not follow.
+    #[error("record {expected} had to follow")]
     SequenceGap {
         /// The record that had to follow.
         expected: u64,
     },
     /// A batch of a higher epoch without a barrier before it.
+    #[error("its epoch has no barrier")]
     EpochWithoutBarrier,
     /// A barrier that does not raise the epoch.
+    #[error("the barrier does not raise the epoch")]
     BarrierWithoutEpoch,
     /// A barrier with records, or a batch without any.
+    #[error("the record count does not fit its kind")]
     RecordCount,
-}
-
-impl fmt::Display for ChainFaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length => write!(f, "the length is not what the header says"),
-            Self::Magic => write!(f, "it does not start like a batch"),
-            Self::NewerFormat(found) => write!(f, "it is of format {found}, newer than known"),
-            Self::Kind(found) => write!(f, "it is of unknown kind {found}"),
-            Self::Checksum => write!(f, "the checksum is wrong"),
-            Self::Partition(found) => write!(f, "it belongs to partition {found}"),
-            Self::Gap { expected } => write!(f, "batch {} had to follow", expected.0),
-            Self::BrokenLink => write!(f, "it does not continue the batch before it"),
-            Self::SequenceGap { expected } => write!(f, "record {expected} had to follow"),
-            Self::EpochWithoutBarrier => write!(f, "its epoch has no barrier"),
-            Self::BarrierWithoutEpoch => write!(f, "the barrier does not raise the epoch"),
-            Self::RecordCount => write!(f, "the record count does not fit its kind"),
-        }
-    }
 }
 
 impl fmt::Display for ChainFault {
@@ -86,16 +79,19 @@ impl fmt::Display for ChainFault {
 impl std::error::Error for ChainFault {}
 
 /// Why the journal cannot be opened, read or written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Another process has the journal open.
+    #[error("the journal is in use by another process")]
     InUse,
     /// The file is not a journal.
+    #[error("this is not a journal: {what}")]
     NotAJournal {
         /// The content found instead.
         what: String,
     },
     /// Written by a later build.
+    #[error("the journal is of format {found}, this build reads formats up to {supported}")]
     NewerFormat {
         /// The version found.
         found: u32,
@@ -103,6 +99,11 @@ pub enum JournalError {
         supported: u32,
     },
     /// Made in another data directory.
+    #[error(
+        "the journal belongs to data directory {}, not to {}",
+        Hex(.found),
+        Hex(.expected)
+    )]
     ForeignDirectory {
         /// The directory that the file names.
         found: DirectoryId,
@@ -110,6 +111,7 @@ pub enum JournalError {
         expected: DirectoryId,
     },
     /// Holds another partition.
+    #[error("the journal holds partition {found}, not {expected}")]
     ForeignPartition {
         /// The partition that the file names.
         found: u16,
@@ -117,6 +119,11 @@ pub enum JournalError {
         expected: u16,
     },
     /// Does not reach the checkpoint of the tables.
+    #[error(
+        "the journal ends at {}, before the checkpoint of the tables at batch {}",
+        LastBatch(.last),
+        .checkpoint.0
+    )]
     EndsBeforeCheckpoint {
         /// The batch of the checkpoint.
         checkpoint: BatchNumber,
@@ -124,6 +131,7 @@ pub enum JournalError {
         last: Option<BatchNumber>,
     },
     /// Begins only after the batch that follows the checkpoint.
+    #[error("{}", LateStart(*.checkpoint, *.first))]
     StartsAfterCheckpoint {
         /// The batch of the checkpoint.
         checkpoint: BatchNumber,
@@ -131,11 +139,18 @@ pub enum JournalError {
         first: BatchNumber,
     },
     /// Has another history than the tables.
+    #[error("the journal and the checkpoint of the tables differ at batch {}", .checkpoint.0)]
     DiffersFromCheckpoint {
         /// The batch of the checkpoint.
         checkpoint: BatchNumber,
     },
     /// Ends before a batch whose replies have left.
+    #[error(
+        "the journal ends at {}, but batch {} was acknowledged{}",
+        LastBatch(.last),
+        .acknowledged.0,
+        DamageNote(.damage)
+    )]
     EndsBeforeAcknowledged {
         /// The last batch acknowledged.
         acknowledged: BatchNumber,
@@ -145,6 +160,7 @@ pub enum JournalError {
         damage: Option<Damage>,
     },
     /// A batch that is not a valid continuation of the chain.
+    #[error("the journal is damaged in batch {number}, offset {offset}: {what}")]
     Corrupt {
         /// The number that it had to have.
         number: u64,
@@ -154,6 +170,7 @@ pub enum JournalError {
         what: String,
     },
     /// A file of the journal is damaged or missing.
+    #[error("the journal is damaged in `{file}` at offset {offset}: {what}")]
     Damaged {
         /// Its name.
         file: String,
@@ -163,16 +180,19 @@ pub enum JournalError {
         what: String,
     },
     /// The batch asked for is not kept any more.
+    #[error("the batch is not kept any more, the oldest is {}", .first.0)]
     Trimmed {
         /// The oldest batch kept.
         first: BatchNumber,
     },
     /// One request carries more than a batch may hold.
+    #[error("a batch of {bytes} bytes is larger than a journal takes")]
     BatchTooLarge {
         /// Its size.
         bytes: usize,
     },
     /// A request does not continue the records before it.
+    #[error("record {found} was handed over where {expected} had to follow")]
     OutOfOrder {
         /// The record that had to follow.
         expected: u64,
@@ -180,6 +200,7 @@ pub enum JournalError {
         found: u64,
     },
     /// Another node leads the chain: nothing of this one is written any more.
+    #[error("another node leads since epoch {}, as writer {leader}", .epoch.0)]
     Fenced {
         /// The writer that leads.
         leader: WriterId,
@@ -187,10 +208,13 @@ pub enum JournalError {
         epoch: Epoch,
     },
     /// The window of the chain.
+    #[error("{0}")]
     Window(WindowError),
     /// An earlier write failed: nothing is written any more.
+    #[error("an earlier write to the journal failed")]
     Failed,
     /// The operating system reports an error.
+    #[error("{doing}: {source}")]
     Io {
         /// The operation that failed.
         doing: &'static str,
@@ -198,6 +222,7 @@ pub enum JournalError {
         source: std::io::Error,
     },
     /// The storage code gave up in an unexpected state.
+    #[error("the journal's storage gave up: {what}")]
     Panicked {
         /// Its last words.
         what: String,
@@ -231,98 +256,6 @@ impl JournalError {
     }
 }
 
-impl fmt::Display for JournalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InUse => write!(f, "the journal is in use by another process"),
-            Self::NotAJournal { what } => write!(f, "this is not a journal: {what}"),
-            Self::NewerFormat { found, supported } => write!(
-                f,
-                "the journal is of format {found}, this build reads formats up to {supported}"
-            ),
-            Self::ForeignDirectory { found, expected } => write!(
-                f,
-                "the journal belongs to data directory {}, not to {}",
-                Hex(&found.0),
-                Hex(&expected.0)
-            ),
-            Self::ForeignPartition { found, expected } => {
-                write!(f, "the journal holds partition {found}, not {expected}")
-            }
-            Self::Corrupt { number, offset, what } => {
-                write!(f, "the journal is damaged in batch {number}, offset {offset}: {what}")
-            }
-            Self::Damaged { file, offset, what } => {
-                write!(f, "the journal is damaged in `{file}` at offset {offset}: {what}")
-            }
-            Self::Trimmed { first } => {
-                write!(f, "the batch is not kept any more, the oldest is {}", first.0)
-            }
-            Self::BatchTooLarge { bytes } => {
-                write!(f, "a batch of {bytes} bytes is larger than a journal takes")
-            }
-            Self::OutOfOrder { expected, found } => {
-                write!(f, "record {found} was handed over where {expected} had to follow")
-            }
-            Self::Failed => write!(f, "an earlier write to the journal failed"),
-            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
-            Self::Panicked { what } => write!(f, "the journal's storage gave up: {what}"),
-            Self::Fenced { leader, epoch } => {
-                write!(f, "another node leads since epoch {}, as writer {leader}", epoch.0)
-            }
-            Self::Window(error) => error.fmt(f),
-            _ => self.fmt_position(f),
-        }
-    }
-}
-
-impl JournalError {
-    /// Renders the errors that compare where the journal is with where it has to be.
-    fn fmt_position(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EndsBeforeCheckpoint { checkpoint, last } => write!(
-                f,
-                "the journal ends at {}, before the checkpoint of the tables at batch {}",
-                LastBatch(last),
-                checkpoint.0
-            ),
-            Self::StartsAfterCheckpoint { checkpoint: BatchNumber(0), first } => write!(
-                f,
-                "`store.redb` is missing or empty, and the journal cannot make it anew: older batches than {} are \
-                 trimmed; restore a backup, with the `--journal` of this directory",
-                first.0
-            ),
-            Self::StartsAfterCheckpoint { checkpoint, first } => write!(
-                f,
-                "the journal starts at batch {}, after the checkpoint of the tables at batch {}",
-                first.0, checkpoint.0
-            ),
-            Self::DiffersFromCheckpoint { checkpoint } => write!(
-                f,
-                "the journal and the checkpoint of the tables differ at batch {}",
-                checkpoint.0
-            ),
-            Self::EndsBeforeAcknowledged { acknowledged, last, damage } => write!(
-                f,
-                "the journal ends at {}, but batch {} was acknowledged{}",
-                LastBatch(last),
-                acknowledged.0,
-                DamageNote(damage)
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for JournalError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
-
 /// Reads the message of a panic.
 pub(super) fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
     match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
@@ -332,11 +265,11 @@ pub(super) fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-struct Hex<'a>(&'a [u8]);
+struct Hex<'a>(&'a DirectoryId);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -348,6 +281,26 @@ impl fmt::Display for LastBatch<'_> {
             Some(number) => write!(f, "batch {}", number.0),
             None => write!(f, "its very beginning"),
         }
+    }
+}
+
+/// A journal that starts too late: the checkpoint's batch, 0 without tables, and the first batch found.
+struct LateStart(BatchNumber, BatchNumber);
+
+impl fmt::Display for LateStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(BatchNumber(checkpoint), BatchNumber(first)) = self;
+        if *checkpoint == 0 {
+            return write!(
+                f,
+                "`store.redb` is missing or empty, and the journal cannot make it anew: older batches than {first} \
+                 are trimmed; restore a backup, with the `--journal` of this directory"
+            );
+        }
+        write!(
+            f,
+            "the journal starts at batch {first}, after the checkpoint of the tables at batch {checkpoint}"
+        )
     }
 }
 

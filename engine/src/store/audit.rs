@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
 
+use super::audit_lists::RowLookup;
+use super::audit_runs::EntrySums;
 use super::error::StoreError;
 use super::error::unreadable_transaction;
-use super::project::implied_posting;
+use super::project::{each_entry, implied_posting, is_moved_end};
 use super::query::{Snapshot, parse_line_row};
 use super::runs::RunKind;
-use super::tables::{ACCOUNTS, LINE_BLOCKS, POSTING_BLOCKS};
+use super::tables::{ACCOUNTS, LINE_BLOCKS, MOVED_HOLDS, POSTING_BLOCKS};
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::ids::{AccountSlot, CardId};
@@ -66,6 +68,8 @@ impl Snapshot {
         audit.add_postings(self)?;
         audit.add_transactions(self)?;
         let mut figures = self.audit_counts(&audit)?;
+        figures.extend(audit.entries.compare(&runs)?);
+        figures.push(audit.moved_ends.figure("holds found by their moved end"));
         figures.extend(self.audit_lists()?);
         figures.extend(self.audit_events_log()?);
         for (slot, tally) in &audit.accounts {
@@ -189,6 +193,8 @@ struct CardTally {
 struct Audit {
     accounts: BTreeMap<u32, AccountTally>,
     cards: BTreeMap<u32, CardTally>,
+    entries: EntrySums,
+    moved_ends: RowLookup,
     transactions: u64,
     lines: u64,
 }
@@ -280,8 +286,8 @@ impl Audit {
     }
 
     fn add_transactions(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let rows = snapshot.transaction_rows()?;
-        let end = snapshot.transaction_rows()?.end()?;
+        let (rows, moved_ends) = (snapshot.transaction_rows()?, snapshot.table(MOVED_HOLDS)?);
+        let (end, applied_at) = (rows.end()?, snapshot.checkpoint()?.applied_at);
         each_window(end, |window| {
             let mut moved = moved_in(snapshot, &window)?;
             rows.each(window.clone(), |row, view, newer| {
@@ -290,6 +296,15 @@ impl Audit {
                 if progress.state == TransactionState::Declined {
                     // No state holds it: nobody else reads its texts.
                     view.to_record().map_err(unreadable_transaction)?;
+                }
+                each_entry(view, |kind, entry| self.entries.add(kind, entry));
+                let ends_at = progress.hold_expires_at;
+                // An end that is past may be forgotten.
+                if !progress.held.is_empty()
+                    && ends_at >= applied_at
+                    && is_moved_end(view.authorized_at(), ends_at)
+                {
+                    self.moved_ends.look_up(&*moved_ends, (ends_at.0, row.number), ())?;
                 }
                 let moved = &mut moved[place_in(&window, row.number)];
                 if row.is_marked {

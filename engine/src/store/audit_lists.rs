@@ -3,25 +3,28 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadableTable, ReadableTableMetadata};
+use redb::{Key, ReadableTable, ReadableTableMetadata, Value};
 
 use super::audit::AuditFigure;
 use super::error::StoreError;
 use super::figures;
-use super::project::{MARK_ACTOR, MARK_OBJECT};
+use super::project::{MARK_ACTOR, MARK_OBJECT, marks_of};
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
-use super::tables::{AUDIT_EVENTS, AUDIT_MARKS, TAG_MOVES, TRANSACTION_TAGS};
+use super::tables::{
+    ACCOUNT_IDS, ACCOUNTS, ALLOWANCE_IDS, AUDIT_EVENTS, AUDIT_MARKS, CARD_IDS, CARD_MARKS, CARDS,
+    COMPANIES, COMPANY_ACCOUNTS, COMPANY_CARDS, COMPANY_IDS, KEYED_ANSWER_ENDS, KEYED_ANSWERS,
+    PAN_HASHES, TAG_MOVES, TRANSACTION_TAGS,
+};
+use crate::command::effect::IssuedCard;
 use crate::domain::audit::AuditEvent;
 use crate::domain::transaction_tags::TagChanges;
-
-/// A figure's name, its expected value and its value.
-type ListFigure = (&'static str, u64, u64);
+use crate::packed::parse_card;
 
 /// Rows that are looked up in a list.
 #[derive(Default)]
-struct RowLookup {
+pub(super) struct RowLookup {
     rows: u64,
     right: u64,
 }
@@ -32,9 +35,33 @@ impl RowLookup {
         self.right += u64::from(is_right);
     }
 
+    /// Looks up the entry of an index with its value.
+    pub(super) fn look_up<K, V>(
+        &mut self,
+        index: &impl ReadableTable<K, V>,
+        key: K,
+        value: V,
+    ) -> Result<(), StoreError>
+    where
+        K: Key + 'static,
+        V: Value + PartialEq + 'static,
+        for<'a> K: Value<SelfType<'a> = K>,
+        for<'a> V: Value<SelfType<'a> = V>,
+    {
+        let found = index.get(key)?.map(|found| found.value());
+        self.look(found == Some(value));
+        Ok(())
+    }
+
+    /// A list that may have more entries.
+    pub(super) fn figure(&self, name: &str) -> AuditFigure {
+        AuditFigure::new(name, self.rows, self.right)
+    }
+
     /// Entries of the list beyond the rows count too, once every row is found.
-    fn figure(&self, name: &'static str, listed: u64) -> ListFigure {
-        (name, self.rows, if self.right == self.rows { listed } else { self.right })
+    fn figure_of_all(&self, name: &str, listed: u64) -> AuditFigure {
+        let found = if self.right == self.rows { listed } else { self.right };
+        AuditFigure::new(name, self.rows, found)
     }
 }
 
@@ -51,13 +78,63 @@ impl Snapshot {
             ("pages of states off their rows", 0, states.differing),
             ("tags set by hand off the lists of their dimensions", 0, self.differing_moves()?),
         ];
-        let figure = |(name, expected, found): ListFigure| AuditFigure::new(name, expected, found);
-        let rows = rows.into_iter().chain(self.lists_of_events()?);
-        Ok(rows.map(figure).chain(self.audit_directory()?).collect())
+        let figure = |(name, expected, found)| AuditFigure::new(name, expected, found);
+        let rows = rows.into_iter().map(figure).chain(self.lists_of_events()?);
+        let indexes = [self.indexes_of_accounts()?, self.indexes_of_cards()?, self.keyed_ends()?];
+        Ok(rows.chain(indexes).chain(self.audit_directory()?).collect())
+    }
+
+    /// Companies and accounts in their indexes.
+    fn indexes_of_accounts(&self) -> Result<AuditFigure, StoreError> {
+        let (companies, accounts) = (self.table(COMPANY_IDS)?, self.table(ACCOUNT_IDS)?);
+        let by_company = self.table(COMPANY_ACCOUNTS)?;
+        let mut rows = RowLookup::default();
+        self.try_each(&COMPANIES, |slot, row| rows.look_up(&*companies, row.id.0.as_u128(), slot))?;
+        self.try_each(&ACCOUNTS, |slot, row| {
+            rows.look_up(&*accounts, row.id.0.as_u128(), slot)?;
+            rows.look_up(&*by_company, (row.company.0, slot), ())
+        })?;
+        let entries = companies.len()? + accounts.len()? + by_company.len()?;
+        Ok(rows.figure_of_all("entries of the indexes of companies and accounts", entries))
+    }
+
+    /// Cards in their indexes.
+    fn indexes_of_cards(&self) -> Result<AuditFigure, StoreError> {
+        let (ids, allowance_ids) = (self.table(CARD_IDS)?, self.table(ALLOWANCE_IDS)?);
+        let (hashes, marks) = (self.table(PAN_HASHES)?, self.table(CARD_MARKS)?);
+        let by_company = self.table(COMPANY_CARDS)?;
+        let (mut rows, mut places) = (RowLookup::default(), BTreeMap::new());
+        for entry in self.table(CARDS.definition())?.iter()? {
+            let (slot, row) = entry?;
+            let slot = slot.value();
+            let card = rows::unpack(CARDS.name(), row.value(), parse_card)?;
+            let IssuedCard { profile, record, .. } = card;
+            let place = places.entry(profile.company).or_insert(0_u64);
+            *place += 1;
+            rows.look_up(&*ids, profile.id.0.as_u128(), slot)?;
+            rows.look_up(&*allowance_ids, profile.allowance_id.0.as_u128(), slot)?;
+            rows.look_up(&*hashes, record.pan_hash.0, slot)?;
+            rows.look_up(&*by_company, (profile.company.0, slot), *place)?;
+            for mark in marks_of(&profile) {
+                rows.look_up(&*marks, (mark.kind, mark.owner, slot), ())?;
+            }
+        }
+        let entries = ids.len()? + allowance_ids.len()? + hashes.len()?;
+        let entries = entries + by_company.len()? + marks.len()?;
+        Ok(rows.figure_of_all("entries of the indexes of cards", entries))
+    }
+
+    /// Answers under idempotency keys in the list of their ends.
+    fn keyed_ends(&self) -> Result<AuditFigure, StoreError> {
+        let (ends, mut rows) = (self.table(KEYED_ANSWER_ENDS)?, RowLookup::default());
+        self.try_each(&KEYED_ANSWERS, |key, row| {
+            rows.look_up(&*ends, (row.expires_at.0, key), ())
+        })?;
+        Ok(rows.figure_of_all("answers under idempotency keys found by their end", ends.len()?))
     }
 
     /// Audit events, and how many the lists lead to.
-    fn lists_of_events(&self) -> Result<[ListFigure; 2], StoreError> {
+    fn lists_of_events(&self) -> Result<[AuditFigure; 2], StoreError> {
         let marks = self.table(AUDIT_MARKS)?;
         let (mut newest, mut events, mut marked) = (BTreeMap::new(), 0, RowLookup::default());
         self.try_each(&AUDIT_EVENTS, |(owner, number), event: AuditEvent| {
@@ -65,13 +142,17 @@ impl Snapshot {
             events += 1;
             let actors = event.actor.ids().into_iter().flatten().map(|id| (MARK_ACTOR, id));
             for (kind, id) in actors.chain(event.object.map(|id| (MARK_OBJECT, id))) {
-                marked.look(marks.get((owner, kind, id.as_u128(), number))?.is_some());
+                marked.look_up(&*marks, (owner, kind, id.as_u128(), number), ())?;
             }
             Ok(())
         })?;
         Ok([
-            ("audit events, numbered without holes", newest.values().sum(), events),
-            marked.figure("audit events found by who and by what", marks.len()?),
+            AuditFigure::new(
+                "audit events, numbered without holes",
+                newest.values().sum::<u64>(),
+                events,
+            ),
+            marked.figure_of_all("audit events found by who and by what", marks.len()?),
         ])
     }
 

@@ -10,6 +10,7 @@
 
 mod audit;
 mod audit_lists;
+mod audit_runs;
 mod blocks;
 mod checkpoint;
 mod copy;

@@ -113,7 +113,7 @@ fn no_such_card(slot: u32) -> StoreError {
 }
 
 /// The index marks of a card: its last digits, its holder and its dimensions.
-fn marks_of(profile: &CardProfile) -> BTreeSet<CardMark> {
+pub(in crate::store) fn marks_of(profile: &CardProfile) -> BTreeSet<CardMark> {
     let digits = CardMark::last_four(profile.company, profile.last_four);
     let member = profile.assigned_to.map(CardMark::member);
     let marks = std::iter::once(digits).chain(member);

@@ -17,9 +17,10 @@ mod tags;
 mod write;
 
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
+pub(in crate::store) use cards::marks_of;
 pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use organization::stored_row;
-pub(in crate::store) use write::{WriteOutcome, forget_moved_holds, write_table};
+pub(in crate::store) use write::{WriteOutcome, each_entry, forget_moved_holds, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -282,8 +283,7 @@ impl Projection {
 
     /// Notes a new hold that does not live as long as holds do.
     fn note_new_hold(&mut self, seq: TransactionSeq, made_at: Timestamp, ends_at: Timestamp) {
-        let follows = HOLD_LIFETIMES.iter().any(|lifetime| made_at.plus(*lifetime) == ends_at);
-        if !follows && ends_at != Timestamp::MAX {
+        if is_moved_end(made_at, ends_at) {
             self.moved_holds.insert((ends_at.0, seq.0));
         }
     }
@@ -344,6 +344,12 @@ pub(in crate::store) fn implied_posting(row: &TransactionView<'_>) -> Posting {
         to: Book::Holds,
         amount: row.requested(),
     }
+}
+
+/// Whether the end of a hold does not follow from when it was made.
+pub(in crate::store) fn is_moved_end(made_at: Timestamp, ends_at: Timestamp) -> bool {
+    let follows = HOLD_LIFETIMES.iter().any(|lifetime| made_at.plus(*lifetime) == ends_at);
+    !follows && ends_at != Timestamp::MAX
 }
 
 fn put<K: Ord, T>(rows: &mut BTreeMap<K, T>, key: K, row: T) {

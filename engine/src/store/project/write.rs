@@ -235,34 +235,38 @@ impl RunEntries {
         self.0[usize::from(kind.number())].extend_from_slice(entries);
     }
 
-    fn push(&mut self, kind: RunKind, major: u64, minor: u64) {
-        self.0[usize::from(kind.number())].push(Entry::new(major, minor));
-    }
-
-    /// The lists a transaction is in, and the keys that messages may name it by.
     fn add_transaction(&mut self, row: &TransactionView<'_>) {
-        let seq = row.seq().0;
-        let lists = [Some(ListKey::company(row.company())), row.card().map(ListKey::card)];
-        let member = row.member().map(ListKey::member);
-        for list in lists.into_iter().flatten().chain(member) {
-            self.push(list.kind, list.owner, seq);
+        each_entry(row, |kind, entry| self.0[usize::from(kind.number())].push(entry));
+    }
+}
+
+/// Hands the lists that a transaction is in, and the keys that messages may name it by, to `visit`.
+pub(in crate::store) fn each_entry(
+    row: &TransactionView<'_>,
+    mut visit: impl FnMut(RunKind, Entry),
+) {
+    let seq = row.seq().0;
+    let mut push = |kind, major| visit(kind, Entry::new(major, seq));
+    let lists = [Some(ListKey::company(row.company())), row.card().map(ListKey::card)];
+    let member = row.member().map(ListKey::member);
+    for list in lists.into_iter().flatten().chain(member) {
+        push(list.kind, list.owner);
+    }
+    for list in ListKey::dimensions(&row.dimensions()) {
+        push(list.kind, list.owner);
+    }
+    let keys = row.message_keys();
+    for key in keys.into_iter().flat_map(|(key, further)| iter::once(key).chain(further)) {
+        push(RunKind::TransactionMessages, key);
+    }
+    if row.is_indexed_by_name() {
+        let is_refund = row.kind() == TransactionKind::Refund;
+        let name = |key| if is_refund { key_of_refunds(key) } else { key };
+        if let Some(key) = row.original_key() {
+            push(RunKind::OriginalKeys, name(key.0));
         }
-        for list in ListKey::dimensions(&row.dimensions()) {
-            self.push(list.kind, list.owner, seq);
-        }
-        let keys = row.message_keys();
-        for key in keys.into_iter().flat_map(|(key, further)| iter::once(key).chain(further)) {
-            self.push(RunKind::TransactionMessages, key, seq);
-        }
-        if row.is_indexed_by_name() {
-            let is_refund = row.kind() == TransactionKind::Refund;
-            let name = |key| if is_refund { key_of_refunds(key) } else { key };
-            if let Some(key) = row.original_key() {
-                self.push(RunKind::OriginalKeys, name(key.0), seq);
-            }
-            if let Some(key) = row.retrieval_key() {
-                self.push(RunKind::RetrievalKeys, name(key.0), seq);
-            }
+        if let Some(key) = row.retrieval_key() {
+            push(RunKind::RetrievalKeys, name(key.0));
         }
     }
 }

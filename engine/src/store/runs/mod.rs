@@ -192,7 +192,7 @@ impl<'txn> RunWriter<'txn> {
 
     /// The runs of a kind, with the entries that this transaction appended.
     #[cfg(test)]
-    fn reader(
+    pub(in crate::store) fn reader(
         &self,
         kind: RunKind,
     ) -> Result<RunReader<'_, Table<'txn, ChunkKey, &'static [u8]>>, StoreError> {

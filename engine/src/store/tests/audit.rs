@@ -1,12 +1,14 @@
 //! The audit agrees with sound books and names what is not sound.
 
 use super::history::full_journal;
+use super::recall::NetworkJournal;
 use super::world::journal;
 use super::*;
 use crate::command::effect::Effect;
 use crate::domain::money::Minor;
 use crate::domain::transaction::TransactionState;
 use crate::store::AuditFigure;
+use crate::store::runs::{Entry, RUN_CHUNKS, RUN_LISTS, RunWriter};
 
 fn figures(records: &[Record]) -> Vec<AuditFigure> {
     store_of(records).read().unwrap().audit().unwrap()
@@ -16,11 +18,13 @@ fn figures(records: &[Record]) -> Vec<AuditFigure> {
 fn sound_books_agree_in_every_figure() {
     for seed in 0..6 {
         let figures = figures(&journal(seed, 400));
-        let expected = 2 + 5 + RESOURCE_TABLES.len() + SECRET_TABLES.len() + 2 + 3 + 2 * 16 + 2;
+        let expected =
+            2 + 3 + 5 + 3 + RESOURCE_TABLES.len() + SECRET_TABLES.len() + 2 + 3 + 2 * 16 + 2;
         assert_eq!(
             figures.len(),
             expected,
-            "both counts, the lists, resources, decisions, events, each account with its cards, all accounts"
+            "both counts, lists by rows, the lists, indexes, resources, decisions, events, each account with its cards, \
+             all accounts"
         );
         for figure in &figures {
             assert!(figure.is_right(), "seed {seed}: {figure:?}");
@@ -187,6 +191,76 @@ fn figures_that_are_off_the_decisions_are_named() {
         table.insert((key.0, key.1 - 1), value.as_slice()).unwrap();
     });
     assert_eq!(moved, [off]);
+}
+
+/// Rewrites the runs of a kind with other entries.
+fn rewrite_runs(
+    write_txn: &redb::WriteTransaction,
+    kind: RunKind,
+    change: impl FnOnce(&mut Vec<Entry>),
+) {
+    let mut entries = Vec::new();
+    let runs = RunWriter::open(write_txn).unwrap();
+    runs.reader(kind).unwrap().each(0, |entry| entries.push(entry)).unwrap();
+    drop(runs);
+    let number = kind.number();
+    write_txn.open_table(RUN_LISTS).unwrap().remove(number).unwrap();
+    let mut chunks = write_txn.open_table(RUN_CHUNKS).unwrap();
+    chunks.retain(|key, _| key.0 != number).unwrap();
+    drop(chunks);
+    change(&mut entries);
+    RunWriter::open(write_txn).unwrap().append(kind, &mut entries).unwrap();
+}
+
+/// Lists were checked for themselves, and never compared with the transactions.
+#[test]
+fn lists_that_are_off_their_transactions_are_named() {
+    let counted = "transactions in their lists and under their names";
+    let off = "kinds of lists and names off the transactions";
+    let records = NetworkJournal::make(12, 400);
+    // Its refunds were purchases: their books are off.
+    let before = differing_in(&records, |_| {});
+    let differing_with = |kind, change: fn(&mut Vec<Entry>)| {
+        let mut names = differing_in(&records, |write_txn| rewrite_runs(write_txn, kind, change));
+        names.retain(|name| !before.contains(name));
+        names
+    };
+    for kind in [RunKind::CompanyTransactions, RunKind::FirstDimension, RunKind::OriginalKeys] {
+        let gone = differing_with(kind, |entries| {
+            entries.swap_remove(entries.len() / 2);
+        });
+        assert_eq!(gone, [counted, off], "{kind:?}");
+        let moved = differing_with(kind, |entries| {
+            let place = entries.len() / 2;
+            entries[place] = Entry::new(entries[place].major() + 100, entries[place].minor());
+        });
+        assert_eq!(moved, [off], "{kind:?}");
+    }
+    let gone = differing_in(&records, |write_txn| {
+        write_txn.open_table(MOVED_HOLDS).unwrap().retain(|_, ()| false).unwrap();
+    });
+    assert_names(&gone, &["holds found by their moved end"]);
+}
+
+/// The same of cards, accounts and answers under idempotency keys.
+#[test]
+fn entries_that_are_off_their_rows_are_named() {
+    let records = full_journal();
+    macro_rules! gone {
+        ($($index:ident),* => $figure:literal) => {$(
+            let gone = differing_in(&records, |write_txn| {
+                write_txn.open_table($index).unwrap().pop_first().unwrap().unwrap();
+            });
+            assert_eq!(gone, [$figure], "{}", stringify!($index));
+        )*};
+    }
+    gone!(CARD_IDS, ALLOWANCE_IDS, PAN_HASHES, COMPANY_CARDS, CARD_MARKS => "entries of the indexes of cards");
+    gone!(COMPANY_IDS, ACCOUNT_IDS, COMPANY_ACCOUNTS => "entries of the indexes of companies and accounts");
+    gone!(KEYED_ANSWER_ENDS => "answers under idempotency keys found by their end");
+    let too_many = differing_in(&records, |write_txn| {
+        write_txn.open_table(CARD_IDS).unwrap().insert(7, 7).unwrap();
+    });
+    assert_eq!(too_many, ["entries of the indexes of cards"]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::store::query::{Page, PurchaseKey, TransactionRow};
 
 /// A journal whose transactions carry names from a small stock, whose holds end, and some of whose
 /// answers follow from their transaction.
-struct NetworkJournal {
+pub(super) struct NetworkJournal {
     random: u64,
     /// When each trace was last answered.
     traces: BTreeMap<u128, Timestamp>,
@@ -36,7 +36,7 @@ struct NetworkJournal {
 }
 
 impl NetworkJournal {
-    fn make(seed: u64, len: usize) -> Vec<Record> {
+    pub(super) fn make(seed: u64, len: usize) -> Vec<Record> {
         let (traces, open) = Default::default();
         let mut made = Self { random: seed, traces, open, records: Vec::new() };
         for record in journal(seed, len) {
