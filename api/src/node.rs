@@ -274,7 +274,6 @@ async fn follow_until_it_leads(
             }
             Err(error) => return Err(Failure::new(error)),
         };
-        settle_keys(&engine, &secrets, UnusedKey::Dropped)?;
         Ok(FollowEnd::Leads(Box::new((engine, secrets))))
     });
     following.await?
@@ -369,6 +368,11 @@ async fn lead(
         }
         taken => taken?,
     };
+    // It may wait long for the tables.
+    let settled = tokio::task::spawn_blocking(move || {
+        settle_keys(&engine, &secrets, UnusedKey::Dropped).map(|()| (engine, secrets))
+    });
+    let (engine, secrets) = settled.await??;
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let (receipts, master_keys) = (Arc::clone(&desk.receipts), Arc::clone(&desk.master_keys));
     let opened =
