@@ -14,7 +14,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
 use crate::clocks::ClockStanding;
-use crate::members::{NodeRecord, list_nodes, report};
+use crate::members::{NodeRecord, has_twin, list_nodes, report};
 use crate::patience::Patience;
 use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
@@ -23,6 +23,9 @@ use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How often it tells how far it has come.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
+/// How many times a node that has come looks whether another one tells under its name: one that was there before
+/// looks no more.
+const TWIN_LOOKS: u32 = 3;
 /// How long it waits before it lists the nodes again, where the one that leads was not among them.
 const SEEK_EVERY: Duration = Duration::from_millis(100);
 /// How long a node leaves the lead to others before it looks again.
@@ -44,6 +47,9 @@ pub enum FollowError {
     /// The cluster.
     #[error(transparent)]
     Cluster(#[from] OpenWindowError),
+    /// Another node has its name.
+    #[error("a node named `{0}` runs already: give this one another name")]
+    Twin(String),
     /// The window does not reach back to where this node's journal ends.
     #[error("this node is too far behind: {0}")]
     Behind(WindowError),
@@ -113,6 +119,9 @@ pub fn follow(
             Err(error) => return Err(FollowError::Chain(error)),
         };
         is_silent = false;
+        if lookout.has_twin {
+            return Err(FollowError::Twin(node.record.name));
+        }
         if !std::mem::replace(&mut has_joined, true) {
             let tip = RecordSeq(standby.tip().last_seq);
             doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
@@ -203,12 +212,16 @@ struct Lookout<'a> {
     watched: WatchedLeader,
     /// Since when the node has not told how far it is.
     recorded: Option<Stopwatch>,
+    /// How many times it has.
+    records: u32,
+    /// Whether another node tells under its name.
+    has_twin: bool,
 }
 
 impl<'a> Lookout<'a> {
     fn new(cluster: &ClusterAddress, doors: &'a dyn FollowerNotices) -> Self {
         let (keys, watched) = (Keys::of(cluster), WatchedLeader::default());
-        Self { keys, doors, watched, recorded: None }
+        Self { keys, doors, watched, recorded: None, records: 0, has_twin: false }
     }
 
     fn look(
@@ -221,6 +234,10 @@ impl<'a> Lookout<'a> {
             window.pulse().map_err(JournalError::Window)?;
         node.status.note_tip(&tip, asked);
         if self.recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
+            if (1..=TWIN_LOOKS).contains(&self.records) {
+                self.has_twin |= has_twin(window.client(), &self.keys, &node.record);
+            }
+            self.records = self.records.saturating_add(1);
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
             // The next one tells more.
             drop(report(window.client(), &self.keys, &node.record, &node.status));
