@@ -274,7 +274,6 @@ async fn follow_until_it_leads(
             }
             Err(error) => return Err(Failure::new(error)),
         };
-        settle_keys(&engine, &secrets, UnusedKey::Dropped)?;
         Ok(FollowEnd::Leads(Box::new((engine, secrets))))
     });
     following.await?
@@ -362,12 +361,18 @@ async fn lead(
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));
     let cluster = line_of(&node);
     let nodes = PanKeyNodes { node: node.clone(), secrets: secrets.clone() };
-    let (beats, handover) = match take_over(place.data, node, newest).await {
+    let signs = (newest, engine.log_stall());
+    let (beats, handover) = match take_over(place.data, node, signs).await {
         Err(TakeOverError::Lost(reason)) => {
             return lose_lead(reason, place.master_key, &mut stop).await;
         }
         taken => taken?,
     };
+    // It may wait long for the tables.
+    let settled = tokio::task::spawn_blocking(move || {
+        settle_keys(&engine, &secrets, UnusedKey::Dropped).map(|()| (engine, secrets))
+    });
+    let (engine, secrets) = settled.await??;
     let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let (receipts, master_keys) = (Arc::clone(&desk.receipts), Arc::clone(&desk.master_keys));
     let opened =
@@ -425,11 +430,14 @@ async fn lose_lead(
 async fn take_over(
     data: &Path,
     node: Node,
-    newest: impl Fn() -> u64 + Send + 'static,
+    (newest, log_stall): (
+        impl Fn() -> u64 + Send + 'static,
+        impl Fn() -> Duration + Send + 'static,
+    ),
 ) -> Result<(Beats, HandoverParts), TakeOverError> {
     let data = data.to_path_buf();
     let taken = tokio::task::spawn_blocking(move || {
-        let beats = Beats::start(node.clone(), newest)?;
+        let beats = Beats::start(node.clone(), newest, log_stall)?;
         let notes = LeaderNotes::new(ClusterNotes(EtcdNotes::open(&node)?), NoteBounds::ETCD);
         let notes = Arc::new(notes);
         let directory = open_directory(&data).map_err(TakeOverError::Mail)?;

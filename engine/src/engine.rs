@@ -25,7 +25,7 @@ use crate::journal::log::{Expectation, open_read_only};
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, DirectoryId, DurablePosition, Epoch,
     JournalError, JournalHealth, JournalIdentity, JournalNote, LogJournal, LogReader, LogRetention,
-    TrimControl,
+    Trail, TrimControl,
 };
 use crate::limits;
 use crate::meters::{HistogramSnapshot, Meters};
@@ -161,6 +161,8 @@ pub struct Engine {
     /// None once it is shut down: a reader keeps the files open.
     journal: Mutex<Option<LogReader>>,
     trim: Arc<TrimControl>,
+    /// There where it commits to a window.
+    trail: Option<Arc<Trail>>,
     store: Arc<Store>,
     clock: Arc<Clock>,
     ids: IdMint,
@@ -263,6 +265,7 @@ impl Engine {
             journal_notes: self.journal_notes.clone(),
             journal: Mutex::new(None),
             trim: Arc::clone(&self.trim),
+            trail: self.trail.clone(),
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
             ids: self.ids.clone(),
@@ -352,6 +355,12 @@ impl Engine {
         // A shard ends by itself only by a broken invariant, which it has printed.
         let is_broken = deciding.shard.is_finished();
         is_broken.then(|| "the shard broke off; see the message above".to_owned())
+    }
+
+    /// Tells for how long the log has written nothing of what it lacks; always no time without a window.
+    pub fn log_stall(&self) -> impl Fn() -> Duration + Send + use<> {
+        let trail = self.trail.clone();
+        move || trail.as_ref().map_or(Duration::ZERO, |trail| trail.stall())
     }
 
     /// Why the query tables stand still, if they do. Authorizations go on without them.

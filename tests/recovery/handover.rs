@@ -276,6 +276,24 @@ fn a_node_beyond_the_window_is_made_anew_by_itself() {
     buy(&cluster, next, 1);
 }
 
+/// Once, a second node of one name published its record over that of the first.
+#[test]
+fn a_second_node_of_one_name_is_refused() {
+    let mut cluster = Cluster::of(Installation::init(3, 918));
+    let leader = cluster.wait_for_leader();
+    let away = (leader + 1) % 3;
+    cluster.take(away).kill9();
+    let (data, name) = (cluster.data(away), format!("node-{leader}"));
+    let any = "127.0.0.1:0";
+    let doors = ["--http", any, "--iso8583", any, "--metrics", any];
+    let serve = ["serve", "--data", text_of(&data), "--node", &name];
+    let patient = ["--leader-silence-ms", "60000"];
+    let refused = cluster.command(&[&serve[..], &doors, &patient].concat());
+    assert_ne!(refused.code, Some(0));
+    assert!(refused.stderr.contains(&format!("`{name}` runs already")), "{refused:#?}");
+    assert!(cluster.is_led_by(leader));
+}
+
 /// Once, such a node answered that no node leads for as long as it was being made anew.
 #[test]
 fn doors_of_a_node_beyond_the_window_lead_to_the_leader() {

@@ -18,6 +18,9 @@ use crate::{Node, NodeStatus, OpenWindowError};
 
 /// How often the leader shows that it lives. The default of `cluster.leader_silence_ms` is seven beats.
 const BEAT_EVERY: Duration = Duration::from_millis(100);
+/// For how long the log of a leader that lives may write nothing. Its disk hangs then, and its tables and, soon, its
+/// answers do: another node can do better.
+const LOG_STALL_MAX: Duration = Duration::from_secs(10);
 /// Beats between two records of the node.
 const RECORD_EVERY: u64 = 10;
 
@@ -63,11 +66,13 @@ pub struct Beats {
 }
 
 impl Beats {
-    /// Begins to beat as the leader whose doors are not open yet. `newest_record` tells how far the node has come.
+    /// Begins to beat as the leader whose doors are not open yet. `newest_record` tells how far the node has come, and
+    /// `log_stall` for how long its log has not.
     /// Errors: the cluster cannot be reached, or the system starts no more threads.
     pub fn start(
         node: Node,
         newest_record: impl Fn() -> u64 + Send + 'static,
+        log_stall: impl Fn() -> Duration + Send + 'static,
     ) -> Result<Self, OpenWindowError> {
         // It beats to its end, also where the window of the journal is closed.
         let Node { cluster, writer, record, status, .. } = node;
@@ -83,6 +88,7 @@ impl Beats {
             status,
             state: Arc::clone(&state),
             ended,
+            log_stall: Box::new(log_stall),
         };
         let thread = std::thread::Builder::new().name("beats".to_owned());
         let thread = thread.spawn(move || beating.run(&newest_record));
@@ -126,6 +132,7 @@ struct BeatTask {
     status: Arc<NodeStatus>,
     state: Arc<AtomicU8>,
     ended: watch::Sender<Option<LeaderEnd>>,
+    log_stall: Box<dyn Fn() -> Duration + Send>,
 }
 
 impl BeatTask {
@@ -180,6 +187,12 @@ impl BeatTask {
             Err(WindowError::Foreign(why)) => return Some(LeaderEnd::Gone(why)),
             // A silent etcd stops the followers' count too.
             Err(_) => {}
+        }
+        if (self.log_stall)() > LOG_STALL_MAX && state != LeaderState::Gone {
+            if count.is_multiple_of(RECORD_EVERY) {
+                tracing::warn!("the log's disk hangs: this node gives no sign of life");
+            }
+            return None;
         }
         let beat = Beat { writer: self.writer.to_string(), count, state };
         let value = serde_json::to_vec(&beat).unwrap_or_default();

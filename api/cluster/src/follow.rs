@@ -14,7 +14,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
 use crate::clocks::ClockStanding;
-use crate::members::{NodeRecord, list_nodes, report};
+use crate::members::{NodeRecord, has_twin, list_nodes, report};
 use crate::patience::Patience;
 use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
@@ -23,10 +23,17 @@ use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How often it tells how far it has come.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
+/// How many times a node that has come looks whether another one tells under its name: one that was there before
+/// looks no more.
+const TWIN_LOOKS: u32 = 3;
 /// How long it waits before it lists the nodes again, where the one that leads was not among them.
 const SEEK_EVERY: Duration = Duration::from_millis(100);
-/// How long a node whose clock is not right leaves the lead to others before it looks again.
-const CLOCK_PAUSE: Duration = Duration::from_millis(500);
+/// How long a node leaves the lead to others before it looks again.
+const YIELD_PAUSE: Duration = Duration::from_millis(500);
+/// How many records the tables of a node that takes the lead may lack: more take seconds, for which nobody answers.
+const TABLES_LAG_MAX: u64 = 50_000;
+/// How often in a row a node leaves the lead to others for its tables: all others may be gone.
+const TABLES_YIELDS_MAX: u32 = 4;
 /// How long a leader's door may take to accept a connection, where it is asked whether it lives.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long it may take to answer a request, where etcd cannot tell.
@@ -40,6 +47,9 @@ pub enum FollowError {
     /// The cluster.
     #[error(transparent)]
     Cluster(#[from] OpenWindowError),
+    /// Another node has its name.
+    #[error("a node named `{0}` runs already: give this one another name")]
+    Twin(String),
     /// The window does not reach back to where this node's journal ends.
     #[error("this node is too far behind: {0}")]
     Behind(WindowError),
@@ -86,7 +96,7 @@ pub fn follow(
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
     let mut patience = Patience::new(node.leader_silence, spread_of(&node.record.name));
     let mut lookout = Lookout::new(&node.cluster, doors);
-    let (mut is_silent, mut has_joined) = (false, false);
+    let (mut is_silent, mut has_joined, mut yields) = (false, false, 0);
     loop {
         if node.is_stopping.load(Ordering::Acquire) {
             return Ok(None);
@@ -109,6 +119,9 @@ pub fn follow(
             Err(error) => return Err(FollowError::Chain(error)),
         };
         is_silent = false;
+        if lookout.has_twin {
+            return Err(FollowError::Twin(node.record.name));
+        }
         if !std::mem::replace(&mut has_joined, true) {
             let tip = RecordSeq(standby.tip().last_seq);
             doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
@@ -120,14 +133,17 @@ pub fn follow(
         let clock = node.status.clock();
         let may_lead = clock != ClockStanding::Unchecked;
         if !may_lead || (is_led && !is_refused && !patience.is_over()) {
+            yields = 0;
             std::thread::sleep(LOOK_EVERY);
             continue;
         }
-        if let Some(why) = clock.words() {
-            // The status shows it, too; the log has it each time that the node would have led.
+        let lag = standby.engine().projection_lag().records;
+        if let Some(why) = reason_to_yield(&clock, lag, yields) {
+            // The log has it each time that the node would have led.
             tracing::warn!("the leader is silent, and this node does not take over: {why}");
+            yields += 1;
             patience.begin_anew();
-            std::thread::sleep(CLOCK_PAUSE);
+            std::thread::sleep(YIELD_PAUSE);
             continue;
         }
         tracing::info!(epoch = seen.tip.position.epoch.0 + 1, "the leader is silent: taking over");
@@ -141,6 +157,13 @@ pub fn follow(
         window = opened;
         patience.begin_anew();
     }
+}
+
+/// Why a node that could lead leaves it to others, as it did `yields` times before.
+fn reason_to_yield(clock: &ClockStanding, tables_lag: u64, yields: u32) -> Option<String> {
+    let is_late = tables_lag > TABLES_LAG_MAX && yields < TABLES_YIELDS_MAX;
+    let late = is_late.then(|| format!("its tables lack {tables_lag} records"));
+    clock.words().map(str::to_owned).or(late)
 }
 
 /// Opens the window, as soon as etcd answers; none where the node is to stop.
@@ -189,12 +212,16 @@ struct Lookout<'a> {
     watched: WatchedLeader,
     /// Since when the node has not told how far it is.
     recorded: Option<Stopwatch>,
+    /// How many times it has.
+    records: u32,
+    /// Whether another node tells under its name.
+    has_twin: bool,
 }
 
 impl<'a> Lookout<'a> {
     fn new(cluster: &ClusterAddress, doors: &'a dyn FollowerNotices) -> Self {
         let (keys, watched) = (Keys::of(cluster), WatchedLeader::default());
-        Self { keys, doors, watched, recorded: None }
+        Self { keys, doors, watched, recorded: None, records: 0, has_twin: false }
     }
 
     fn look(
@@ -207,6 +234,10 @@ impl<'a> Lookout<'a> {
             window.pulse().map_err(JournalError::Window)?;
         node.status.note_tip(&tip, asked);
         if self.recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
+            if (1..=TWIN_LOOKS).contains(&self.records) {
+                self.has_twin |= has_twin(window.client(), &self.keys, &node.record);
+            }
+            self.records = self.records.saturating_add(1);
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
             // The next one tells more.
             drop(report(window.client(), &self.keys, &node.record, &node.status));
@@ -356,6 +387,17 @@ mod tests {
         assert!(!sought_later(&watched, first));
         assert!(watched.is_sought(second));
         assert_eq!(*doors.0.lock(), [None, None, Some("a".to_owned())], "each is told once");
+    }
+
+    /// Once, a node whose tables were far behind led as soon as any other, and answered nothing for seconds.
+    #[test]
+    fn a_node_leaves_the_lead_to_others_for_its_clock_and_for_a_while_for_its_tables() {
+        let level = ClockStanding::Level;
+        assert_eq!(reason_to_yield(&level, TABLES_LAG_MAX, 0), None);
+        assert!(reason_to_yield(&level, TABLES_LAG_MAX + 1, TABLES_YIELDS_MAX - 1).is_some());
+        assert_eq!(reason_to_yield(&level, u64::MAX, TABLES_YIELDS_MAX), None, "nobody else leads");
+        let apart = ClockStanding::Apart("its clock is wrong".to_owned());
+        assert!(reason_to_yield(&apart, 0, u32::MAX).is_some());
     }
 
     fn watched(http: Option<SocketAddr>) -> WatchedLeader {

@@ -53,6 +53,10 @@ impl NodeRecord {
         (self.record, self.at) = (record, at);
     }
 
+    fn is_twin_of(&self, own: &Self) -> bool {
+        self.writer != own.writer && self.at > own.at
+    }
+
     pub(crate) fn is_of(&self, writer: WriterId) -> bool {
         self.writer == writer.to_string()
     }
@@ -152,6 +156,14 @@ pub(crate) fn list_nodes(
     Ok(values.iter().filter_map(|(_, value)| serde_json::from_slice(value).ok()).collect())
 }
 
+/// Whether another run has published its record under a node's name since the node did. A request of an earlier run may
+/// come late, with an earlier time.
+pub(crate) fn has_twin(client: &mut EtcdClient, keys: &Keys, record: &NodeRecord) -> bool {
+    let found = client.get(keys.node(&record.name)).ok().flatten();
+    let found = found.and_then(|found| serde_json::from_slice::<NodeRecord>(&found).ok());
+    found.is_some_and(|found| found.is_twin_of(record))
+}
+
 /// Publishes the record of a node, and takes in those of others.
 pub(crate) fn report(
     client: &mut EtcdClient,
@@ -176,5 +188,17 @@ pub(crate) mod tests {
         let iso8583_doors = BTreeMap::new();
         let (record, at) = (0, 0);
         NodeRecord { name, writer, http: door, iso8583: door, iso8583_doors, door, record, at }
+    }
+
+    /// Once, two nodes of one name published their records over each other, and doors led to either.
+    #[test]
+    fn a_twin_is_another_run_with_a_later_record() {
+        let (own, other) = (WriterId(1), WriterId(2));
+        let record = |writer, at| NodeRecord { at, ..node("node-1", writer) };
+        for (found, expected) in
+            [(record(other, 8), true), (record(other, 6), false), (record(own, 8), false)]
+        {
+            assert_eq!(found.is_twin_of(&record(own, 7)), expected, "{found:?}");
+        }
     }
 }

@@ -117,19 +117,11 @@ impl Standby {
         self.recovered.log.tip()
     }
 
-    /// Takes in the batches of the window that this node lacks. Returns the tip reached.
+    /// Takes in the batches of the window that this node lacks, up to a tip that the window had a moment ago: a
+    /// window under load is always ahead of its reader.
     /// Errors: `Window` where the window lacks the next batch, is closed, or has parted from this node's
-    /// chain; `Corrupt`; the node's own files. The node is to be opened again then, but not after
-    /// `Unavailable`.
-    pub fn catch_up(&mut self, window: &mut dyn ChainWindow) -> Result<WindowTip, OpenError> {
-        let tip = window.tip().map_err(JournalError::Window)?;
-        self.catch_up_to(&tip, window)?;
-        Ok(tip)
-    }
-
-    /// As `catch_up`, up to a tip that the window had a moment ago: a window under load is always ahead
-    /// of its reader.
-    /// Errors: as for `catch_up`; `Tables` where the tables stand still: who has none must not lead.
+    /// chain; `Corrupt`; the node's own files; `Tables` where the tables stand still: who has none must not
+    /// lead. The node is to be opened again then, but not after `Unavailable`.
     pub fn catch_up_to(
         &mut self,
         tip: &WindowTip,
@@ -200,9 +192,9 @@ impl Standby {
         Ok(())
     }
 
-    /// Continues `tip`, which `catch_up` returned, with the barrier of a new epoch, and leads with
+    /// Continues `tip`, which `catch_up_to` has reached, with the barrier of a new epoch, and leads with
     /// threads from there on. Another node may have been quicker.
-    /// Errors: as for `catch_up`.
+    /// Errors: as for `catch_up_to`.
     pub fn take_over(
         self,
         window: Box<dyn ChainWindow>,

@@ -179,6 +179,7 @@ impl RecoveredEngine {
             journal_notes,
             journal: Mutex::new(Some(from_file)),
             trim,
+            trail: None,
             store,
             clock: Arc::new(clock),
             ids: IdMint::new(id_key, 0).in_cell(directory.cell()),
@@ -205,6 +206,7 @@ impl RecoveredEngine {
         self.lead_on(|log, engine, committer| {
             engine.is_replicated = true;
             let trail = Arc::new(Trail::behind(committer));
+            engine.trail = Some(Arc::clone(&trail));
             let wiring = TrailWiring {
                 health: Arc::clone(&engine.health),
                 trim: Arc::clone(&engine.trim),

@@ -7,13 +7,15 @@
 //! INVARIANT: the log is a prefix of the chain in the window, and the batches here continue it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::chain::SealedBatch;
 use super::committer::guard;
 use super::limits::{TRAIL_BATCHES_MAX, TRAIL_BYTES_MAX, TRAIL_PAUSE, TRAIL_SYNC_BYTES};
-use super::{BatchFeed, Journal, JournalHealth, LogJournal, TrimControl};
+use super::{BatchFeed, Journal, JournalError, JournalHealth, LogJournal, TrimControl};
+use crate::clock::Stopwatch;
 use crate::inbox::Doorbell;
 use crate::steps::{StepOutcome, Steps};
 
@@ -32,6 +34,8 @@ struct TrailState {
     batches: Vec<SealedBatch>,
     /// The batches that the log lacks, those being written included.
     lacking: BatchSum,
+    /// Since when the log has written nothing of these; none where it lacks nothing.
+    stalled: Option<Stopwatch>,
     /// Buffers of batches that are dealt with.
     spent: Vec<Vec<u8>>,
     /// The log has all there was, so the first batch wakes it; else it writes, or lets more gather.
@@ -77,6 +81,7 @@ impl Trail {
         let was_due = state.is_due();
         state.lacking.batches += len;
         state.lacking.bytes += bytes;
+        state.stalled.get_or_insert_with(Stopwatch::start);
         state.batches.append(batches);
         spare_buffers.append(&mut state.spent);
         let wakes = std::mem::take(&mut state.is_waiting) || (state.is_due() && !was_due);
@@ -89,6 +94,11 @@ impl Trail {
     /// Whether the log is close enough for more to be committed.
     pub(super) fn has_room(&self) -> bool {
         self.state.lock().has_room()
+    }
+
+    /// For how long the log has written nothing of what it lacks.
+    pub(crate) fn stall(&self) -> Duration {
+        self.state.lock().stalled.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Lets the log end once it has everything.
@@ -119,6 +129,7 @@ impl Trail {
         let had_room = state.has_room();
         state.lacking.batches -= written.batches;
         state.lacking.bytes -= written.bytes;
+        state.stalled = (state.lacking.batches > 0).then(Stopwatch::start);
         state.spent.append(spent);
         drop(state);
         if !had_room {
@@ -300,6 +311,19 @@ mod tests {
         assert!(!trailing.trail.has_room());
         assert_eq!(trailing.steps.step(), StepOutcome::Worked);
         assert!(trailing.trail.has_room());
+    }
+
+    /// Once, a leader whose disk hung led for ever, and answered nothing once its log lacked too much.
+    #[test]
+    fn a_log_that_writes_nothing_is_stalled() {
+        let mut trailing = TrailHarness::start();
+        assert_eq!(trailing.trail.stall(), Duration::ZERO, "it lacks nothing");
+        trailing.offer(8);
+        std::thread::sleep(Duration::from_millis(20));
+        trailing.offer(8);
+        assert!(trailing.trail.stall() >= Duration::from_millis(20), "since the first of them");
+        trailing.steps.step();
+        assert_eq!(trailing.trail.stall(), Duration::ZERO);
     }
 
     #[test]

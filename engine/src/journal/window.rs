@@ -107,32 +107,6 @@ pub trait ChainWindow: Send {
     ) -> Result<Vec<StoredBatch>, WindowError>;
 }
 
-impl<W: ChainWindow + ?Sized> ChainWindow for Box<W> {
-    fn writer(&self) -> WriterId {
-        (**self).writer()
-    }
-
-    fn tip(&mut self) -> Result<WindowTip, WindowError> {
-        (**self).tip()
-    }
-
-    fn append(
-        &mut self,
-        after: &WindowTip,
-        batches: &[SealedBatch],
-    ) -> Result<AppendOutcome, WindowError> {
-        (**self).append(after, batches)
-    }
-
-    fn read_from(
-        &mut self,
-        number: BatchNumber,
-        limit_bytes: usize,
-    ) -> Result<Vec<StoredBatch>, WindowError> {
-        (**self).read_from(number, limit_bytes)
-    }
-}
-
 /// Appends and learns the outcome, however long that takes. Returns the new tip.
 /// Errors: `Fenced` where another writer leads; the window is closed or no window of this chain.
 pub(crate) fn append_certainly(

@@ -10,7 +10,7 @@ use cardswitch_engine::engine::{
     AssembledEngine, EngineOptions, EngineParts, FollowingParts, OpenError, Standby, TakeOver,
 };
 use cardswitch_engine::journal::JournalError;
-use cardswitch_engine::journal::window::{WindowError, WindowTip};
+use cardswitch_engine::journal::window::{ChainWindow, WindowError, WindowTip};
 use cardswitch_engine::steps::{StepOutcome, Steps};
 
 use crate::disks::{Crash, Disks};
@@ -182,7 +182,9 @@ impl Follower {
             Some(running) => running,
             None => self.running.insert(open(&self.machine, options)?),
         };
-        let reached = match standby.catch_up(&mut self.window) {
+        let tip = self.window.tip().map_err(|error| JournalError::Window(error).into());
+        let reached = tip.and_then(|tip| standby.catch_up_to(&tip, &mut self.window).map(|()| tip));
+        let reached = match reached {
             Err(OpenError::Journal(JournalError::Window(WindowError::Unavailable(_)))) => None,
             reached => Some(reached?),
         };
