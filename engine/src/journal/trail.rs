@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::chain::SealedBatch;
 use super::committer::guard;
 use super::limits::{TRAIL_BATCHES_MAX, TRAIL_BYTES_MAX, TRAIL_PAUSE, TRAIL_SYNC_BYTES};
-use super::{BatchFeed, Journal, JournalError, JournalHealth, LogJournal, TrimControl};
+use super::{BatchFeed, Journal, JournalHealth, LogJournal, TrimControl};
 use crate::clock::Stopwatch;
 use crate::inbox::Doorbell;
 use crate::steps::{StepOutcome, Steps};
