@@ -68,7 +68,7 @@ fn a_part_is_explained_by_what_was_taken_and_what_was_missing() {
 
 #[test]
 fn an_advice_says_that_the_network_decided() {
-    let (_installation, switch, card) = day_with_a_limit(864);
+    let (installation, switch, card) = day_with_a_limit(864);
     let network = switch.network_api();
     let answer = network.post("/network/v1/advices", &purchase(&card, 50.0)).expect(200);
     let explained = decision(&switch, &answer["transaction_id"]);
@@ -78,6 +78,14 @@ fn an_advice_says_that_the_network_decided() {
     );
     assert_eq!(rule(&explained, "daily_limit")["passed"], false);
     assert_eq!(explained["least_change"], json!([]));
+
+    switch.kill9();
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let id = answer["transaction_id"].as_str().expect("an id");
+    let text = run_cardswitch(&["explain", "--data", data, id]).stdout;
+    assert!(text.contains("by the network; the rules were evaluated but did not decide"), "{text}");
+    assert!(text.contains("FAIL"), "{text}");
 }
 
 #[test]

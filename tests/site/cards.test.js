@@ -140,7 +140,7 @@ siteTest('the overview follows what happens', async (stage) => {
   await buy(stage, id, '215.40', 'Caledonian Sleeper');
   await buy(stage, id, '1200', 'Grand Hotel');
   await page.getByRole('cell', { name: 'Over the per-transaction limit' }).first().waitFor();
-  await page.locator('[data-text=spent-today]', { hasText: '$215.40' }).waitFor();
+  await page.locator('[data-text=authorized-today]', { hasText: '$215.40' }).waitFor();
   await stage.shot(page, 'overview');
   await page.emulateMedia({ colorScheme: 'dark' });
   await stage.shot(page, 'overview-live-dark');

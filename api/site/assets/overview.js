@@ -40,12 +40,12 @@
     days: {
       values() {
         const rows = rowsOf('days');
-        return [rows.map((row) => Date.parse(`${row.dataset.day}T00:00:00Z`) / 1000), read(rows, 'spent')];
+        return [rows.map((row) => Date.parse(`${row.dataset.day}T00:00:00Z`) / 1000), read(rows, 'authorized')];
       },
       series: (unit) => [
         { label: 'Day', value: (_, at) => (at === null ? '–' : day.format(at * 1000)) },
         {
-          label: `Spent (${unit})`,
+          label: `Authorized (${unit})`,
           value: counted,
           width: 0,
           stroke: colour('--accent'),

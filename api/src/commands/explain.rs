@@ -137,6 +137,9 @@ fn render_answer(response_code: ResponseCode) -> String {
 fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
     let by = match explanation.decided_by {
         DecisionMaker::Rules => "by the rules",
+        DecisionMaker::Network if !explanation.rules.is_empty() => {
+            "by the network; the rules were evaluated but did not decide"
+        }
         DecisionMaker::Network => "by the network; the rules were not evaluated",
         DecisionMaker::Transfer => "as a bank transfer; the rules of cards do not apply",
     };

@@ -87,8 +87,13 @@ async fn the_start_page_shows_each_role_what_is_theirs() {
     assert!(!bench.authorize(&card, amount(10_001)).await);
     for email in [ROOT, BOOKS] {
         let page = visit(&bench, email).await.get("/overview").await.expect(200);
-        for words in ["$20.50", "Over the per-transaction limit", "1503", "data-day=\"2026-03-04\""]
-        {
+        for words in [
+            "Authorized today",
+            "$20.50",
+            "Over the per-transaction limit",
+            "1503",
+            "data-day=\"2026-03-04\"",
+        ] {
             assert!(page.body.contains(words), "{email} {words}: {}", page.body);
         }
         assert!(page.body.contains("50.0% of today’s attempts"), "{email}");
@@ -129,7 +134,7 @@ async fn the_stream_tells_what_happens_and_ends_with_the_session() {
         loop {
             let figures = watching.figures().await;
             if text(&figures, "approved-today") == "1" {
-                assert_eq!(text(&figures, "spent-today"), "$20.50");
+                assert_eq!(text(&figures, "authorized-today"), "$20.50");
                 assert!(figures["rows"].to_string().contains("Luigi"));
                 break;
             }

@@ -1,12 +1,13 @@
 //! What became of a transaction, as its page, its card's page and `/v1` tell it.
 
 use cardswitch_engine::command::network::{
-    NetworkCommand, OriginalRef, Present, PresentmentNumber, Refund, ReversalAmount, ReversalKind,
-    Reverse,
+    AdviceOutcome, Advise, NetworkCommand, OriginalRef, Present, PresentmentNumber, Refund,
+    ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::directory::member::MemberRole;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::OriginalKey;
 use serde_json::Value;
 
 use super::books_world::{own_card, purchase, sign_in_as};
@@ -109,4 +110,56 @@ async fn a_verification_is_told_without_an_amount_of_its_own() {
     let [page, list] = pages(&bench, &id, &card).await;
     assert!(page.contains("<p>Verified <span class=\"money\">$0.00</span></p>"), "{page}");
     assert!(list.contains("Card verification") && !list.contains("($0)"), "{list}");
+}
+
+/// Tells of a purchase that the network approved, and returns its id.
+async fn advise(bench: &Bench, card: &Value, (key, minor): (OriginalKey, i64)) -> String {
+    let mut facts = purchase_facts(card, amount(minor));
+    facts.trace.original_key = Some(key);
+    let (outcome, original) = (AdviceOutcome::Approved, OriginalRef::default());
+    let advise = Advise { facts, is_cash: false, outcome, original };
+    bench.network(NetworkCommand::Advise(advise)).await;
+    newest(bench).await
+}
+
+const NOT_EVALUATED: &str = "Decided by the network; card rules weren’t evaluated.";
+const NO_SAY: &str = "Decided by the network; card rules were evaluated but didn’t decide.";
+
+#[tokio::test]
+async fn rules_of_an_advice_were_evaluated_but_did_not_decide() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let advised = advise(&bench, &card, (OriginalKey(5), 20_000)).await;
+    let decision = bench.get(&format!("/v1/transactions/{advised}/decision")).await;
+    assert_eq!((&decision["decided_by"], &decision["approved"]), (&"network".into(), &true.into()));
+    let [page, list] = pages(&bench, &advised, &card).await;
+    assert!(page.contains(NO_SAY) && !page.contains(NOT_EVALUATED), "{page}");
+    assert!(page.contains("class=\"failed\"") && list.contains("(stand-in)"), "{page}");
+    // Nothing was evaluated where nothing had been asked.
+    let refund = refund(&bench, &card, 1_000).await;
+    let [page, _] = pages(&bench, &refund, &card).await;
+    assert!(page.contains(NOT_EVALUATED) && !page.contains(NO_SAY), "{page}");
+}
+
+#[tokio::test]
+async fn an_advice_that_the_switch_declined_was_decided_by_its_rules() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let key = OriginalKey(5);
+    let reverse = Reverse {
+        card: Some(purchase_facts(&card, amount(0)).card),
+        original: OriginalRef { original_key: Some(key), ..OriginalRef::default() },
+        amount: ReversalAmount::Full,
+        kind: ReversalKind::Advice,
+    };
+    bench.network(NetworkCommand::Reverse(reverse)).await;
+    let advised = advise(&bench, &card, (key, 20_000)).await;
+    let decision = bench.get(&format!("/v1/transactions/{advised}/decision")).await;
+    assert_eq!((&decision["decided_by"], &decision["approved"]), (&"rules".into(), &false.into()));
+    // Its other failed rules had no effect, so they are nothing that would have to change.
+    assert_eq!(decision["least_change"].as_array().unwrap().len(), 1, "{decision}");
+    assert_eq!(decision["approvable_amount"], Value::Null);
+    let [page, list] = pages(&bench, &advised, &card).await;
+    assert!(page.contains("Declined: ") && !page.contains("by the network;"), "{page}");
+    assert!(list.contains("Declined") && !list.contains("(stand-in)"), "{list}");
 }

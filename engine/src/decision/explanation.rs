@@ -37,9 +37,10 @@ pub struct Explanation {
 /// The party that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecisionMaker {
-    /// The rules of this switch.
+    /// The rules of this switch; of an advice, those that stand above the network's word.
     Rules,
-    /// The network: advices, refunds, and settlements without an authorization.
+    /// The network: advices, refunds, and settlements without an authorization. Of an advice the
+    /// rules were evaluated, too.
     Network,
     /// The bank transfer itself, to which rules of cards do not apply.
     Transfer,
@@ -152,9 +153,10 @@ pub fn explain(
         return explanation;
     };
     // An advice is declined by the vetoes only; the other failed rules had no effect.
-    let has_say = if decided_by == DecisionMaker::Rules { RuleSet::ALL } else { RuleSet::VETOES };
-    explanation.remedies = case.remedies(has_say);
-    if decided_by == DecisionMaker::Rules {
+    if progress.flags.contains(TransactionFlags::ADVICE) {
+        explanation.remedies = case.remedies(RuleSet::VETOES);
+    } else {
+        explanation.remedies = case.remedies(RuleSet::ALL);
         explanation.amount_at_most = case.amount_at_most();
     }
     explanation
@@ -190,7 +192,8 @@ fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> Dec
         return DecisionMaker::Transfer;
     }
     let is_posted_only = record.facts.is_none() && progress.is_posted_only(record.authorized_at);
-    let is_told = progress.flags.contains(TransactionFlags::ADVICE);
+    // An advice stands as the network decided, unless a veto of the rules declined it.
+    let is_told = progress.flags.contains(TransactionFlags::ADVICE) && !is_decline_by_rules(record);
     if is_told || is_posted_only || record.kind == TransactionKind::Refund {
         DecisionMaker::Network
     } else {

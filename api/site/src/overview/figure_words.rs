@@ -59,7 +59,7 @@ struct DayRow {
     exact: String,
     words: String,
     plain: String,
-    spent: String,
+    authorized: String,
     approved: u64,
     declined: u64,
 }
@@ -149,11 +149,11 @@ fn texts(figures: &CompanyFigures, company: &Company) -> Vec<(&'static str, Stri
         ("held", sum(&|figures| figures.accounts.iter().map(|(_, kept)| kept.held).sum())),
         ("ledger", sum(&|figures| figures.accounts.iter().map(|(_, kept)| kept.ledger).sum())),
         ("approved-today", grouped(approved.count)),
-        ("spent-today", shown(approved.sum)),
+        ("authorized-today", shown(approved.sum)),
         ("declined-today", grouped(declined.count)),
         ("declined-share", share(declined.count, approved.count)),
         ("approved-month", grouped(all_approved.count)),
-        ("spent-month", shown(all_approved.sum)),
+        ("authorized-month", shown(all_approved.sum)),
         ("declined-month", grouped(all_declined.count)),
     ]
 }
@@ -233,7 +233,7 @@ fn days(figures: &CompanyFigures, company: &Company) -> DayRows {
             exact: render_date(day),
             words: day_words(day),
             plain,
-            spent: money(approved.sum, company.currency),
+            authorized: money(approved.sum, company.currency),
             approved: approved.count,
             declined: figures.declined_on(day).count,
         }

@@ -1,4 +1,4 @@
-//! The overview: present approvals and declines, spending by day of a month, and the causes of
+//! The overview: present approvals and declines, authorized amounts by day of a month, and the causes of
 //! declines; for visitors who see the whole company. Others see their own purchases and cards.
 //!
 //! | file | what |

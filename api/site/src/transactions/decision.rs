@@ -126,7 +126,7 @@ impl<'a> Teller<'a> {
         let at_most = explanation.amount_at_most.filter(|_| !is_bound_by_account);
         DecisionWords {
             verdict: String::new(),
-            decided_by: decided_by_words(explanation.decided_by),
+            decided_by: decided_by_words(explanation),
             is_approved: false,
             rules,
             failed_count,
@@ -179,9 +179,12 @@ fn verdict(code: ResponseCode, decline: impl Fn() -> String) -> String {
     }
 }
 
-const fn decided_by_words(decided_by: DecisionMaker) -> &'static str {
-    match decided_by {
+const fn decided_by_words(explanation: &Explanation) -> &'static str {
+    match explanation.decided_by {
         DecisionMaker::Rules => "",
+        DecisionMaker::Network if !explanation.rules.is_empty() => {
+            "Decided by the network; card rules were evaluated but didn’t decide."
+        }
         DecisionMaker::Network => "Decided by the network; card rules weren’t evaluated.",
         DecisionMaker::Transfer => "Card rules don’t apply to bank transfers.",
     }
