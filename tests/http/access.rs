@@ -31,6 +31,14 @@ fn every_path_asks_for_a_token() {
         assert!(answer.header("cardswitch-seq").is_some());
         answer.expect(200);
     }
+    // Apps come there before they have a token.
+    let anonymous = switch.anonymous();
+    for answer in
+        [anonymous.get("/v1/oauth/authorize"), anonymous.post("/v1/oauth/token", &json!({}))]
+    {
+        assert_eq!(answer.header("cardswitch-seq"), None, "{answer:?}");
+        assert!(answer.status >= 400, "{answer:?}");
+    }
 }
 
 #[test]

@@ -238,7 +238,8 @@ fn an_approval_with_the_tag_of_what_was_seen_approves_nothing_else() {
     let changed = dearer.header("etag").expect("a tag").to_owned();
     assert_eq!(api.get(&path).header("etag"), Some(changed.as_str()));
     let with = |tag: &str, body: Value| {
-        let headers = [("content-type", "application/json"), ("if-match", tag)];
+        let json = ("content-type", "application/json");
+        let headers = [json, ("if-match", tag), ("idempotency-key", "an-approval")];
         let body = body.to_string();
         let request =
             HttpRequest { method: "PUT", path: &path, headers: &headers, body: body.as_bytes() };
@@ -248,7 +249,11 @@ fn an_approval_with_the_tag_of_what_was_seen_approves_nothing_else() {
     assert_eq!(refused["code"], "precondition_failed");
     assert_eq!(api.get(&path).expect(200)["status"], "pending");
     assert_eq!(api.get("/v1/cards").expect(200)["count"], cards, "no card was made");
-    let approved = with(&changed, json!({"status": "approved"})).expect(200);
+    // The refusal does not stick to the key, and each answer has the tag.
+    let answers = [(); 2].map(|()| with(&changed, json!({"status": "approved"})));
+    let tag = api.get(&path).header("etag").expect("a tag").to_owned();
+    assert_eq!(answers.each_ref().map(|answer| answer.header("etag")), [Some(tag.as_str()); 2]);
+    let [approved, _] = answers.map(|answer| answer.expect(200));
     let card = api.get(&path_of_card(&approved["card"])).expect(200);
     assert_eq!(
         (minor(&card["allowance"]["amount"]), &card["description"]),

@@ -146,6 +146,7 @@ fn is_kept(status: StatusCode) -> bool {
     ![
         StatusCode::UNAUTHORIZED,
         StatusCode::FORBIDDEN,
+        StatusCode::PRECONDITION_FAILED,
         StatusCode::TOO_MANY_REQUESTS,
         StatusCode::SERVICE_UNAVAILABLE,
     ]

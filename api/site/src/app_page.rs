@@ -178,7 +178,7 @@ pub(super) async fn make_own_token(
     let grant = own_token(&acting, &app, scope, secret.digest)?;
     acting
         .state
-        .carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
+        .carry_out_unshown(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
         .await?;
     let shown = SecretPage {
         heading: &format!("A token for {}", acting.company.name),

@@ -104,7 +104,7 @@ pub(super) async fn register_app(
     let company = acting.company.id;
     let heading = format!("{name} is registered");
     let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
-    acting.state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
+    acting.state.carry_out_unshown(AdminCommand::App(AppCommand::Create(new))).await?;
     let shown = SecretPage {
         heading: &heading,
         text: "Used to exchange codes and revoke tokens.",

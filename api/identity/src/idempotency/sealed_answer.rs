@@ -3,9 +3,10 @@
 //!
 //! | at | bytes | content, before it is sealed |
 //! |---|---|---|
-//! | 0 | 1 | format, 1 |
+//! | 0 | 1 | format, 2 |
 //! | 1 | 1 | length of the content type; 0 where there is none |
 //! | 2 | n | content type |
+//! | | 1 + n | the same of the tag of its object |
 //! | | | body |
 
 use std::collections::BTreeMap;
@@ -23,16 +24,17 @@ use super::KeyedRequest;
 /// The header that tells a repeat's answer from the first.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// The longest answer that is kept where nothing was changed. A refusal or an unchanged object costs its
 /// caller next to nothing, so longer ones would fill the disk; a repeat is carried out. Units: bytes.
 const UNCHANGED_BYTES_MAX: usize = 16 << 10;
 
-/// Status, content type and body.
+/// Status, content type, tag and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AnswerParts {
     status: StatusCode,
     content_type: Option<HeaderValue>,
+    tag: Option<HeaderValue>,
     body: Bytes,
 }
 
@@ -41,10 +43,11 @@ impl AnswerParts {
     /// Errors: its body breaks off.
     pub(super) async fn of(response: Response) -> Result<Self, ApiError> {
         let (parts, body) = response.into_parts();
-        let content_type = parts.headers.get(header::CONTENT_TYPE).cloned();
+        let [content_type, tag] =
+            [header::CONTENT_TYPE, header::ETAG].map(|name| parts.headers.get(name).cloned());
         // Handlers that change something answer from memory.
         let body = to_bytes(body, usize::MAX).await.map_err(|error| ApiError::internal(&error))?;
-        Ok(Self { status: parts.status, content_type, body })
+        Ok(Self { status: parts.status, content_type, tag, body })
     }
 
     /// An answer that shows nothing.
@@ -55,6 +58,7 @@ impl AnswerParts {
         Self {
             status,
             content_type: (!is_empty).then_some(content_type),
+            tag: None,
             body: if is_empty { Bytes::new() } else { Bytes::from_static(b"{}") },
         }
     }
@@ -93,24 +97,35 @@ impl AnswerParts {
     }
 
     pub(super) fn pack(&self) -> Vec<u8> {
-        let content_type = self.content_type.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
-        // Ours are short; one that is not would be left out.
-        let (length, content_type) =
-            u8::try_from(content_type.len()).map_or((0, &b""[..]), |length| (length, content_type));
-        [&[FORMAT, length], content_type, &self.body].concat()
+        let mut packed = vec![FORMAT];
+        for header in [&self.content_type, &self.tag] {
+            let value = header.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+            // Ours are short; one that is not would be left out.
+            let (length, value) =
+                u8::try_from(value.len()).map_or((0, &b""[..]), |length| (length, value));
+            packed.push(length);
+            packed.extend(value);
+        }
+        packed.extend(&self.body);
+        packed
     }
 
     /// None for bytes that `pack` did not write.
     pub(super) fn unpack(status: u16, plain: &[u8]) -> Option<Self> {
-        let [FORMAT, length, rest @ ..] = plain else { return None };
-        let (content_type, body) = rest.split_at_checked(usize::from(*length))?;
-        let content_type = match content_type {
-            [] => None,
-            bytes => Some(HeaderValue::from_bytes(bytes).ok()?),
-        };
+        let [FORMAT, rest @ ..] = plain else { return None };
+        let (content_type, rest) = split_header(rest)?;
+        let (tag, body) = split_header(rest)?;
         let status = StatusCode::from_u16(status).ok()?;
-        Some(Self { status, content_type, body: Bytes::copy_from_slice(body) })
+        Some(Self { status, content_type, tag, body: Bytes::copy_from_slice(body) })
     }
+}
+
+/// A header's value, none where it is empty, and what follows it.
+fn split_header(packed: &[u8]) -> Option<(Option<HeaderValue>, &[u8])> {
+    let (length, rest) = packed.split_first()?;
+    let (value, rest) = rest.split_at_checked(usize::from(*length))?;
+    let header = (!value.is_empty()).then(|| HeaderValue::from_bytes(value));
+    Some((header.transpose().ok()?, rest))
 }
 
 impl IntoResponse for AnswerParts {
@@ -120,8 +135,10 @@ impl IntoResponse for AnswerParts {
         // Some of these answers hold links and passphrases: none is for a cache.
         let no_store = HeaderValue::from_static("no-store");
         response.headers_mut().insert(header::CACHE_CONTROL, no_store);
-        if let Some(content_type) = self.content_type {
-            response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        for (name, value) in [(header::CONTENT_TYPE, self.content_type), (header::ETAG, self.tag)] {
+            if let Some(value) = value {
+                response.headers_mut().insert(name, value);
+            }
         }
         response
     }
@@ -142,9 +159,11 @@ mod tests {
         ];
         for (status, content_type, body) in rows {
             let status_code = StatusCode::from_u16(status).unwrap();
-            let answer =
-                AnswerParts { status: status_code, content_type, body: Bytes::from_static(body) };
-            assert_eq!(AnswerParts::unpack(status, &answer.pack()), Some(answer));
+            for tag in [None, Some(HeaderValue::from_static("\"a tag\""))] {
+                let (content_type, body) = (content_type.clone(), Bytes::from_static(body));
+                let answer = AnswerParts { status: status_code, content_type, tag, body };
+                assert_eq!(AnswerParts::unpack(status, &answer.pack()), Some(answer));
+            }
         }
         let shown = |body: &'static [u8]| AnswerParts {
             body: Bytes::from_static(body),
@@ -155,7 +174,7 @@ mod tests {
         assert_eq!((whole.member("d"), shown(b"[]").member("a")), (None, None));
         let list = AnswerParts::of_results(&[shown(b"{\"a\":1.50}"), shown(b"2")]);
         assert_eq!(list, shown(b"{\"results\":[{\"a\":1.50},2]}"));
-        for damaged in [&b""[..], b"\x01", b"\x02\x00", b"\x01\x05json"] {
+        for damaged in [&b""[..], b"\x02", b"\x01\x00\x00", b"\x02\x05json", b"\x02\x00"] {
             assert_eq!(AnswerParts::unpack(200, damaged), None);
         }
     }

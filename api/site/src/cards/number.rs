@@ -114,7 +114,7 @@ pub(super) async fn show(
     // INVARIANT: nothing of the number is opened before the shard has found that it may be shown.
     let viewer = NumberViewer::Member(acting.member.id);
     let noted = CardCommand::NoteNumberShown(acting.company.id, card.profile.id, viewer);
-    match acting.state.carry_out(AdminCommand::Card(noted)).await {
+    match acting.state.carry_out_unshown(AdminCommand::Card(noted)).await {
         Err(WriteError::Rejected(Rejection::CardTerminated)) => {
             return Ok(not_shown(StatusCode::CONFLICT, CARD_CLOSED));
         }

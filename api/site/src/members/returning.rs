@@ -93,7 +93,7 @@ async fn send(state: &ActorState, company: &Company, member: &Member) -> Result<
         expires_at: later(state.now(), lifetime_s),
     };
     let send = MemberCommand::SendPasswordLink(company.id, member.id, link);
-    state.carry_out(AdminCommand::Member(send)).await?;
+    state.carry_out_unshown(AdminCommand::Member(send)).await?;
     let link = state.urls().password_link(&key.text);
     let letter = if is_invite {
         Letter::invitation(email, &company.name, &link)

@@ -182,7 +182,7 @@ impl SharedCardView<'_> {
             self.opened.card.profile.id,
             NumberViewer::Link(link.id),
         );
-        match state.carry_out(AdminCommand::Card(noted)).await {
+        match state.carry_out_unshown(AdminCommand::Card(noted)).await {
             // The link, the card or the company went meanwhile.
             Err(WriteError::Rejected(_)) => return Ok(gone()),
             outcome => outcome?,

@@ -28,7 +28,7 @@ impl<T: Serialize> IntoResponse for TaggedBody<T> {
     }
 }
 
-/// The tag of a body: the same from every node and after a restart. None for what is no JSON.
+/// The tag of a body: the same from every node of a cluster with a `base_url`, and after a restart. None for what is no JSON.
 fn tag_of(body: &impl Serialize) -> Option<String> {
     let digest: [u8; 32] = Sha256::digest(serde_json::to_vec(body).ok()?).into();
     let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
