@@ -102,15 +102,13 @@ impl LaterMessages {
         &self.0
     }
 
-    /// The rate of a hold that a message of rate `first` made: that of the newest completion which asked in its
-    /// currency, too.
+    /// The rate of a hold that a message of rate `first` made: that of the newest completion in the same currency.
     pub fn conversion_of_hold(&self, first: Option<Conversion>) -> Option<Conversion> {
+        let first = first?;
         let completions = self.0.iter().rev().filter(|it| it.kind == LaterMessageKind::Completion);
-        completions
-            .filter_map(|completion| completion.conversion)
-            .next()
-            .or(first)
-            .filter(|_| first.is_some())
+        let mut rates = completions.filter_map(|completion| completion.conversion);
+        let newest = rates.find(|rate| rate.asked.currency == first.asked.currency);
+        Some(newest.unwrap_or(first))
     }
 
     fn changes_of_hold(&self) -> impl Iterator<Item = &LaterMessage> {

@@ -114,7 +114,7 @@ pub struct CurrencyAmount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversion {
     /// The amount in the merchant's currency; above zero.
-    pub asked: Minor,
+    pub asked: CurrencyAmount,
     /// The same in the account's currency.
     pub billed: Minor,
 }
@@ -122,15 +122,15 @@ pub struct Conversion {
 impl Conversion {
     /// The rate of a message that came to `billed`; none if it asked nothing in another currency.
     pub fn of(asked: Option<CurrencyAmount>, billed: Minor) -> Option<Self> {
-        let asked = asked.filter(|asked| asked.amount.is_positive())?.amount;
+        let asked = asked.filter(|asked| asked.amount.is_positive())?;
         Some(Self { asked, billed })
     }
 
     /// A part of what was asked, in the account's currency, rounded up: the merchant loses nothing.
     pub fn share(self, part: Minor) -> Minor {
-        assert!(self.asked.is_positive(), "nothing has no parts");
+        assert!(self.asked.amount.is_positive(), "nothing has no parts");
         let (whole, share) =
-            (i128::from(self.asked.0), i128::from(self.billed.0) * i128::from(part.0));
+            (i128::from(self.asked.amount.0), i128::from(self.billed.0) * i128::from(part.0));
         let rounded_up = (share + whole - 1) / whole;
         // More than any amount is out of range whatever is open.
         let bounded = rounded_up.min(i128::from(Minor::BALANCE_MAX.0));

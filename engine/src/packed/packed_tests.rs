@@ -63,14 +63,17 @@ prop_compose! {
         ],
         key in any::<Option<u64>>(),
         left in any::<i64>(),
-        conversion in prop::option::of((1..=i64::MAX, any::<i64>())),
+        conversion in prop::option::of((any::<u16>(), 1..=i64::MAX, any::<i64>())),
     ) -> LaterMessage {
         LaterMessage {
             kind,
             key: key.map(OriginalKey),
             left: Minor(left),
-            conversion: conversion
-                .map(|(asked, billed)| Conversion { asked: Minor(asked), billed: Minor(billed) }),
+            conversion: conversion.map(|(currency, amount, billed)| {
+                let asked =
+                    CurrencyAmount { amount: Minor(amount), currency: CurrencyCode(currency) };
+                Conversion { asked, billed: Minor(billed) }
+            }),
         }
     }
 }

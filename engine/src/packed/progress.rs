@@ -10,7 +10,7 @@
 //! | 1.. | open parts: their count, then amount, period and day of each, as short integers |
 //! | 0 or 1.. | cleared parts in the same form, if there are any |
 //! | 0 or 2.. | posted and refunded as short integers, if one is not zero |
-//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, what is left of its amount, and where bit 6 is set what was asked in another currency and what that came to, short integers |
+//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, what is left of its amount, and where bit 6 is set another currency (2), what was asked in it and what that came to, short integers |
 //! | 0 or 8 | time of the first posting, if there was one |
 
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
@@ -19,7 +19,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::hold::{HoldPart, HoldParts};
 use crate::domain::ids::Timestamp;
 use crate::domain::later_message::{LaterMessage, LaterMessageKind, LaterMessages};
-use crate::domain::money::{Conversion, Minor};
+use crate::domain::money::{Conversion, CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::OriginalKey;
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionState};
 
@@ -93,7 +93,8 @@ fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
         bytes.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
         push_short_i64(bytes, left.0);
         if let Some(Conversion { asked, billed }) = conversion {
-            push_short_i64(bytes, asked.0);
+            bytes.extend(asked.currency.0.to_le_bytes());
+            push_short_i64(bytes, asked.amount.0);
             push_short_i64(bytes, billed.0);
         }
     }
@@ -117,11 +118,12 @@ fn take_later(cursor: &mut Cursor<'_>) -> Result<LaterMessage, CodecError> {
 }
 
 fn take_conversion(cursor: &mut Cursor<'_>) -> Result<Conversion, CodecError> {
-    let (asked, billed) = (Minor(cursor.short_i64()?), Minor(cursor.short_i64()?));
-    if !asked.is_positive() {
+    let currency = CurrencyCode(cursor.u16()?);
+    let asked = CurrencyAmount { amount: Minor(cursor.short_i64()?), currency };
+    if !asked.amount.is_positive() {
         return Err(malformed("a rate without an amount"));
     }
-    Ok(Conversion { asked, billed })
+    Ok(Conversion { asked, billed: Minor(cursor.short_i64()?) })
 }
 
 /// The flags of a progress that begins with these bytes; none if they are too few.

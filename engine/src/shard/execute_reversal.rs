@@ -203,12 +203,15 @@ fn reverse_later(
     if message.left.is_positive() && !is_posting && held.is_zero() && !is_over {
         return Err(ReversalOutcome::NothingHeld);
     }
-    let given_back = asked.min(if is_posting { posted.or_zero() } else { held });
-    // A refund of a posting leaves less to give back, until it is reversed itself.
-    message.left -= if is_posting { given_back } else { asked };
     if is_posting {
-        return reverse_posted(change, named, given_back, (money, progress));
+        let given_back = asked.min(posted.or_zero());
+        reverse_posted(change, named, given_back, (money, progress))?;
+        // A refund of it leaves less to give back, until it is reversed itself.
+        progress.later.at_mut(at).left -= given_back;
+        return Ok(given_back);
     }
+    message.left -= asked;
+    let given_back = asked.min(held);
     give_back_held(change, given_back, (money, progress));
     Ok(given_back)
 }

@@ -100,15 +100,20 @@ fn a_foreign_later_message_is_reversed_at_its_own_rate() {
 /// A pump was completed at another rate: what stays of the hold is told in euros, too.
 #[test]
 fn a_reversal_of_a_completed_hold_goes_by_the_rate_of_the_completion() {
-    // The completion of 5000 in euros at 1.20, or of dollars; what the hold is then, and what half of it comes to.
-    for (asked, billed, left) in [(5_000, 6_000, 3_000), (0, 6_000, 2_750)] {
+    let in_pounds = |mut facts: PurchaseFacts| {
+        facts.amounts.currency = Some(CurrencyCode(826));
+        facts
+    };
+    // The completion, in euros at 1.20, in dollars, and in pounds; what half of it is told as in euros.
+    let rows = [
+        (foreign(80, 5_000, 6_000), 3_000),
+        (facts(pan(1), 6_000, 80), 2_750),
+        (in_pounds(foreign(80, 5_000, 6_500)), 2_750),
+    ];
+    for (completion, left) in rows {
         let mut story = Story::begin();
         story.authorize(foreign(5, 10_000, 11_000), AuthorizationKind::Purchase);
-        let facts = match asked {
-            0 => facts(pan(1), billed, 80),
-            asked => foreign(80, asked, billed),
-        };
-        assert_eq!(story.advise_by(facts, AdviceOutcome::Approved).approved, Minor(billed));
+        story.advise_by(completion, AdviceOutcome::Approved);
         let half = ReversalAmount::RemainingOriginal(Minor(2_500));
         assert_eq!(story.reverse(by_retrieval(5), half).remaining, Minor(left));
     }

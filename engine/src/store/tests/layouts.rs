@@ -40,7 +40,12 @@ fn kind_of(effect: &Effect) -> (Discriminant<Effect>, Option<Discriminant<Direct
     (discriminant(effect), row)
 }
 
-/// A journal of every kind of effect.
+fn has_a_rate(effect: &Effect) -> bool {
+    let Effect::TransactionProgress(_, progress) = effect else { return false };
+    progress.later.as_slice().iter().any(|message| message.conversion.is_some())
+}
+
+/// A journal of every kind of effect, and of a message at a rate of its own.
 fn everything() -> Vec<Record> {
     let made = (1..1_000).map(|seed| {
         let mut records = journal(seed, 400);
@@ -49,7 +54,8 @@ fn everything() -> Vec<Record> {
     });
     let has_all = |records: &Vec<Record>| {
         let effects = records.iter().flat_map(|record| &record.effects);
-        effects.map(kind_of).collect::<HashSet<_>>().len() == EFFECT_KINDS
+        effects.clone().map(kind_of).collect::<HashSet<_>>().len() == EFFECT_KINDS
+            && effects.clone().any(has_a_rate)
     };
     made.into_iter().find(has_all).expect("a journal of every kind of effect")
 }

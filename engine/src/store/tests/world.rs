@@ -28,7 +28,7 @@ use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
-use crate::domain::money::{Conversion, CurrencyCode, Minor};
+use crate::domain::money::{Conversion, CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
 };
@@ -238,6 +238,7 @@ impl World {
     ) -> TransactionRecord {
         let seq = TransactionSeq(self.transactions.len() as u64 + 1);
         let profile = card.map(|card| self.cards[card].0.clone());
+        let euros = CurrencyAmount { amount: requested, currency: CurrencyCode(978) };
         TransactionRecord {
             seq,
             id: TransactionId(Uuid::from_u128(u128::from(seq.0))),
@@ -247,7 +248,7 @@ impl World {
             card: profile.as_ref().map(|profile| profile.slot),
             member: profile.as_ref().and_then(|profile| profile.assigned_to),
             requested,
-            foreign: None,
+            foreign: (card.is_some() && seq.0.is_multiple_of(3)).then_some(euros),
             merchant: None,
             bank_account: None,
             trace: NetworkTrace::default(),

@@ -31,7 +31,7 @@ use cardswitch_engine::domain::ids::{
     TransactionId, TransactionSeq, WebhookEndpointId,
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
-use cardswitch_engine::domain::money::CurrencyAmount;
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
@@ -182,6 +182,7 @@ struct LaterMessage {
 /// What a message asked in another currency, and what that came to.
 #[derive(Clone, Copy)]
 struct Rate {
+    currency: CurrencyCode,
     asked: i64,
     billed: i64,
 }
@@ -189,8 +190,8 @@ struct Rate {
 impl Rate {
     /// The rate of a message; nothing of another currency has none.
     fn of(asked: Option<CurrencyAmount>, billed: i64) -> Option<Self> {
-        let asked = asked?.amount.0;
-        (asked > 0).then_some(Self { asked, billed })
+        let CurrencyAmount { amount: Minor(asked), currency } = asked?;
+        (asked > 0).then_some(Self { currency, asked, billed })
     }
 }
 

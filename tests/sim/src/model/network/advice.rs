@@ -88,8 +88,9 @@ impl Model {
         for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
             earlier.left = 0;
         }
-        if purchase.hold_rate.is_some() {
-            purchase.hold_rate = completion.rate.or(purchase.hold_rate);
+        let currency = |rate: Option<Rate>| rate.map(|rate| rate.currency);
+        if currency(purchase.hold_rate) == currency(completion.rate) {
+            purchase.hold_rate = completion.rate;
         }
         purchase.later.push(completion);
         purchase.close_if_nothing_is_held();
