@@ -42,12 +42,21 @@ pub(super) struct Sending {
 impl Sending {
     /// Whether the door may have taken its code, some time until `to`.
     pub(super) fn may_be_right(&self, site: &Site, to: Duration) -> bool {
+        self.is_right_within(site, Span { from: self.at, to })
+    }
+
+    /// Whether the door takes its code now.
+    pub(super) fn is_right_at(&self, site: &Site, now: Duration) -> bool {
+        self.is_right_within(site, Span { from: now, to: now })
+    }
+
+    fn is_right_within(&self, site: &Site, span: Span) -> bool {
         match self.coding {
             Coding::Needless => true,
             Coding::Wrong | Coding::Missing => false,
             Coding::Key(generation) => {
                 let history = site.book.as_ref().and_then(|book| book.history(KeyUse::Mac));
-                history.unwrap().may_count(generation, Span { from: self.at, to })
+                history.unwrap().may_count(generation, span)
             }
         }
     }

@@ -102,8 +102,7 @@ impl SocketWorld {
         let (command, now) = (&passage.command, self.now);
         let new = new_key_of(command);
         let asked = new.is_none().then(|| Question::of(command));
-        let is_of = |sending: &&mut Sending| {
-            let sending: &Sending = sending;
+        let is_of = |sending: &Sending| {
             !sending.has_passed && sending.may_be_right(site, now) && {
                 let span = Span { from: sending.at, to: now };
                 let of_pin = (sending.pin, span, site);
@@ -113,12 +112,14 @@ impl SocketWorld {
                         .is_some_and(|new| is_exchange_of(message, new, (site, self.clock.wall())))
             }
         };
-        let sending = owed.iter_mut().find(is_of);
-        let sending = sending.unwrap_or_else(|| {
+        // Of several that it may be of, one whose key counts by now.
+        let place =
+            owed.iter().position(|sending| is_of(sending) && sending.is_right_at(site, now));
+        let place = place.or_else(|| owed.iter().position(is_of)).unwrap_or_else(|| {
             let treatment = &message.treatment;
             panic!("{context}: {command:?}, {asked:?} for {number}, {treatment:?}")
         });
-        sending.has_passed = true;
+        owed[place].has_passed = true;
         if let Some(asked) = &asked {
             let is_pin_read = message.is_pin_read(asked, &self.secrets);
             note_question(&mut self.marks, (message, asked), is_pin_read, site);
