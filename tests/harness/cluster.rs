@@ -276,6 +276,16 @@ impl Cluster {
         wait_for(|| self.told_by(node).filter(&is_so))
     }
 
+    /// Waits until a figure of a node is as it should be.
+    #[track_caller]
+    pub fn wait_for_figure(&self, node: usize, figure: &str, is_so: impl Fn(u64) -> bool) {
+        let value_in = |line: &str| line.strip_prefix(figure)?.trim().parse().ok();
+        wait_for(|| {
+            let figures = self.node(node).watcher().get("/metrics").text();
+            figures.lines().find_map(value_in).filter(|value| is_so(*value))
+        });
+    }
+
     /// Waits until the doors of a node are open; they are closed for a moment when it begins again.
     #[track_caller]
     pub fn wait_for_doors(&self, node: usize) -> &Switch {
