@@ -12,7 +12,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::hold::HoldPart;
 use crate::domain::ids::{CardSlot, RecordSeq, Timestamp};
 use crate::domain::money::Minor;
-use crate::packed::packed_tests::{answer, progress, record};
+use crate::packed::strategies::{answer, progress, record};
 
 prop_compose! {
     fn usage()((spent, day_spent, period, day) in any::<(i64, i64, u32, i32)>()) -> CardUsage {

@@ -36,3 +36,5 @@ pub use transaction::{TransactionView, response_code_of};
 
 #[cfg(test)]
 pub(crate) mod packed_tests;
+#[cfg(test)]
+pub(crate) mod strategies;
