@@ -183,10 +183,13 @@ fn open_window(node: &Node, directory: [u8; 16]) -> Result<Option<EtcdWindow>, O
 /// Tells the doors who leads until the node stops: while it is made anew, it does not follow.
 pub fn seek_leader(node: &Node, doors: &dyn FollowerNotices) {
     let mut lookout = Lookout::new(&node.cluster, doors);
-    while !node.is_stopping.load(Ordering::Acquire) {
+    let is_stopping = || node.is_stopping.load(Ordering::Acquire);
+    while !is_stopping() {
         let opened = EtcdWindow::reach(&node.cluster, node.writer, &node.is_stopping);
         if let Ok(mut window) = opened {
-            while let Ok(Pulse { asked, tip, .. }) = window.pulse() {
+            while !is_stopping()
+                && let Ok(Pulse { asked, tip, .. }) = window.pulse()
+            {
                 node.status.note_tip(&tip, asked);
                 lookout.seek(tip.writer, &mut window);
                 std::thread::sleep(SEEK_EVERY);
