@@ -156,7 +156,7 @@ fn reverse(
     if !is_posted_at_once || !reversible.is_positive() {
         return Err(ReversalOutcome::NothingHeld);
     }
-    // What stays is told of the message; it gives back only the rest that refunds left.
+    // The amount to keep is a part of the whole purchase. No more goes back than refunds have left.
     let given_back = amount_given_back(open.conversion(), amount, progress.posted)?.min(reversible);
     progress.later.give_back_posted(given_back);
     reverse_posted(change, open.named_on_lines(), given_back, (money, progress))

@@ -1,5 +1,5 @@
-//! Audit of the runs that lead to transactions: lists, and names in messages. What the rows say and what the runs
-//! hold is added up as hashes, in any order, so neither side is kept.
+//! Audit of the runs that lead to transactions: lists, and names in messages. The hashes of all entries are summed,
+//! of those that follow from the rows and of those in the runs. So neither side is kept in memory.
 //!
 //! Out of scope: the keys of messages, which go with time; lines, which are found by their number (`audit`).
 

@@ -23,7 +23,7 @@ fn id(number: u128) -> RequisitionId {
     RequisitionId(Uuid::from_u128(number))
 }
 
-/// What a member of the first company asks for.
+/// A requisition of a member of the first company.
 pub(crate) fn new_requisition(id: RequisitionId, member: u64) -> NewRequisition {
     NewRequisition {
         id,

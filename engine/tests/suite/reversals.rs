@@ -148,8 +148,7 @@ fn a_reversal_after_a_refund_gives_back_only_the_rest() {
     assert_eq!((again.outcome, again.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
 }
 
-/// What stays of a settled purchase was told of the rest that a refund had left, so most amounts gave too little or
-/// nothing back.
+/// After a refund, the amount to keep was taken as a part of the rest. Most reversals gave back too little, or nothing.
 #[test]
 fn what_stays_of_a_refunded_purchase_is_told_of_the_purchase() {
     let remaining = |kept| ReversalAmount::RemainingOriginal(Minor(kept));

@@ -23,7 +23,7 @@ pub(crate) fn money(amount: Minor, currency: CurrencyCode) -> String {
     format!("{sign}{}{}{point}{fraction}", unit(currency), in_thousands(whole))
 }
 
-/// What stands before the digits of an amount.
+/// The sign or code of a currency, as it stands before the digits.
 fn unit(currency: CurrencyCode) -> String {
     let name = render_currency(currency);
     let known = SIGNS.iter().find(|(letters, _)| *letters == name);

@@ -22,7 +22,7 @@ pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
     }
 }
 
-/// What canceled a transaction with such flags.
+/// How a canceled transaction with these flags ended.
 pub(crate) const fn ending_words(flags: TransactionFlags) -> &'static str {
     if flags.contains(TransactionFlags::HOLD_EXPIRED) { "hold expired" } else { "fully reversed" }
 }

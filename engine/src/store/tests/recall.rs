@@ -529,8 +529,8 @@ fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
     assert!(store.late_holds().are_any());
 }
 
-/// The note was let go of in memory while a checkpoint was prepared. Where that checkpoint was dropped, since its last
-/// record never became durable, the next one forgot the note without the record.
+/// The preparation of a checkpoint removed the note from memory. If its last record never became durable, the checkpoint
+/// was dropped, and the next one forgot the holds.
 #[test]
 fn a_checkpoint_that_never_comes_forgets_no_late_holds() {
     let records = journal(5, 10);
