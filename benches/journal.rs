@@ -94,8 +94,7 @@ impl CommitterLine {
     }
 
     fn commit(&mut self, count: u32, records: &[u8]) {
-        // The shard encodes into the buffer that is written. They are the same records each time, and
-        // The shard encodes into the buffer that is written.
+        // As the shard encodes: into the buffer that is written.
         let spent = self.spent.try_recv().unwrap_or_default();
         let mut batch = BatchBuilder::start(spent);
         batch.push(count, records);

@@ -20,7 +20,7 @@ pub mod kept_connections;
 pub mod lasting_access;
 pub mod lingering;
 pub mod min_seq;
-mod network_facts;
+pub mod network_facts;
 pub mod operation;
 pub mod peers;
 pub mod placed_body;

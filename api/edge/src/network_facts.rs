@@ -1,13 +1,14 @@
 //! A cache of facts that never change in the tables, so that the network's requests need not read
-//! them again: the currency of a card's account, and the network key of one view of the tables.
+//! them again: the currency of a card's account, by the card's number or with the number's hash by
+//! its id, and the network key of one view of the tables.
 //!
-//! INVARIANT: only what is there is remembered. A card keeps its number and account for ever and an
-//! account its currency; that a card is not there is asked again each time.
+//! INVARIANT: only what is there is remembered. A card keeps its id, number and account for ever and
+//! an account its currency; that a card is not there is asked again each time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::ids::RecordSeq;
+use cardswitch_engine::domain::ids::{CardId, CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::CurrencyCode;
 use parking_lot::Mutex;
 
@@ -17,11 +18,30 @@ const CARDS_MAX: usize = 1 << 18;
 /// The bits of a hash that its place does not say already have room above the currency.
 const CURRENCY_BITS: u32 = 16;
 const _: () = assert!(CARDS_MAX >= 1 << CURRENCY_BITS && CARDS_MAX.is_power_of_two());
+/// The same of those named by their id, in 64 bytes each.
+const NAMED_CARDS_MAX: usize = 1 << 16;
+
+/// What never changes of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardFacts {
+    /// Its public id.
+    pub id: CardId,
+    /// Its place.
+    pub slot: CardSlot,
+    /// The hash of its number.
+    pub pan_hash: PanHash,
+    /// The last four digits of its number.
+    pub last_four: [u8; 4],
+    /// The currency of the account that pays.
+    pub currency: CurrencyCode,
+}
 
 /// The remembered facts.
 pub(crate) struct NetworkFacts {
     /// At the low bits of a card's hash: the others, and the currency in their stead; zero for none.
     currencies: Box<[AtomicU64]>,
+    /// At the low bits of a card's id.
+    named: Box<[Mutex<Option<CardFacts>>]>,
     network_key: Mutex<Option<DatedKey>>,
 }
 
@@ -35,7 +55,8 @@ struct DatedKey {
 impl Default for NetworkFacts {
     fn default() -> Self {
         let currencies = std::iter::repeat_with(AtomicU64::default).take(CARDS_MAX).collect();
-        Self { currencies, network_key: Mutex::new(None) }
+        let named = std::iter::repeat_with(Mutex::default).take(NAMED_CARDS_MAX).collect();
+        Self { currencies, named, network_key: Mutex::new(None) }
     }
 }
 
@@ -56,6 +77,25 @@ impl NetworkFacts {
         if let Some(place) = self.place(card) {
             place.store(entry, Ordering::Relaxed);
         }
+    }
+
+    /// The facts of the card with this id.
+    pub(crate) fn card(&self, id: CardId) -> Option<CardFacts> {
+        let known = *self.named_place(id)?.lock();
+        known.filter(|card| card.id == id)
+    }
+
+    /// Remembers the facts of a card.
+    pub(crate) fn remember_card(&self, card: CardFacts) {
+        if let Some(place) = self.named_place(card.id) {
+            *place.lock() = Some(card);
+        }
+    }
+
+    fn named_place(&self, id: CardId) -> Option<&Mutex<Option<CardFacts>>> {
+        // The last bits of an id are random.
+        let place = id.0.as_u128() % self.named.len() as u128;
+        self.named.get(usize::try_from(place).ok()?)
     }
 
     /// The network key in tables that have come this far, `read` from them where it is not known.
@@ -84,6 +124,8 @@ impl NetworkFacts {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]
@@ -109,6 +151,21 @@ mod tests {
         }
         known.remember_currency(PanHash(card ^ 1 << 40), CurrencyCode(978));
         assert_eq!(known.currency(PanHash(card)), None, "the place was taken");
+    }
+
+    #[test]
+    fn of_two_cards_of_one_place_the_later_is_known_by_its_id() {
+        let known = NetworkFacts::default();
+        let ids = [7, 7 + NAMED_CARDS_MAX as u128, 8].map(|id| CardId(Uuid::from_u128(id)));
+        let facts = ids.map(|id| CardFacts {
+            id,
+            slot: CardSlot(1),
+            pan_hash: PanHash(2),
+            last_four: *b"1234",
+            currency: CurrencyCode(840),
+        });
+        facts.iter().for_each(|facts| known.remember_card(*facts));
+        assert_eq!(ids.map(|id| known.card(id)), [None, Some(facts[1]), Some(facts[2])]);
     }
 
     #[test]

@@ -13,9 +13,10 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{CompanySlot, RecordSeq};
+use cardswitch_engine::domain::ids::{CardId, CompanySlot, RecordSeq};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
+use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError, WaitPurpose};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use cardswitch_secrets::issuing::{CellRandom, SystemRandom};
@@ -27,7 +28,7 @@ use uuid::Uuid;
 use self::event_news::EventNews;
 use crate::company_turns::CompanyTurns;
 use crate::error::ApiError;
-use crate::network_facts::NetworkFacts;
+use crate::network_facts::{CardFacts, NetworkFacts};
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
 const VISIBLE_WAIT: Duration = Duration::from_secs(5);
@@ -269,6 +270,27 @@ impl Switch {
         let currency = account.account.currency;
         self.facts.remember_currency(card, currency);
         Ok(Some(currency))
+    }
+
+    /// What never changes of the card with this id; none where no such card is there.
+    pub fn card_facts(
+        &self,
+        view: &LazySnapshot<'_>,
+        id: CardId,
+    ) -> Result<Option<CardFacts>, StoreError> {
+        if let Some(facts) = self.facts.card(id) {
+            return Ok(Some(facts));
+        }
+        let snapshot = view.snapshot()?;
+        let Some(CardRow { profile, record, .. }) = snapshot.card_by_any_company(id)? else {
+            return Ok(None);
+        };
+        let Some(account) = snapshot.account(record.account)? else { return Ok(None) };
+        let (slot, last_four) = (profile.slot, profile.last_four);
+        let (pan_hash, currency) = (record.pan_hash, account.account.currency);
+        let facts = CardFacts { id, slot, pan_hash, last_four, currency };
+        self.facts.remember_card(facts);
+        Ok(Some(facts))
     }
 }
 

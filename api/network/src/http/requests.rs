@@ -414,7 +414,7 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
     /// The credentials of the body, in the forms that the shard compares.
     fn credentials(&self) -> PresentedCredentials {
         let CardTexts { expiry, cvv, pin, zip, .. } = &self.shared.card;
-        let secret = self.secrets.filter(|_| cvv.is_some() || pin.is_some());
+        let secret = self.secrets.filter(|_| self.shared.card.needs_number());
         let pan = secret.and_then(|secrets| self.subject.pan(secrets));
         // A PIN of a card whose number is not known is nobody's, not one that is left out.
         let verifier = |(pin, secrets): (&Cow<'_, str>, &Secrets)| match &pan {

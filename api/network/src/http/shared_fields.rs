@@ -104,6 +104,11 @@ impl<'c> CardTexts<'c> {
             zip: fields.may("zip", "The ZIP of its holder.", line(16, steering)),
         }
     }
+
+    /// Whether the credentials are compared by help of the card's number.
+    pub(super) const fn needs_number(&self) -> bool {
+        self.cvv.is_some() || self.pin.is_some()
+    }
 }
 
 /// The marks of a message, and its time.

@@ -2,6 +2,7 @@
 //! amounts are in.
 
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::network_facts::CardFacts;
 use cardswitch_edge::switch::LazySnapshot;
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
@@ -32,7 +33,10 @@ pub(super) struct RequestSubject {
     /// Whether it names a card, and a transaction that is not of this card.
     pub(super) is_of_another_card: bool,
     pan: Option<Pan>,
-    /// The card where its number is not given: the one named by its id, else the transaction's.
+    /// The card where its id is given.
+    facts: Option<CardFacts>,
+    /// The card as it stands in the tables: the one named by its id where its number is needed, else
+    /// the transaction's where none is named.
     row: Option<CardRow>,
 }
 
@@ -50,39 +54,41 @@ impl RequestSubject {
             None => None,
         };
         let number = pan.as_ref().map(|pan| (state.secrets.pan_hash(pan), pan.masked()));
-        let by_id = match (number, card_id) {
-            (None, Some(id)) => view.snapshot()?.card_by_any_company(id)?,
+        let facts = match (number, card_id) {
+            (None, Some(id)) => state.switch.card_facts(view, id)?,
             _ => None,
         };
         let of_card = match number {
             Some((hash, _)) => state.switch.currency_of_card(view, hash)?,
-            None => currency_of(view, by_id.as_ref().map(|row| row.record.account))?,
+            None => facts.map(|card| card.currency),
         };
         let currency = match (of_card, &transaction) {
-            (Some(currency), _) => Some(currency),
-            (None, Some((_, row))) => currency_of(view, Some(row.record.account))?,
-            (None, None) => None,
+            (None, Some((_, row))) => currency_of(view, row.record.account)?,
+            (of_card, _) => of_card,
         };
-        let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
-        let hash = number.map(|(hash, _)| hash);
-        let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
         let named_slot = match (&transaction, number) {
             (None, _) => None,
             (Some(_), Some((hash, _))) => {
                 view.snapshot()?.card_by_pan_hash(hash)?.map(|row| row.profile.slot)
             }
-            (Some(_), None) => by_id.as_ref().map(|row| row.profile.slot),
+            (Some(_), None) => facts.map(|card| card.slot),
         };
-        let row = match slot {
-            Some(slot) if number.is_none() && card_id.is_none() => view.snapshot()?.card(slot)?,
-            _ => by_id,
+        let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
+        let row = match (number, card_id, slot) {
+            (None, Some(id), _) if shared.card.needs_number() => {
+                view.snapshot()?.card_by_any_company(id)?
+            }
+            (None, None, Some(slot)) => view.snapshot()?.card(slot)?,
+            _ => None,
         };
+        let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
+        let hash = number.map(|(hash, _)| hash);
         Ok(Self {
             card: by_number.or(card_id.map(CardRef::Id)),
-            hash: hash
-                .or(row.as_ref().filter(|_| card_id.is_some()).map(|row| row.record.pan_hash)),
+            hash: hash.or(facts.map(|card| card.pan_hash)),
             is_of_another_card: named_slot.is_some_and(|named| slot != Some(named)),
             pan: pan.clone(),
+            facts,
             row,
             currency: currency.unwrap_or(CURRENCY_DEFAULT),
             transaction,
@@ -99,7 +105,10 @@ impl RequestSubject {
     pub(super) fn last_four(&self) -> Option<[u8; 4]> {
         match self.card {
             Some(CardRef::Pan(_, masked)) => Some(masked.last_four),
-            _ => self.row.as_ref().map(|row| row.profile.last_four),
+            _ => self
+                .facts
+                .map(|card| card.last_four)
+                .or_else(|| self.row.as_ref().map(|row| row.profile.last_four)),
         }
     }
 
@@ -129,8 +138,7 @@ fn find_transaction(
 
 fn currency_of(
     view: &LazySnapshot<'_>,
-    account: Option<AccountSlot>,
+    account: AccountSlot,
 ) -> Result<Option<CurrencyCode>, StoreError> {
-    let Some(slot) = account else { return Ok(None) };
-    Ok(view.snapshot()?.account(slot)?.map(|row| row.account.currency))
+    Ok(view.snapshot()?.account(account)?.map(|row| row.account.currency))
 }
