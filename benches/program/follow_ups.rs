@@ -56,6 +56,7 @@ impl FollowUp {
                 mcc: facts.merchant.mcc,
                 credentials: purchase.credentials,
                 original: named,
+                own_key: facts.trace.original_key,
                 otherwise: None,
             }),
             Self::Presentment => NetworkCommand::Present(Present {

@@ -70,6 +70,7 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
             mcc: facts.merchant.mcc,
             credentials: PresentedCredentials::default(),
             original,
+            own_key: facts.trace.original_key,
             otherwise: None,
         }),
         Act::Advise(_) => {

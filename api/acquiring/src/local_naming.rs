@@ -26,7 +26,11 @@ pub(crate) fn name_by_local_time(
     if let Some(facts) = facts_of(&mut request.command)
         && let CardRef::Pan(hash, _) = facts.card
     {
-        facts.trace.original_key = marks.original_key(secrets, hash);
+        let own = marks.original_key(secrets, hash);
+        facts.trace.original_key = own;
+        if let NetworkCommand::Increment(increment) = &mut request.command {
+            increment.own_key = own;
+        }
     }
 }
 

@@ -126,6 +126,8 @@ pub struct Increment {
     pub credentials: PresentedCredentials,
     /// The purchase to increase.
     pub original: OriginalRef,
+    /// The key by which later messages name this one.
+    pub own_key: Option<OriginalKey>,
     /// The request to execute if no such purchase is pending; without one, it is declined.
     pub otherwise: Option<Box<Authorize>>,
 }

@@ -55,6 +55,14 @@ enumeration! {
     }
 }
 
+impl TransactionKind {
+    /// Whether it leaves the marks that it shares with another transaction to that one: a refund may
+    /// carry those of its purchase, and a check of the card has nothing to settle.
+    pub const fn yields_marks(self) -> bool {
+        matches!(self, Self::Refund | Self::Verification)
+    }
+}
+
 /// The direction of money between the company's bank and its account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferDirection {

@@ -247,18 +247,14 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         .find_original(change.moment.ids, Some(slot), &command.original)
         .filter(|(_, open)| open.progress.state == TransactionState::Pending)
         .filter(|_| command.outcome == AdviceOutcome::Approved);
-    let (key, conversion) = (facts.trace.original_key, Conversion::of(foreign, amount));
-    let early = match pending {
-        Some(_) => change.reversal_before(key),
-        None => reversal_before(change, facts),
-    };
-    // The network has given the merchant its word, so what a reversal leaves of it counts.
-    let left = left_by_early(early, amount, conversion);
-    if let Some(purchase) = pending.filter(|_| left.is_some()) {
-        let kind = LaterMessageKind::Completion;
+    let conversion = Conversion::of(foreign, amount);
+    if let Some(purchase) = pending {
+        let (kind, key) = (LaterMessageKind::Completion, facts.trace.original_key);
         let completion = LaterMessage { kind, key, left: amount, conversion };
         return complete_hold(change, purchase, completion);
     }
+    // The network has given the merchant its word, so what a reversal leaves of it counts.
+    let left = left_by_early(reversal_before(change, facts), amount, conversion);
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
     let purchase = advised_purchase(change, command, &mut money, ((amount, foreign), left));
     conclude(change, purchase, TransactionFlags::ADVICE, money)

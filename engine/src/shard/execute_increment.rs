@@ -21,7 +21,6 @@ use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, Minor};
-use crate::domain::network_key::OriginalKey;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionFlags, TransactionState};
 
@@ -66,7 +65,7 @@ fn add_to_purchase(
         is_cash: false,
         credentials: &command.credentials,
         // A request is declined also where a rest would stay: see `execute_authorize`.
-        is_reversed_before: change.reversal_before(own_key(command)).is_some(),
+        is_reversed_before: change.reversal_before(command.own_key).is_some(),
         velocity: count_attempt(change, card),
         before: velocity_facts(change.state, change.moment, card),
     };
@@ -92,7 +91,7 @@ fn add_to_purchase(
         money.hold(change, amount, &mut progress);
         progress.later.add(LaterMessage {
             kind: LaterMessageKind::Increment,
-            key: own_key(command),
+            key: command.own_key,
             left: amount,
             conversion: Conversion::of(foreign, amount),
         });
@@ -105,11 +104,6 @@ fn add_to_purchase(
     let reply = answer(change.moment, (seq, open), amount, failed, &money);
     money.close(change);
     NetworkReply::Authorization(reply)
-}
-
-/// The key by which later messages name this one.
-fn own_key(command: &Increment) -> Option<OriginalKey> {
-    command.otherwise.as_ref()?.facts.trace.original_key
 }
 
 fn answer(

@@ -41,7 +41,9 @@ pub(super) fn execute_network(
         NetworkCommand::Transfer(command) => execute_transfer(change, command),
         NetworkCommand::ConcludeTransfer(command) => execute_conclude_transfer(change, command),
     };
-    if let Some(fingerprint) = request.fingerprint {
+    // What was not understood has changed nothing, so the same message may come again, put right.
+    let is_understood = !matches!(reply, NetworkReply::FormatError(_));
+    if let Some(fingerprint) = request.fingerprint.filter(|_| is_understood) {
         let expires_at = change.moment.at.plus(fingerprint.window.lifetime());
         let answer =
             RememberedAnswer { fingerprint, shares_trace, expires_at, reply: reply.clone() };
@@ -62,7 +64,7 @@ fn remember(change: &mut ShardChange<'_>, answer: RememberedAnswer) {
 }
 
 /// The amount in the account's currency, and what the merchant asked in another one.
-/// Errors: it is not billed, or billed as nothing, which would stand outside of every rule.
+/// Errors: it is not billed, or one of the two amounts is nothing, which would stand outside of every rule.
 pub(super) fn amount_for_account(
     amounts: &MessageAmounts,
     currency: CurrencyCode,
@@ -71,7 +73,7 @@ pub(super) fn amount_for_account(
         (Some(asked), billing) if asked != currency => {
             let billing = billing.filter(|billing| billing.currency == currency);
             let billing = billing.ok_or(SubReason::BillingAmountMissing)?;
-            if billing.amount.is_zero() && amounts.amount.is_positive() {
+            if billing.amount.is_zero() == amounts.amount.is_positive() {
                 return Err(SubReason::BillingAmountMissing);
             }
             let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };

@@ -142,7 +142,9 @@ fn reverse(
 ) -> Result<Minor, ReversalOutcome> {
     let held = progress.held.total();
     if held.is_positive() {
-        let given_back = amount_given_back(open.conversion_of_hold(), amount, held)?;
+        // What was posted of it stays, and is a part of the amount to keep.
+        let whole = held + progress.posted;
+        let given_back = amount_given_back(open.conversion_of_hold(), amount, whole)?.min(held);
         give_back_held(change, given_back, (money, progress));
         progress.later.give_back_held(given_back);
         return Ok(given_back);

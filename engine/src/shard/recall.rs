@@ -22,9 +22,7 @@ use crate::command::network::{NetworkCommand, NetworkRequest, OriginalRef};
 use crate::domain::ids::{CardSlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::Fingerprint;
 use crate::domain::public_id::IdMint;
-use crate::domain::transaction::{
-    TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
-};
+use crate::domain::transaction::{TransactionProgress, TransactionRecord, TransactionState};
 use crate::packed::RowAnswer;
 use crate::store::LateHolds;
 use crate::store::query::DueHolds;
@@ -62,9 +60,9 @@ impl LoadedTransaction {
             }
     }
 
-    /// Whether it gives money back.
-    pub fn is_refund(&self) -> bool {
-        self.record.kind == TransactionKind::Refund
+    /// Whether it leaves the marks that it shares to another transaction.
+    pub const fn yields_marks(&self) -> bool {
+        self.record.kind.yields_marks()
     }
 }
 
@@ -310,7 +308,7 @@ impl ShardState {
 
     /// Whether memory alone tells that a key names a purchase.
     fn names_purchase(&self, key: PurchaseKey) -> bool {
-        self.transactions.find_by_key(key).is_some_and(|found| !found.1.is_refund())
+        self.transactions.find_by_key(key).is_some_and(|found| !found.1.yields_marks())
     }
 
     /// The purchase that the refund gave money back for which a reversal names, where the refund is

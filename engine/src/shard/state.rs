@@ -189,10 +189,10 @@ impl ShardState {
 
     fn find_by_key(&self, key: PurchaseKey) -> Option<TransactionSeq> {
         let newest = self.transactions.find_by_key(key);
-        if let Some((seq, _)) = newest.filter(|found| !found.1.is_refund()) {
+        if let Some((seq, _)) = newest.filter(|found| !found.1.yields_marks()) {
             return Some(seq);
         }
-        // A refund takes no key over: the older purchase in the tables keeps it.
+        // It takes no key over: the older purchase in the tables keeps it.
         let older = self.caching.as_ref().and_then(|caching| caching.purchase(key));
         older.or(newest.map(|found| found.0))
     }

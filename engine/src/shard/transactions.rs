@@ -135,6 +135,10 @@ impl OpenTransaction {
         self.kind == TransactionKind::Refund
     }
 
+    pub(super) const fn yields_marks(&self) -> bool {
+        self.kind.yields_marks()
+    }
+
     pub(super) fn is_declined(&self) -> bool {
         self.progress.state == TransactionState::Declined
     }
@@ -339,8 +343,8 @@ impl Transactions {
             let Some(open) = self.ring[position].as_ref().filter(|open| !open.is_declined()) else {
                 continue;
             };
-            let (keys, is_refund) = ((open.original_key, open.retrieval_key), open.is_refund());
-            self.index_by_keys(TransactionSeq(self.first + position as u64), keys, is_refund);
+            let (keys, yields) = ((open.original_key, open.retrieval_key), open.yields_marks());
+            self.index_by_keys(TransactionSeq(self.first + position as u64), keys, yields);
         }
     }
 
@@ -397,7 +401,7 @@ impl Transactions {
         }
         assert!(seq.0 >= self.first, "transactions come in the order of their numbers");
         let keys = (!open.is_declined()).then_some((open.original_key, open.retrieval_key));
-        let is_refund = open.is_refund();
+        let yields = open.yields_marks();
         if let Some(known) = self.get_mut(seq) {
             *known = open;
         } else {
@@ -407,17 +411,17 @@ impl Transactions {
             self.ring.push_back(Some(open));
         }
         if let Some((original, retrieval)) = keys {
-            self.index_by_keys(seq, (original, retrieval), is_refund);
+            self.index_by_keys(seq, (original, retrieval), yields);
         }
     }
 
-    /// A key names the newest transaction that carries it. Only a refund never takes a key over: it
-    /// may carry the marks of the purchase it gives back, and those keep naming the purchase.
+    /// A key names the newest transaction that carries it. One that yields its marks never takes a key
+    /// over: it goes on naming the purchase.
     fn index_by_keys(
         &mut self,
         seq: TransactionSeq,
         (original, retrieval): (Option<OriginalKey>, Option<RetrievalKey>),
-        is_refund: bool,
+        yields: bool,
     ) {
         let (first, ring, value) = (self.first, &self.ring, low_bits(seq.0));
         let enter =
@@ -427,7 +431,7 @@ impl Transactions {
                     let open = keys.position(known).and_then(|at| ring[at].as_ref());
                     open.is_some_and(|open| key_of(open) == Some(key) && !open.is_declined())
                 };
-                let is_known = if is_refund {
+                let is_known = if yields {
                     index.find(spread(key), has_key).is_some()
                 } else {
                     index.replace(spread(key), value, has_key)

@@ -59,6 +59,7 @@ fn increment(amount: i64) -> NetworkCommand {
         mcc: None,
         credentials: PresentedCredentials::default(),
         original: OriginalRef { retrieval_key: Some(RetrievalKey(101)), ..Default::default() },
+        own_key: None,
         otherwise: None,
     })
 }

@@ -139,7 +139,7 @@ impl Recall for &Tables {
 
     fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
         let carriers = || self.rows.values().filter(|row| row.carries(key));
-        let newest = carriers().rfind(|row| !row.is_refund());
+        let newest = carriers().rfind(|row| !row.yields_marks());
         Ok(newest.or_else(|| carriers().next()).cloned())
     }
 

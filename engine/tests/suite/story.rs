@@ -120,6 +120,7 @@ impl Story {
             mcc,
             credentials: PresentedCredentials::default(),
             original: by_retrieval(5),
+            own_key: own.trace.original_key,
             otherwise: Some(Box::new(purchase(own))),
         }));
         match self.run(&command) {

@@ -13,7 +13,6 @@ use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::pan_key::PanGenerations;
-use crate::domain::transaction::TransactionKind;
 use crate::journal::ChainPosition;
 use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
@@ -22,7 +21,7 @@ use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::events::append_events;
 use crate::store::figures::NewFigures;
-use crate::store::query::key_of_refunds;
+use crate::store::query::key_of_yielding;
 use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
@@ -260,8 +259,8 @@ pub(in crate::store) fn each_entry(
         push(RunKind::TransactionMessages, key);
     }
     if row.is_indexed_by_name() {
-        let is_refund = row.kind() == TransactionKind::Refund;
-        let name = |key| if is_refund { key_of_refunds(key) } else { key };
+        let yields = row.kind().yields_marks();
+        let name = |key| if yields { key_of_yielding(key) } else { key };
         if let Some(key) = row.original_key() {
             push(RunKind::OriginalKeys, name(key.0));
         }

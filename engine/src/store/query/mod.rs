@@ -46,7 +46,7 @@ pub use event::EventPage;
 pub use leaving::LeavingEffects;
 pub use list::{ListPage, Order, Page};
 pub use organization::RequisitionFilter;
-pub(super) use recall::key_of_refunds;
+pub(super) use recall::key_of_yielding;
 pub use recall::{DueHolds, PurchaseKey, RecalledTransaction};
 pub(super) use statement_line::parse_line_row;
 pub use statement_line::{LineFilter, LineSpan};

@@ -70,8 +70,8 @@ impl Snapshot {
     }
 
     /// The owner of a name: the first that `carrier` finds among the transactions that may carry it
-    /// and were not declined at once. Those that are no refunds come newest first; behind them the
-    /// refunds, the oldest first.
+    /// and were not declined at once. Those that keep their marks come newest first; behind them those
+    /// that yield them, the oldest first.
     /// Cost: two chunks of every run, and what `carrier` reads, nearly always once.
     pub fn owner_of<T>(
         &self,
@@ -85,8 +85,8 @@ impl Snapshot {
         let runs = self.runs()?;
         let reader = runs.reader(kind)?;
         let purchases = reader.scan(key, 0..u64::MAX, Order::NewestFirst);
-        let refunds = reader.scan(key_of_refunds(key), 0..u64::MAX, Order::OldestFirst);
-        for seq in purchases.chain(refunds) {
+        let yielding = reader.scan(key_of_yielding(key), 0..u64::MAX, Order::OldestFirst);
+        for seq in purchases.chain(yielding) {
             if let Some(found) = carrier(TransactionSeq(seq?))? {
                 return Ok(Some(found));
             }
@@ -316,9 +316,9 @@ impl Store {
     }
 }
 
-/// The key under which indexes have refunds that carry a name: however many share it with their
+/// The key under which indexes have transactions that yield a name: however many share it with a
 /// purchase, they do not stand before it.
-pub(in crate::store) const fn key_of_refunds(key: u64) -> u64 {
+pub(in crate::store) const fn key_of_yielding(key: u64) -> u64 {
     !key
 }
 

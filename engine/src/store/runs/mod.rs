@@ -74,7 +74,7 @@ enumeration! {
         TransactionMessages = 8,
         /// The same, the record of an answer that no transaction's row says.
         AnswerMessages = 9,
-        /// Original key (of a refund `key_of_refunds`), undeclined transaction.
+        /// Original key (`key_of_yielding` of one that yields its marks), undeclined transaction.
         OriginalKeys = 10,
         /// The same of its retrieval key.
         RetrievalKeys = 11,

@@ -179,7 +179,7 @@ fn check_names(store: &Store, model: &Model) {
                 row.progress.state != TransactionState::Declined && has(&row.record)
             };
             let carriers = || model.transactions.values().filter(is_carrier);
-            let newest = carriers().rfind(|row| row.record.kind != TransactionKind::Refund);
+            let newest = carriers().rfind(|row| !row.record.kind.yields_marks());
             newest.or_else(|| carriers().next()).map(|row| row.record.seq)
         };
         let found = |name| {

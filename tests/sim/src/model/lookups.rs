@@ -2,7 +2,7 @@
 
 use cardswitch_engine::command::network::{CardRef, OriginalRef, ReversalAmount};
 use cardswitch_engine::domain::ids::{AccountId, Timestamp, TransactionId, TransactionSeq};
-use cardswitch_engine::domain::network_key::NetworkTrace;
+use cardswitch_engine::domain::network_key::{NetworkTrace, OriginalKey};
 use cardswitch_engine::domain::transaction::TransactionKind;
 
 use super::{Model, Purchase, UnmatchedReversal};
@@ -48,7 +48,7 @@ impl Model {
         self.purchases.iter().position(|found| found.card == card && id(found.seq) == wanted)
     }
 
-    /// The newest purchase with this key; a refund never takes the name of the purchase that it gives back.
+    /// The newest purchase with this key; neither a refund nor a check of the card ever takes its name.
     fn find_by_key<K: PartialEq>(
         &self,
         key_of: impl Fn(&Purchase) -> Option<K>,
@@ -57,8 +57,9 @@ impl Model {
         wanted.as_ref()?;
         let mut found = None;
         for (at, purchase) in self.purchases.iter().enumerate() {
-            let is_refund = purchase.kind == TransactionKind::Refund;
-            if key_of(purchase) == wanted && !(is_refund && found.is_some()) {
+            let yields =
+                matches!(purchase.kind, TransactionKind::Refund | TransactionKind::Verification);
+            if key_of(purchase) == wanted && !(yields && found.is_some()) {
                 found = Some(at);
             }
         }
@@ -74,8 +75,8 @@ impl Model {
     }
 
     /// The same of one message, which its own key alone names.
-    pub(super) fn asked_before_message(&self, trace: &NetworkTrace) -> Option<ReversalAmount> {
-        self.last_early(|early| names(early.original_key, trace.original_key))
+    pub(super) fn asked_before_message(&self, key: Option<OriginalKey>) -> Option<ReversalAmount> {
+        self.last_early(|early| names(early.original_key, key))
     }
 
     fn last_early(&self, is_meant: impl Fn(&UnmatchedReversal) -> bool) -> Option<ReversalAmount> {

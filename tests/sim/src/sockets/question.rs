@@ -109,6 +109,7 @@ impl Question {
                 let otherwise = increment.otherwise.as_deref().unwrap();
                 let Authorize { facts, kind, credentials, partial } = otherwise;
                 assert_eq!(*kind, AuthorizationKind::Purchase, "of an increment otherwise");
+                assert_eq!(increment.own_key, facts.trace.original_key, "of an increment");
                 let whole = (Some(facts.card), facts.amounts, facts.merchant.mcc);
                 assert_eq!((increment.card, increment.amounts, increment.mcc), whole);
                 let credentials = credentials_of(credentials);

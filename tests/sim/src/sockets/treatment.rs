@@ -306,7 +306,7 @@ impl CardMessage<'_> {
         };
         let of_message = &[3, 4, 7, 11, 12, 13, 32, 37, 41];
         let mut message = hasher(HashPurpose::Duplicate, of_message);
-        let mut money = hasher(HashPurpose::Content, &[4, 95]);
+        let mut money = hasher(HashPurpose::Content, &[4, 6, 49, 51, 95]);
         Fingerprint {
             key: DuplicateKey(message.number(self.hash.0).finish128()),
             trace: Some(TraceKey(hasher(HashPurpose::Trace, &[32, 11, 7, 37]).finish128())),

@@ -24,7 +24,9 @@ impl Workload {
         };
         let facts = self.draw_facts(model, of_whom);
         let otherwise = self.rng.chance(50).then(|| Box::new(self.draw_authorize(model)));
+        let own = otherwise.as_ref().map_or(&facts, |otherwise| &otherwise.facts);
         Increment {
+            own_key: own.trace.original_key,
             card: card.filter(|_| self.rng.chance(80)),
             amounts: facts.amounts,
             mcc: facts.merchant.mcc.filter(|_| self.rng.chance(60)),

@@ -28,18 +28,16 @@ impl Model {
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].state == TransactionState::Pending)
             .filter(|_| command.outcome == AdviceOutcome::Approved);
-        let asked = match pending {
-            Some(_) => self.asked_before_message(&facts.trace),
-            None => self.asked_before(&facts.trace),
-        };
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
+        if let Some(pending) = pending {
+            let completion = LaterMessage { key, is_posting: false, left: amount, rate };
+            let asked = self.asked_before_message(facts.trace.original_key);
+            return self.complete_hold(pending, completion, asked);
+        }
+        let asked = self.asked_before(&facts.trace);
         let left = amount - asked.map_or(0, |asked| asked_back(rate, asked, amount).unwrap_or(0));
         // What a reversal leaves of an advice counts; an advice of which nothing is left is none.
         let is_gone = asked.is_some() && left <= 0;
-        if let Some(pending) = pending.filter(|_| !is_gone) {
-            let completion = LaterMessage { key, is_posting: false, left: amount, rate };
-            return self.complete_hold(pending, completion, asked);
-        }
         let tried = Attempt {
             added_to: 0,
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),

@@ -130,10 +130,7 @@ impl Model {
             mcc,
             is_cash: false,
             credentials: &command.credentials,
-            is_reversed_before: command
-                .otherwise
-                .as_ref()
-                .is_some_and(|own| self.asked_before_message(&own.facts.trace).is_some()),
+            is_reversed_before: self.asked_before_message(command.own_key).is_some(),
             over_minute,
             over_hour,
         };
@@ -154,9 +151,9 @@ impl Model {
         if first.is_none() {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
-            let own = command.otherwise.as_ref().and_then(|own| own.facts.trace.original_key);
             let rate = Rate::of(foreign, amount);
-            let later = LaterMessage { key: own, is_posting: false, left: amount, rate };
+            let later =
+                LaterMessage { key: command.own_key, is_posting: false, left: amount, rate };
             self.purchases[found].later.push(later);
             let of_hold = self.purchases[found].mcc.or(mcc);
             self.purchases[found].expires_at = at + hold_lifetime(of_hold);

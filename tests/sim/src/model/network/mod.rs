@@ -38,7 +38,8 @@ impl Model {
             NetworkCommand::Transfer(command) => self.transfer(at, command),
             NetworkCommand::ConcludeTransfer(command) => self.conclude_transfer(command),
         };
-        if let Some(fingerprint) = request.fingerprint {
+        let is_understood = !matches!(reply, NetworkReply::FormatError(_));
+        if let Some(fingerprint) = request.fingerprint.filter(|_| is_understood) {
             let lives = match fingerprint.window {
                 DuplicateWindow::Day => DAY,
                 DuplicateWindow::RepeatsOnly { .. } => 10 * MINUTE,
@@ -79,9 +80,9 @@ impl Model {
             return Ok((amounts.amount.0, None));
         }
         match amounts.billing {
-            // What comes to nothing is not billed.
+            // Both are nothing, or none is.
             Some(billing)
-                if billing.currency == own && (billing.amount.0 != 0 || amounts.amount.0 <= 0) =>
+                if billing.currency == own && (billing.amount.0 != 0) == (amounts.amount.0 > 0) =>
             {
                 let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };
                 Ok((billing.amount.0, Some(foreign)))

@@ -78,7 +78,7 @@ impl Model {
         let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
         self.write_line(found, -amount, &merchant);
         let facts = command.facts.as_ref();
-        let asked = facts.and_then(|facts| self.asked_before_message(&facts.trace));
+        let asked = facts.and_then(|facts| self.asked_before_message(facts.trace.original_key));
         let given_back = self.give_back_newest(found, asked);
         self.posted(found, amount - given_back)
     }
@@ -139,7 +139,7 @@ impl Model {
         self.turn_pages(card, at);
         let kind = TransactionKind::Refund;
         let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
-        let asked = self.asked_before_message(&facts.trace);
+        let asked = self.asked_before_message(facts.trace.original_key);
         let original = self
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);

@@ -113,7 +113,8 @@ impl Model {
         let purchase = &mut self.purchases[found];
         let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
-            let amount = asked_back(purchase.hold_rate, asked, held)?;
+            let whole = held + purchase.posted;
+            let amount = asked_back(purchase.hold_rate, asked, whole)?.min(held);
             purchase.take_newest(amount, false);
             return Ok(self.give_back_held(found, amount));
         }
