@@ -4,7 +4,7 @@
 //! |---|---|
 //! | key | first three digits of the MTI, card, DE3, 4, 7, 11, 12, 13, 32, 37, 41 |
 //! | trace | first three digits of the MTI, DE32, 11, 7, 37, where DE7 or DE37 is present |
-//! | content | card, DE4, DE95: what must not differ under one key or trace |
+//! | content | card, DE4, 6, 49, 51, 95: what must not differ under one key or trace |
 //!
 //! Absent is not empty. The card counts by its hash, whether it came in DE2 or on a track.
 
@@ -18,7 +18,7 @@ use cardswitch_secrets::{HashPurpose, Secrets};
 
 const KEY_ELEMENTS: [u8; 9] = [3, 4, 7, 11, 12, 13, 32, 37, 41];
 const TRACE_ELEMENTS: [u8; 4] = [32, 11, 7, 37];
-const CONTENT_ELEMENTS: [u8; 2] = [4, 95];
+const CONTENT_ELEMENTS: [u8; 5] = [4, 6, 49, 51, 95];
 
 /// The identity of a message among its repeats.
 pub(crate) fn fingerprint_of(

@@ -30,6 +30,7 @@ use cardswitch_iso8583::replacement_amounts::parse_replacement_amount;
 use cardswitch_iso8583::{MerchantLocation, Message, OriginalData, PrivateUse, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_zone::chip::ChipFault;
+use iso_currency::Currency;
 
 use super::de39::De39;
 use super::fingerprint::fingerprint_of;
@@ -165,6 +166,10 @@ fn map_money(
         return Err(Refusal::Missing(11));
     }
     let presented = presented_card(message, secrets)?;
+    let is_unknown = |de: &u8| currency_of(message, *de).is_some_and(|code| !is_currency(code));
+    if let Some(de) = [49, 51].into_iter().find(is_unknown) {
+        return Err(Refusal::Invalid(de));
+    }
     let is_purchase = code == PURCHASE;
     let is_cash = CASH.contains(&code);
     let mti = message.mti();
@@ -221,6 +226,7 @@ fn map_authorization(
         mcc: authorize.facts.merchant.mcc,
         credentials,
         original: OriginalRef { authorization_id, ..OriginalRef::default() },
+        own_key: authorize.facts.trace.original_key,
         otherwise: Some(Box::new(authorize)),
     })
 }
@@ -231,7 +237,8 @@ fn map_advice(
     presented: &PresentedCard,
     is_cash: bool,
 ) -> Result<NetworkCommand, Refusal> {
-    let is_declined = message.get(39).is_some_and(|code| !De39::is_approval(code));
+    let outcome = message.get_trimmed(39).filter(|code| !code.is_empty());
+    let is_declined = outcome.is_some_and(|code| !De39::is_approval(code.as_bytes()));
     Ok(NetworkCommand::Advise(Advise {
         facts: facts_of(message, secrets, presented),
         is_cash,
@@ -321,6 +328,11 @@ fn currency_of(message: &Message<'_>, de: u8) -> Option<CurrencyCode> {
     u16::try_from(message.get_number(de)?).ok().map(CurrencyCode)
 }
 
+/// Whether amounts can be in it. Source: ISO 4217.
+fn is_currency(code: CurrencyCode) -> bool {
+    Currency::from_numeric(code.0).and_then(Currency::exponent).is_some()
+}
+
 fn merchant_of(message: &Message<'_>) -> Merchant {
     let text = |text: &str| LineText::spaced(text.trim());
     let acquirer = message.get_text(32).unwrap_or_default();
@@ -347,20 +359,21 @@ fn original_of(
     presented: &PresentedCard,
 ) -> Result<OriginalRef, Refusal> {
     let marks = marks_of(message);
-    let original_key = match message.get(90) {
+    let original = match message.get(90) {
+        Some(content) => Some(OriginalData::parse(content).ok_or(Refusal::Invalid(90))?),
         None => None,
-        Some(content) => {
-            let original = OriginalData::parse(content).ok_or(Refusal::Invalid(90))?;
-            let (stan, acquirer) = (format!("{:06}", original.stan), original.acquirer.to_string());
-            let named = Marks {
-                stan: Some(&stan),
-                transmission_time: std::str::from_utf8(&original.transmitted).ok(),
-                acquirer: marks.acquirer.or(Some(&acquirer)),
-                ..Marks::default()
-            };
-            named.original_key(secrets, presented.hash)
-        }
     };
+    // Zeros fill an element that a sender has no use for.
+    let original_key = original.filter(|original| original.stan != 0).and_then(|original| {
+        let (stan, acquirer) = (format!("{:06}", original.stan), original.acquirer.to_string());
+        let named = Marks {
+            stan: Some(&stan),
+            transmission_time: std::str::from_utf8(&original.transmitted).ok(),
+            acquirer: marks.acquirer.or(Some(&acquirer)),
+            ..Marks::default()
+        };
+        named.original_key(secrets, presented.hash)
+    });
     Ok(OriginalRef {
         transaction: None,
         authorization_id: message.get_trimmed(38).and_then(parse_authorization_id),

@@ -291,6 +291,8 @@ fn a_track_stands_in_for_number_and_expiry() {
     };
     assert!(is_shown(both.credentials.expiry, ExpiryMonth(3001)));
     assert_eq!(refusal(&message("0100").set(2, b"1234")), Refusal::Invalid(2));
+    let of_another = swiped.clone().set(2, b"5500000000000004");
+    assert_eq!(refusal(&of_another), Refusal::Invalid(35), "two cards");
     assert_eq!(refusal(&swiped.set_text(35, "4111111111111111")), Refusal::Invalid(35));
 }
 
@@ -302,6 +304,16 @@ fn nothing_is_not_posted() {
     {
         let nothing = message(mti).set_text(3, code).set_text(4, "000000000000");
         assert_eq!(refusal(&nothing), Refusal::Invalid(4), "{mti} {code}");
+    }
+}
+
+#[test]
+fn amounts_are_in_currencies_that_there_are() {
+    for mti in ["0100", "0120", "0200", "0220"] {
+        for (de, code) in [(49, "000"), (49, "001"), (51, "999")] {
+            let built = message(mti).set_text(de, code);
+            assert_eq!(refusal(&built), Refusal::Invalid(de), "{mti} {code}");
+        }
     }
 }
 
@@ -319,6 +331,7 @@ fn an_authorization_that_names_another_asks_for_more_or_for_itself() {
     assert_eq!(increment.original, named);
     assert_eq!(increment.card, Some(plain.facts.card));
     assert_eq!((increment.amounts, increment.mcc), (plain.facts.amounts, plain.facts.merchant.mcc));
+    assert_eq!(increment.own_key, plain.facts.trace.original_key);
     assert_eq!(increment.otherwise.unwrap().facts.trace, plain.facts.trace);
     // Only a purchase can grow.
     for (mti, code, expected) in [
@@ -350,7 +363,13 @@ fn only_a_terminal_that_says_so_takes_a_part() {
 
 #[test]
 fn an_advice_is_approved_unless_its_code_says_otherwise() {
-    let rows = [("00", "Approved"), ("10", "Approved"), ("05", "Declined"), ("51", "Declined")];
+    let rows = [
+        ("00", "Approved"),
+        ("10", "Approved"),
+        ("  ", "Approved"),
+        ("05", "Declined"),
+        ("51", "Declined"),
+    ];
     for (code, outcome) in rows {
         assert_eq!(word(&message("0120").set_text(39, code)), format!("Advise {outcome}"));
     }
@@ -399,6 +418,10 @@ fn reversals_and_presentments_name_what_the_authorization_can_be_named_by() {
     assert_ne!(without_acquirer.retrieval_key, trace.retrieval_key);
     let by_reference = named(&message("0400").without(90));
     assert_eq!((by_reference.original_key, by_reference.authorization_id), (None, None));
+    // Zeros named a message that never was, whatever else named the right one.
+    for filled in ["0".repeat(42), "0100".to_owned() + &"0".repeat(38)] {
+        assert_eq!(named(&message("0400").set_text(90, &filled)), by_reference, "{filled}");
+    }
 }
 
 #[test]
@@ -447,17 +470,21 @@ fn what_identifies_a_message_is_in_its_fingerprint_and_nothing_else() {
     for other in &other_keys {
         assert_ne!(asked(other).1.key, base.key, "{other:?}");
     }
-    for same in [message("0100").set_text(18, "5411"), message("0100").set_text(49, "978")] {
-        assert_eq!(asked(&same).1, base);
-    }
+    assert_eq!(asked(&message("0100").set_text(18, "5411")).1, base);
 }
 
 #[test]
 fn one_trace_belongs_to_one_card_and_amount() {
     let base = asked(&message("0100")).1;
-    for other in
-        [message("0100").set(2, b"5500000000000004"), message("0100").set_number(4, 12_346)]
-    {
+    // A repeat in another currency was told of a part as of the whole, or of the whole as of a part.
+    for other in [
+        message("0100").set(2, b"5500000000000004"),
+        message("0100").set_number(4, 12_346),
+        message("0100").set_text(49, "978"),
+        message("0100").without(49),
+        message("0100").set_number(6, 700),
+        message("0100").set_text(51, "978"),
+    ] {
         let other = asked(&other).1;
         assert_eq!(other.trace, base.trace);
         assert_ne!(other.content, base.content);

@@ -25,7 +25,7 @@ pub(crate) struct PresentedCard {
 }
 
 /// Reads the card. Source: ISO DE2, DE35.
-/// Errors: no card number, or one that cannot be.
+/// Errors: no card number, or one that cannot be, or two.
 pub(crate) fn presented_card(
     message: &Message<'_>,
     secrets: &Secrets,
@@ -40,6 +40,9 @@ pub(crate) fn presented_card(
         (None, None) if message.has(35) => return Err(Refusal::Invalid(35)),
         (None, None) => return Err(Refusal::Missing(2)),
     };
+    if track.is_some_and(|track| track.pan.as_bytes() != pan.digits()) {
+        return Err(Refusal::Invalid(35));
+    }
     let hash = secrets.pan_hash(&pan);
     let track_expiry = track.map(|track| track.expiry);
     Ok(PresentedCard { card: card_ref(hash, &pan), hash, pan, track_expiry })

@@ -128,6 +128,14 @@ async fn a_marked_request_is_carried_out_once() {
     assert_eq!(first.1[1]["allowance_balance"], 60.0, "both of a batch are carried out");
     assert_eq!(send("batch", "three", &batch).await, first);
     assert_eq!(send("authorizations", "", &body).await.0, 400);
+
+    // What was not understood has changed nothing: put right, it is carried out under its key.
+    let mut part = json!({"transaction_id": second.1["transaction_id"]});
+    assert_eq!(send("presentments", "four", &part).await.0, 200);
+    part["presentment_number"] = json!(2);
+    assert_eq!(send("presentments", "five", &part).await.0, 400, "nothing is held");
+    part["amount"] = json!(5);
+    assert_eq!(send("presentments", "five", &part).await.1["posted"], 5.0);
 }
 
 #[tokio::test]

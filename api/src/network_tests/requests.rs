@@ -190,7 +190,7 @@ async fn a_purchase_and_another_card_are_not_named_together() {
     let bench = Bench::new().await;
     let (card, other) = (bench.card(100).await, bench.card(100).await);
     let approved = bench.post("authorizations", purchase(&card, json!(20))).await;
-    for path in ["presentments", "refunds"] {
+    for path in ["presentments", "refunds", "advices", "increments", "reversals"] {
         for name in [json!({"card_number": other.number}), json!({"card_id": other.id})] {
             let mut body = json!({"transaction_id": approved["transaction_id"], "amount": 10});
             body.as_object_mut().unwrap().extend(name.as_object().unwrap().clone());
@@ -200,10 +200,49 @@ async fn a_purchase_and_another_card_are_not_named_together() {
         }
         let mut own = json!({"transaction_id": approved["transaction_id"], "amount": 10});
         own["card_number"] = json!(card.number);
-        assert_eq!(bench.post(path, own).await["outcome"], "posted");
+        if ["presentments", "refunds"].contains(&path) {
+            assert_eq!(bench.post(path, own).await["outcome"], "posted");
+        }
     }
     let untouched = bench.get(&format!("cards/{}/transactions", other.id)).await;
     assert_eq!(untouched["results"], json!([]));
+}
+
+/// A reversal that named a message of a purchase by its marks, and the purchase by its id, took back the purchase: the
+/// marks counted for nothing where no card was named.
+#[tokio::test]
+async fn a_message_is_reversed_by_its_marks_where_its_purchase_is_named_by_id() {
+    let bench = Bench::new().await;
+    let card = bench.card(500).await;
+    let id =
+        bench.post("authorizations", purchase(&card, json!(100))).await["transaction_id"].take();
+    let marks = |stan: u32| {
+        json!({"transaction_id": id, "stan": stan, "acquirer": "12345",
+        "transmission_time": "0324000003"})
+    };
+    let with = |mut body: Value, more: Value| {
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    bench.post("increments", with(marks(2), json!({"amount": 50}))).await;
+    let part = json!({"amount": 40, "presentment_number": 1, "presentment_count": 2});
+    bench.post("presentments", with(marks(3), part)).await;
+    for (stan, outcome, given_back, remaining) in [
+        (3, "reversed", 40.0, 110.0),
+        (2, "reversed", 50.0, 60.0),
+        (9, "not_found", 0.0, 0.0),
+        (42, "reversed", 60.0, 0.0),
+    ] {
+        let mut named = marks(stan);
+        let fields = named.as_object_mut().unwrap();
+        let stan = fields.remove("stan").unwrap();
+        fields.insert("original_stan".to_owned(), stan.clone());
+        let time = fields.remove("transmission_time").filter(|_| stan != 42);
+        time.map(|time| fields.insert("original_transmission_time".to_owned(), time));
+        let answer = bench.post("reversals", named).await;
+        let told = json!([answer["outcome"], answer["given_back"], answer["remaining"]]);
+        assert_eq!(told, json!([outcome, given_back, remaining]), "{stan}");
+    }
 }
 
 #[tokio::test]

@@ -246,19 +246,21 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         let credentials = self.credentials();
         let mcc = self.merchant(SELLER_ABOUT).mcc;
         let card = self.subject.card;
-        let otherwise = None;
+        let marks = self.shared.trace.marks();
         NetworkCommand::Increment(Increment {
             card,
             amounts,
             mcc,
             credentials,
             original,
-            otherwise,
+            own_key: self.keys().and_then(|(secrets, hash)| marks.original_key(secrets, hash)),
+            otherwise: None,
         })
     }
 
     fn advice(&mut self) -> NetworkCommand {
-        self.require_card();
+        let original = self.original();
+        self.require_own_card(&original);
         let amount = self.fields.must("amount", "What it is for.", budget(self.currency()));
         let amounts = self.amounts(amount);
         let about = "Whether it was approved; true where it is absent.";
@@ -267,7 +269,7 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
             facts: self.facts(amounts, SELLER_ABOUT),
             is_cash: false,
             outcome: if is_approved { AdviceOutcome::Approved } else { AdviceOutcome::Declined },
-            original: self.original(),
+            original,
         })
     }
 
@@ -307,7 +309,7 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         let amounts = self.amounts(amount.unwrap_or_default());
         let facts = self.facts(amounts, SELLER_ABOUT);
         NetworkCommand::Present(Present {
-            facts: Some(facts).filter(|_| is_told && self.subject.card.is_some()),
+            facts: Some(facts).filter(|_| is_told && self.subject.has_card()),
             amounts: Some(amounts).filter(|_| is_told),
             original,
             number: self.presentment_number(),
@@ -347,7 +349,7 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         }
     }
 
-    /// What moves money by itself needs a card, or a transaction; both only if they belong together.
+    /// A card or a transaction must be named; both only if they belong together.
     fn require_own_card(&mut self, original: &OriginalRef) {
         if original.transaction.is_none() {
             self.require_card();
@@ -358,13 +360,11 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
     }
 
     fn require_original(&mut self, original: &OriginalRef) {
-        let is_named = original.authorization_id.is_some()
+        self.require_own_card(original);
+        let is_named = original.transaction.is_some()
+            || original.authorization_id.is_some()
             || original.original_key.is_some()
             || original.retrieval_key.is_some();
-        if original.transaction.is_some() {
-            return;
-        }
-        self.require_card();
         let names = ["transaction_id", "authorization_id", "rrn", "original_stan"];
         if !is_named && !names.iter().any(|name| self.fields.has(name)) {
             let message =

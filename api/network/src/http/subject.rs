@@ -85,7 +85,9 @@ impl RequestSubject {
         let hash = number.map(|(hash, _)| hash);
         Ok(Self {
             card: by_number.or(card_id.map(CardRef::Id)),
-            hash: hash.or(facts.map(|card| card.pan_hash)),
+            hash: hash
+                .or(facts.map(|card| card.pan_hash))
+                .or(row.as_ref().map(|row| row.record.pan_hash)),
             is_of_another_card: named_slot.is_some_and(|named| slot != Some(named)),
             pan: pan.clone(),
             facts,
@@ -93,6 +95,11 @@ impl RequestSubject {
             currency: currency.unwrap_or(CURRENCY_DEFAULT),
             transaction,
         })
+    }
+
+    /// Whether it names a card, or a transaction that has one.
+    pub(super) const fn has_card(&self) -> bool {
+        self.card.is_some() || self.row.is_some()
     }
 
     /// The card named, else the one of the transaction named.
