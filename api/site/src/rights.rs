@@ -28,11 +28,10 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{CompanyId, MemberSlot, RecordSeq};
+use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
@@ -166,16 +165,10 @@ impl ActingMember {
         read_lists(self, read).await
     }
 
-    /// The newest record that reads show from now on.
-    pub(super) async fn shown_seq(&self) -> RecordSeq {
-        self.state.switch.shown_seq().await
-    }
-
-    /// The same for one change, which is made if `object` has not changed since the record `since`, which
-    /// reads showed before the form was checked.
-    #[must_use]
-    pub(super) fn if_unchanged(self, object: WatchedObject, since: RecordSeq) -> Self {
-        Self { state: self.state.if_unchanged(SeenObject { object, since }), ..self }
+    /// The same by another state in their hands.
+    pub(super) fn reader<'a>(&'a self, state: &'a ActorState) -> Reader<'a> {
+        let shows_links = self.may(Right::ManageCards);
+        Reader { state, company: &self.company, shows_links }
     }
 
     /// The value that forms of a page about the company carry.
@@ -241,11 +234,7 @@ impl FromRequestParts<AppState> for ActingMember {
 /// Members read as `/v1` does.
 impl<'a> From<&'a ActingMember> for Reader<'a> {
     fn from(acting: &'a ActingMember) -> Self {
-        Self {
-            state: &acting.state,
-            company: &acting.company,
-            shows_links: acting.may(Right::ManageCards),
-        }
+        acting.reader(&acting.state)
     }
 }
 
