@@ -35,7 +35,7 @@ use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{Reader, View, read_lists, read_view};
+use cardswitch_v1::routes::view::{Reader, View, read_lists_during, read_view};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -157,12 +157,14 @@ impl ActingMember {
     }
 
     /// The same for pages with lists, which may be long.
-    /// Errors: the tables cannot be read.
+    /// Errors: the tables cannot be read; a right was given or taken meanwhile.
     pub(super) async fn read_lists<T: Send>(
         &self,
         read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, ApiError> {
-        read_lists(self, read).await
+        let own = (self.member.role, self.session.user.developer_of.contains(&self.company.slot));
+        let access = self.access_while(move |role, is_developer| (role, is_developer) == own);
+        read_lists_during((self.into(), access), read).await
     }
 
     /// The same by another state in their hands.
@@ -192,6 +194,16 @@ impl ActingMember {
     /// the session, with the membership and with the right.
     pub(super) fn lasting_access(&self, right: impl Into<Option<Right>>) -> LastingAccess {
         let right = right.into();
+        self.access_while(move |role, is_developer| {
+            right.is_none_or(|right| right.is_of(role, is_developer))
+        })
+    }
+
+    /// Their access while role and developing are as `is_given` says.
+    fn access_while(
+        &self,
+        is_given: impl Fn(MemberRole, bool) -> bool + Send + Sync + 'static,
+    ) -> LastingAccess {
         let (ticket, member) = (&self.session.ticket, self.member.slot);
         let (digest, user, company) = (ticket.digest, ticket.user, self.company.slot);
         LastingAccess::new(&self.state.switch, Some(ticket.expires_at), move |snapshot| {
@@ -200,8 +212,7 @@ impl ActingMember {
             let user = snapshot.user(user)?;
             let is_developer = user.is_some_and(|user| user.developer_of.contains(&company));
             let member = snapshot.member(member)?.filter(Member::takes_part);
-            let is_given = |role| right.is_none_or(|right| right.is_of(role, is_developer));
-            Ok(is_open && member.is_some_and(|member| is_given(member.role)))
+            Ok(is_open && member.is_some_and(|member| is_given(member.role, is_developer)))
         })
     }
 
