@@ -1,15 +1,16 @@
 //! Access that ends while an answer waits.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
-use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
+use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::state::AppState;
+use parking_lot::Mutex;
 
 use crate::bench::{Bench, COMPANY};
 use crate::test_world::by_switch;
@@ -53,6 +54,42 @@ async fn what_comes_with_the_end_of_access_is_not_told() {
     assert_eq!(outcome.await, None);
     let mut late = caller.lasting_access(&state.switch);
     assert!(!late.is_open(), "it ended between the request and the wait");
+}
+
+/// The turn at a long list came after the token was revoked, and the list was read and told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_list_whose_turn_comes_after_the_end_of_access_is_not_read() {
+    let Bench { state, .. } = Bench::new().await;
+    let caller = reader(&state);
+    let (let_go, held) = mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let listing = |is_read: Arc<AtomicUsize>, read: Box<dyn Fn() + Send + Sync>| {
+        let (switch, access) = (state.switch.clone(), caller.lasting_access(&state.switch));
+        tokio::spawn(async move {
+            let list = |_: &Snapshot| match is_read.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(StoreError::LongScan),
+                _ => Ok(read()),
+            };
+            switch.read_lists((CompanySlot(0), access), list).await
+        })
+    };
+    let reads: [Arc<AtomicUsize>; 2] = Default::default();
+    let reached = async |place: usize, count| {
+        while reads[place].load(Ordering::Relaxed) < count {
+            tokio::task::yield_now().await;
+        }
+    };
+    // Nothing is ever sent: it ends with the other half.
+    let holds = Box::new(move || assert!(held.lock().recv().is_err()));
+    let first = listing(Arc::clone(&reads[0]), holds);
+    reached(0, 2).await;
+    let second = listing(Arc::clone(&reads[1]), Box::new(|| ()));
+    reached(1, 1).await;
+    revoke(&state, &caller).await;
+    drop(let_go);
+    assert!(first.await.unwrap().unwrap().is_some());
+    assert!(second.await.unwrap().unwrap().is_none());
+    assert_eq!(reads[1].load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
@@ -75,6 +76,7 @@ async fn a_long_list_is_read_beside_the_requests_of_others() {
     let told = Mutex::new(told);
     let reads = Arc::new(AtomicUsize::new(0));
     let (switch, counted) = (state.switch.clone(), Arc::clone(&reads));
+    let access = LastingAccess::new(&switch, None, |_| Ok(true));
     let listing = tokio::spawn(async move {
         let list = |snapshot: &Snapshot| {
             counted.fetch_add(1, Relaxed);
@@ -86,13 +88,13 @@ async fn a_long_list_is_read_beside_the_requests_of_others() {
             told.lock().recv_timeout(Duration::from_mins(1)).expect("others' requests wait");
             Ok(rows.count)
         };
-        switch.read_lists(CompanySlot(0), list).await
+        switch.read_lists((CompanySlot(0), access), list).await
     });
     while reads.load(Relaxed) < 2 {
         tokio::task::yield_now().await;
     }
     tokio::spawn(async move { others.send(()) }).await.unwrap().unwrap();
-    assert!(listing.await.unwrap().is_ok());
+    assert!(matches!(listing.await.unwrap(), Ok(Some(_))));
     assert_eq!(reads.load(Relaxed), 2);
 }
 

@@ -28,6 +28,7 @@ use uuid::Uuid;
 use self::event_news::EventNews;
 use crate::company_turns::CompanyTurns;
 use crate::error::ApiError;
+use crate::lasting_access::LastingAccess;
 use crate::network_facts::{CardFacts, NetworkFacts};
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
@@ -221,18 +222,18 @@ impl Switch {
     }
 
     /// The same for what has lists of a company. Long ones are read apart, when it is the company's
-    /// turn, so that they hold up nobody's requests.
+    /// turn, so that they hold up nobody's requests. Returns nothing where access ends before that.
     pub async fn read_lists<T>(
         &self,
-        company: CompanySlot,
+        (company, mut access): (CompanySlot, LastingAccess),
         query: impl Fn(&Snapshot) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<Option<T>, StoreError> {
         let read = self.read(|snapshot| query(&snapshot.within(SHORT_SCAN_ROWS))).await;
         if !matches!(read, Err(StoreError::LongScan)) {
-            return read;
+            return read.map(Some);
         }
-        let _turn = self.long_reads.turn(company).await;
-        apart(|| self.read_at_once(query))
+        let turn = access.during(self.long_reads.turn(company)).await;
+        turn.map(|_turn| apart(|| self.read_at_once(query))).transpose()
     }
 
     /// Reads the tables as they are, for what changes rarely and is waited for when it does:

@@ -123,8 +123,7 @@ impl AppFields {
         let name = parse_name(self.typed.of("name"));
         let website = parse_website(self.typed.of("website"));
         let redirect_urls = parse_redirect_urls(self.typed.of("redirect_urls"));
-        // A scope name that no page offers counts as none.
-        let requested = scope::parse(&self.scope.join(" ")).unwrap_or_default();
+        let requested = self.requested();
         match (name, website, redirect_urls) {
             (Ok(name), Ok(website), Ok(redirect_urls)) => {
                 Ok(AppTerms { name, website, redirect_urls, requested })
@@ -135,10 +134,19 @@ impl AppFields {
                 let found = found.filter_map(|(name, error)| Some((name, error?)));
                 let faults =
                     found.fold(Faults::default(), |faults, (name, error)| faults.and(name, &error));
-                let form = AppForm::of(self.typed.clone(), requested, approved);
-                Err(Box::new(form.with_faults(faults)))
+                Err(Box::new(self.form(approved).with_faults(faults)))
             }
         }
+    }
+
+    /// The form as it was typed.
+    pub(super) fn form(&self, approved: AccessScope) -> AppForm {
+        AppForm::of(self.typed.clone(), self.requested(), approved)
+    }
+
+    fn requested(&self) -> AccessScope {
+        // A scope name that no page offers counts as none.
+        scope::parse(&self.scope.join(" ")).unwrap_or_default()
     }
 }
 

@@ -24,7 +24,7 @@ use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
 use super::apps::SecretPage;
 use super::error_page::error_page;
 use super::faults::{Faults, with_status};
-use super::form_snapshot::FormSnapshot;
+use super::form_snapshot::{FormSnapshot, change_as_seen};
 use super::forms::{ConfirmForm, SiteForm};
 use super::notice::Notice;
 use super::rights::{ActingMember, AppManager};
@@ -95,33 +95,36 @@ pub(super) async fn update_app(
     PathId(id): PathId,
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let app = get_app(&acting, AppId(id)).await?;
-    if let Err(faults) = seen(&app).check(fields.typed.of("seen")) {
-        let form = AppForm::of_app(&app).with_faults(faults);
-        return Ok(app_page(&acting, &app, &form));
+    let find = || async { Ok((WatchedObject::Row(id), get_app(&acting, AppId(id)).await?)) };
+    let check = |app: &App| seen(app).check(fields.typed.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, app| {
+        let AppTerms { name, website, redirect_urls, requested } = match fields.terms(app.approved)
+        {
+            Ok(terms) => terms,
+            Err(form) => return Ok(app_page(&acting, &app, &form)),
+        };
+        let changes = AppChanges {
+            name: Some(name),
+            website: Some(website),
+            redirect_urls: Some(redirect_urls),
+            requested: Some(requested),
+            ..AppChanges::default()
+        };
+        let command = AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes));
+        state.carry_out(command).await?;
+        let waits = get_app(&acting, app.id).await?.revision.is_some();
+        let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
+        Ok(acting.go_on(&format!("/apps/{id}"), notice))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((app, why)) => {
+            let (typed, faults) = why.shown(&fields, Faults::of_refusal)?;
+            let form =
+                typed.map_or_else(|| AppForm::of_app(&app), |typed| typed.form(app.approved));
+            Ok(app_page(&acting, &app, &form.with_faults(faults)))
+        }
     }
-    let terms = match fields.terms(app.approved) {
-        Ok(terms) => terms,
-        Err(form) => return Ok(app_page(&acting, &app, &form)),
-    };
-    let AppTerms { name, website, redirect_urls, requested } = terms;
-    let changes = AppChanges {
-        name: Some(name),
-        website: Some(website),
-        redirect_urls: Some(redirect_urls),
-        requested: Some(requested),
-        ..AppChanges::default()
-    };
-    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
-    let command = AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes));
-    if let Err(error) = acting.state.carry_out(command).await {
-        let form = AppForm::of_app(&app).with_faults(Faults::of_refusal(error.into())?);
-        return Ok(app_page(&acting, &app, &form));
-    }
-    let waits = get_app(&acting, app.id).await?.revision.is_some();
-    let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
-    Ok(acting.go_on(&format!("/apps/{id}"), notice))
 }
 
 /// Whether the visitor may replace the secret: that of an approved app opens the approved scopes.

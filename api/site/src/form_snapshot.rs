@@ -3,20 +3,25 @@
 //! A form that edits carries a hidden field with a short digest of each value it showed. A digest
 //! that differs from the present value when the form is sent means that somebody has changed the
 //! thing meanwhile: the page comes again with the present values, status 409, and names the changed
-//! ones. From there on the shard watches the thing: `ActingMember::if_unchanged` has a change refused that comes
-//! after another.
+//! ones. From there on the shard watches the thing: `change_as_seen` has a change refused that comes
+//! after another, and then compares again.
 //!
 //! ```text
 //! let seen = FormSnapshot::default().field("name", &card.name).field("budget", &budget);
 //! // In the template: <input type="hidden" name="seen" value="{{ seen }}">
-//! if let Err(faults) = seen.check(&form.seen) { .. }
+//! let saved = change_as_seen(&acting, find, |card| seen_of(card).check(&form.seen), change).await?;
 //! ```
 
 use std::fmt;
 
+use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
+use cardswitch_identity::actor_state::ActorState;
 use sha2::{Digest, Sha256};
 
 use super::faults::Faults;
+use super::rights::ActingMember;
 
 /// The values of a thing as a form shows them, each under the words people know it by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +75,59 @@ impl fmt::Display for FormSnapshot {
             write!(formatter, "{between}{digest:08x}")?;
         }
         Ok(())
+    }
+}
+
+/// Why a thing was not changed as a form says.
+#[derive(Debug)]
+pub(super) enum Unsaved {
+    /// What the form showed has changed since, or does not permit the change.
+    Unchecked(Faults),
+    /// The values typed are refused.
+    Refused(ApiError),
+}
+
+impl Unsaved {
+    /// The values typed, if they were meant for the values that are current now, and the faults.
+    /// Errors: a failure that has a page of its own.
+    pub(super) fn shown<F>(
+        self,
+        typed: F,
+        faults_of: impl FnOnce(ApiError) -> Result<Faults, ApiError>,
+    ) -> Result<(Option<F>, Faults), ApiError> {
+        match self {
+            Self::Unchecked(faults) => Ok((None, faults)),
+            Self::Refused(error) => Ok((Some(typed), faults_of(error)?)),
+        }
+    }
+}
+
+/// Changes a thing as a form says, if it passes `check`, which compares it with what the form showed,
+/// and nobody else is quicker. Returns the answer of `change`, which makes one change by the state given.
+/// Errors: the thing cannot be read; within: it is not changed, and is as it is given now.
+pub(super) async fn change_as_seen<T, F>(
+    acting: &ActingMember,
+    find: impl Fn() -> F,
+    check: impl Fn(&T) -> Result<(), Faults>,
+    change: impl AsyncFnOnce(ActorState, T) -> Result<Response, ApiError>,
+) -> Result<Result<Response, (T, Unsaved)>, ApiError>
+where
+    F: Future<Output = Result<(WatchedObject, T), ApiError>>,
+{
+    let since = acting.state.switch.shown_seq().await;
+    let (object, thing) = find().await?;
+    if let Err(faults) = check(&thing) {
+        return Ok(Err((thing, Unsaved::Unchecked(faults))));
+    }
+    let state = acting.state.clone().if_unchanged(SeenObject { object, since });
+    match change(state, thing).await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(error) if error.status().is_client_error() => {
+            let (_, thing) = find().await?;
+            let why = check(&thing).map_or_else(Unsaved::Unchecked, |()| Unsaved::Refused(error));
+            Ok(Err((thing, why)))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -28,15 +28,14 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{CompanyId, MemberSlot, RecordSeq};
+use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{Reader, View, read_lists, read_view};
+use cardswitch_v1::routes::view::{Reader, View, read_lists_during, read_view};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -158,24 +157,20 @@ impl ActingMember {
     }
 
     /// The same for pages with lists, which may be long.
-    /// Errors: the tables cannot be read.
+    /// Errors: the tables cannot be read; a right was given or taken meanwhile.
     pub(super) async fn read_lists<T: Send>(
         &self,
         read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
     ) -> Result<T, ApiError> {
-        read_lists(self, read).await
+        let own = (self.member.role, self.session.user.developer_of.contains(&self.company.slot));
+        let access = self.access_while(move |role, is_developer| (role, is_developer) == own);
+        read_lists_during((self.into(), access), read).await
     }
 
-    /// The newest record that reads show from now on.
-    pub(super) async fn shown_seq(&self) -> RecordSeq {
-        self.state.switch.shown_seq().await
-    }
-
-    /// The same for one change, which is made if `object` has not changed since the record `since`, which
-    /// reads showed before the form was checked.
-    #[must_use]
-    pub(super) fn if_unchanged(self, object: WatchedObject, since: RecordSeq) -> Self {
-        Self { state: self.state.if_unchanged(SeenObject { object, since }), ..self }
+    /// The same by another state in their hands.
+    pub(super) fn reader<'a>(&'a self, state: &'a ActorState) -> Reader<'a> {
+        let shows_links = self.may(Right::ManageCards);
+        Reader { state, company: &self.company, shows_links }
     }
 
     /// The value that forms of a page about the company carry.
@@ -199,6 +194,16 @@ impl ActingMember {
     /// the session, with the membership and with the right.
     pub(super) fn lasting_access(&self, right: impl Into<Option<Right>>) -> LastingAccess {
         let right = right.into();
+        self.access_while(move |role, is_developer| {
+            right.is_none_or(|right| right.is_of(role, is_developer))
+        })
+    }
+
+    /// Their access while role and developing are as `is_given` says.
+    fn access_while(
+        &self,
+        is_given: impl Fn(MemberRole, bool) -> bool + Send + Sync + 'static,
+    ) -> LastingAccess {
         let (ticket, member) = (&self.session.ticket, self.member.slot);
         let (digest, user, company) = (ticket.digest, ticket.user, self.company.slot);
         LastingAccess::new(&self.state.switch, Some(ticket.expires_at), move |snapshot| {
@@ -207,8 +212,7 @@ impl ActingMember {
             let user = snapshot.user(user)?;
             let is_developer = user.is_some_and(|user| user.developer_of.contains(&company));
             let member = snapshot.member(member)?.filter(Member::takes_part);
-            let is_given = |role| right.is_none_or(|right| right.is_of(role, is_developer));
-            Ok(is_open && member.is_some_and(|member| is_given(member.role)))
+            Ok(is_open && member.is_some_and(|member| is_given(member.role, is_developer)))
         })
     }
 
@@ -241,11 +245,7 @@ impl FromRequestParts<AppState> for ActingMember {
 /// Members read as `/v1` does.
 impl<'a> From<&'a ActingMember> for Reader<'a> {
     fn from(acting: &'a ActingMember) -> Self {
-        Self {
-            state: &acting.state,
-            company: &acting.company,
-            shows_links: acting.may(Right::ManageCards),
-        }
+        acting.reader(&acting.state)
     }
 }
 

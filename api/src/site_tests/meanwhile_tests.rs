@@ -3,16 +3,25 @@
 //! The story: the check read and compared, and the command came without any condition. Two who sent a form at
 //! once were both told that it was kept, and a member left with cards that no list had shown.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::seen_object::{SeenObject, WatchedObject};
-use cardswitch_engine::domain::ids::{AllowanceId, CardId, MemberId, RequisitionId, TransactionId};
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::domain::ids::{
+    AllowanceId, AppId, CardId, CompanyId, MemberId, RequisitionId, TransactionId,
+};
+use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_v1::routes::allowances::change_allowance;
 use cardswitch_v1::routes::members::change_member;
 use cardswitch_v1::routes::receipts::{lost, set_receipt};
 use cardswitch_v1::routes::requisitions::change_requisition;
 use cardswitch_v1::routes::view::Reader;
 use cardswitch_wire::fields::Fields;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::books_world::{dimension, purchase, upload};
@@ -35,6 +44,39 @@ async fn windows<'a>(
     (one, other, seen(&page, action))
 }
 
+/// Holds all answers of the engine back, and with them what would become durable, until it is let go.
+struct HeldAnswers(mpsc::Sender<()>);
+
+struct HoldingPort {
+    is_reached: mpsc::Sender<()>,
+    let_go: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ReplyPort for HoldingPort {
+    fn deliver(&self, _: u64, _: Reply) {
+        let _ = self.is_reached.send(());
+        // Nothing is ever sent: it ends with the other half.
+        assert!(self.let_go.lock().recv().is_err());
+    }
+}
+
+impl HeldAnswers {
+    fn hold(bench: &Bench) -> Self {
+        let ((is_reached, reached), (sender, let_go)) = (mpsc::channel(), mpsc::channel());
+        let port = Arc::new(HoldingPort { is_reached, let_go: Mutex::new(let_go) });
+        let tick = Envelope { command: Command::Tick.into(), tag: 0, port };
+        let engine = Arc::clone(bench.state.switch.engine());
+        // Whoever submits may be the one who answers.
+        std::thread::spawn(move || engine.submit(vec![tick]).unwrap());
+        reached.recv().unwrap();
+        Self(sender)
+    }
+
+    fn let_go(self) {
+        drop(self.0);
+    }
+}
+
 #[tokio::test]
 async fn of_two_who_save_at_once_one_is_told() {
     let bench = company().await;
@@ -44,6 +86,24 @@ async fn of_two_who_save_at_once_one_is_told() {
     let mary = member(&bench, MEMBER).await.id.0;
     let asked = json!({"member": {"id": mary}, "amount": 5, "description": "Chairs"});
     let asked = make(&bench, "/v1/requisitions", asked).await;
+    let hook = "http://127.0.0.1:9/hook";
+    let hook = make(
+        &bench,
+        "/v1/webhook-endpoints",
+        json!({"delivery_url": hook, "description": "Books"}),
+    );
+    let hook = hook.await;
+    let app = AppId(uuid::Uuid::from_u128(0xa99));
+    let new = NewApp {
+        id: app,
+        company: CompanyId(COMPANY),
+        name: "Books".parse().unwrap(),
+        website: Default::default(),
+        secret_digest: [7; 32],
+        redirect_urls: Vec::new(),
+        requested: AccessScope::default(),
+    };
+    by_switch(&bench.state).carry_out(AdminCommand::App(AppCommand::Create(new))).await.unwrap();
     let rows = [
         (format!("/cards/{card}/allowance"), "amount", vec![("interval", "")]),
         (format!("/cards/{card}/edit"), "description", vec![("holder", MEMBER)]),
@@ -51,17 +111,33 @@ async fn of_two_who_save_at_once_one_is_told() {
         (format!("/dimensions/categories/{travel}"), "name", vec![("code", ""), ("parent", "")]),
         (format!("/members/{mary}"), "first_name", vec![("last_name", "X"), ("role", "member")]),
         (format!("/requisitions/{asked}"), "amount", vec![("description", "Chairs")]),
+        (format!("/webhooks/{hook}"), "description", vec![("delivery_url", "http://127.0.0.1:9/")]),
+        (format!("/apps/{}", app.0), "name", vec![("website", "https://books.example")]),
     ];
     for (path, changed, others) in rows {
         let (mut one, mut other, seen) = windows(&bench, &path, &path).await;
-        let form = |value| [&[(changed, value), ("seen", seen.as_str())], &others[..]].concat();
-        let (first, second) = (form("31"), form("32"));
-        let (first, second) = tokio::join!(one.post(&path, &first), other.post(&path, &second));
+        let form = |value, seen| [&[(changed, value), ("seen", seen)], &others[..]].concat();
+        let (first, second) = (form("7431.25", &*seen), form("7532.75", &*seen));
+        let answers = HeldAnswers::hold(&bench);
+        // Both are compared with the stored values before either is kept.
+        let let_go = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            answers.let_go();
+        };
+        let (first, second, ()) =
+            tokio::join!(one.post(&path, &first), other.post(&path, &second), let_go);
         let mut told = [first.status, second.status];
         told.sort_unstable();
         assert_eq!(told, [303, 409], "{path}: {} {}", first.body, second.body);
-        let refused = if first.status == 409 { first } else { second };
+        let (kept, refused) =
+            if first.status == 303 { ("7431.25", second) } else { ("7532.75", first) };
         assert!(refused.body.contains("someone else changed this"), "{path}: {}", refused.body);
+        assert!(refused.body.contains(kept), "{path}: {kept}: {}", refused.body);
+        let now = super::transactions_tests::seen(&refused, &path);
+        let again = one.post_from(&refused, &path, &form("7631.50", &now)).await;
+        assert_eq!(again.status, 303, "{path}: {}", again.body);
     }
 }
 

@@ -1,13 +1,15 @@
 //! What became of a transaction, as its page, its card's page and `/v1` tell it.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, NetworkCommand, OriginalRef, Present, PresentmentNumber, Refund,
-    ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, ConcludeTransfer, NetworkCommand, OriginalRef, Present,
+    PresentmentNumber, Refund, ReversalAmount, ReversalKind, Reverse, Transfer, TransferConclusion,
+    TransferTiming,
 };
 use cardswitch_engine::directory::member::MemberRole;
-use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::domain::ids::{AccountId, TransactionId};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
 use serde_json::Value;
 
 use super::books_world::{own_card, purchase, sign_in_as};
@@ -110,6 +112,55 @@ async fn a_verification_is_told_without_an_amount_of_its_own() {
     let [page, list] = pages(&bench, &id, &card).await;
     assert!(page.contains("<p>Verified <span class=\"money\">$0.00</span></p>"), "{page}");
     assert!(list.contains("Card verification") && !list.contains("($0)"), "{list}");
+}
+
+/// Money that a merchant took after a verification was shown as a verification that took nothing.
+#[tokio::test]
+async fn a_verification_that_was_presented_is_told_as_the_purchase_it_became() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let id = purchase(&bench, &card, 0).await;
+    let (amounts, number) = (Some(amount(1_000)), PresentmentNumber::ONLY);
+    let mut facts = purchase_facts(&card, amount(1_000));
+    facts.trace.original_key = Some(OriginalKey(9));
+    let present = Present { facts: Some(facts), amounts, original: original(&id), number };
+    bench.network(NetworkCommand::Present(present)).await;
+    for page in pages(&bench, &id, &card).await {
+        assert!(page.contains("$10.00") && !page.contains("Card verification"), "{page}");
+    }
+    let original = OriginalRef { original_key: Some(OriginalKey(9)), ..original(&id) };
+    let (kind, amount) = (ReversalKind::Request, ReversalAmount::Full);
+    bench.network(NetworkCommand::Reverse(Reverse { card: None, original, amount, kind })).await;
+    let [page, list] = pages(&bench, &id, &card).await;
+    assert!(page.contains("Canceled: fully reversed"), "{page}");
+    assert!(list.contains("Approved, then fully reversed"), "{list}");
+}
+
+/// It was once called fully reversed, which only messages of cards do.
+#[tokio::test]
+async fn a_transfer_that_came_back_is_told_as_returned() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let account = bench.get("/v1/accounts").await["results"][0]["id"].as_str().unwrap().parse();
+    for timing in [TransferTiming::InTransit, TransferTiming::AtOnce] {
+        let transfer = Transfer {
+            account: AccountId(account.clone().unwrap()),
+            direction: TransferDirection::Deposit,
+            amount: Minor(1_000),
+            bank_account: BankAccount::default(),
+            timing,
+        };
+        bench.network(NetworkCommand::Transfer(transfer)).await;
+        let id = newest(&bench).await;
+        let transaction = TransactionId(id.parse().unwrap());
+        let conclusion = TransferConclusion::Return;
+        let returned = ConcludeTransfer { transaction, conclusion };
+        bench.network(NetworkCommand::ConcludeTransfer(returned)).await;
+        let [page, _] = pages(&bench, &id, &card).await;
+        assert!(page.contains("Canceled: returned by the bank"), "{page}");
+        assert_eq!(page.contains("Returned (statement line"), timing == TransferTiming::AtOnce);
+        assert!(!page.to_lowercase().contains("reversed"), "{page}");
+    }
 }
 
 /// Tells of a purchase that the network approved, and returns its id.

@@ -20,6 +20,7 @@ use super::card_form::CardForm;
 use super::face::CardFace;
 use super::get_card;
 use crate::faults::{Faults, with_status};
+use crate::form_snapshot::change_as_seen;
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::Notice;
@@ -95,21 +96,28 @@ pub(super) async fn save(
     PathId(id): PathId,
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let card = get_card(&acting, CardId(id)).await?;
-    let known = CardFields::of_terms(&card.record.terms, &acting.company);
-    if let Err(faults) = known.seen_allowance().check(typed.typed.of("seen")) {
-        let shown = FormValues { faults, ..FormValues::default() };
-        return allowance_page(&acting, &card, shown).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Card(card.profile.slot), since);
     let company = &acting.company;
-    let body = FormBody::of(typed.changed_allowance(&known, (company.zone, company.currency)));
-    match change_allowance((&acting).into(), card.profile.allowance_id, body.fields()?).await {
-        Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::ALLOWANCE_SAVED)),
-        Err(error) => {
-            let faults = Faults::of_refusal(error)?.below("allowance");
-            let shown = FormValues { typed: Some(typed), faults, purchase: None };
+    let known = |card: &CardRow| CardFields::of_terms(&card.record.terms, company);
+    let find = || async {
+        let card = get_card(&acting, CardId(id)).await?;
+        Ok((WatchedObject::Card(card.profile.slot), card))
+    };
+    let check = |card: &CardRow| known(card).seen_allowance().check(typed.typed.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, card| {
+        let body = typed.changed_allowance(&known(&card), (company.zone, company.currency));
+        change_allowance(
+            acting.reader(&state),
+            card.profile.allowance_id,
+            FormBody::of(body).fields()?,
+        )
+        .await?;
+        Ok(acting.go_on(&format!("/cards/{id}"), Notice::ALLOWANCE_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((card, why)) => {
+            let (typed, faults) = why.shown(typed, Faults::of_refusal)?;
+            let shown = FormValues { typed, faults: faults.below("allowance"), purchase: None };
             allowance_page(&acting, &card, shown).await
         }
     }

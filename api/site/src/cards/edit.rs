@@ -8,7 +8,6 @@ use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_v1::routes::cards::change_card;
-use cardswitch_v1::routes::view::View;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
@@ -16,6 +15,7 @@ use super::face::CardFace;
 use super::get_card;
 use crate::dimension_choices::find_meant;
 use crate::faults::{Faults, with_status};
+use crate::form_snapshot::change_as_seen;
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::Notice;
@@ -36,15 +36,14 @@ pub(super) async fn show(
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let card = get_card(&acting, CardId(id)).await?;
-    edit_page(&acting, &card, None, Faults::default()).await
+    edit_page(&acting, &card, (None, Faults::default())).await
 }
 
 /// The form, with the values `typed`, else the stored ones.
 async fn edit_page(
     acting: &ActingMember,
     card: &CardRow,
-    typed: Option<CardFields>,
-    faults: Faults,
+    (typed, faults): (Option<CardFields>, Faults),
 ) -> Result<Response, ApiError> {
     let (csrf, status) = (acting.csrf(), faults.status());
     let content = acting.read(|view| {
@@ -63,25 +62,25 @@ pub(super) async fn save(
     PathId(id): PathId,
     SiteForm(typed): SiteForm<CardFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let card = get_card(&acting, CardId(id)).await?;
-    let read = |view: &View<'_>| {
-        let holder = holder_id(typed.typed.of("holder"), Some(card.profile.id), view)?;
-        Ok((CardFields::of_card(&card, view)?, holder))
+    let find = || async {
+        let card = get_card(&acting, CardId(id)).await?;
+        let known = acting.read(|view| CardFields::of_card(&card, view)).await?;
+        Ok((WatchedObject::Card(card.profile.slot), (card, known)))
     };
-    let (known, holder) = acting.read(read).await?;
-    if let Err(faults) = known.seen_profile().check(typed.typed.of("seen")) {
-        return edit_page(&acting, &card, None, faults).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Card(card.profile.slot), since);
-    let mut body = typed.changed_profile(&known, holder);
-    find_meant(&acting, &mut body).await?;
-    let body = FormBody::of(body);
-    match change_card((&acting).into(), card.profile.id, body.fields()?).await {
-        Ok(()) => Ok(acting.go_on(&format!("/cards/{id}"), Notice::CARD_SAVED)),
-        Err(error) => {
-            let faults = Faults::of_refusal(error)?;
-            edit_page(&acting, &card, Some(typed), faults).await
+    let check =
+        |(_, known): &(CardRow, CardFields)| known.seen_profile().check(typed.typed.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, (card, known)| {
+        let id = card.profile.id;
+        let holder = acting.read(|view| holder_id(typed.typed.of("holder"), Some(id), view));
+        let mut body = typed.changed_profile(&known, holder.await?);
+        find_meant(&acting, &mut body).await?;
+        change_card(acting.reader(&state), id, FormBody::of(body).fields()?).await?;
+        Ok(acting.go_on(&format!("/cards/{}", id.0), Notice::CARD_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err(((card, _), why)) => {
+            edit_page(&acting, &card, why.shown(typed, Faults::of_refusal)?).await
         }
     }
 }

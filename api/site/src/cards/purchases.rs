@@ -9,7 +9,7 @@ use cardswitch_engine::store::query::TransactionRow;
 use crate::transactions::decision::Teller;
 use crate::words::{
     Badge, Moment, amount_words, decline_words, ending_words, kind_words, money, near_moment,
-    place, title, transaction_badge,
+    place, shown_kind, title, transaction_badge,
 };
 
 /// A transaction in a list.
@@ -70,11 +70,11 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
                 money(record.requested, company.currency)
             )
         }
-        DecisionMaker::Rules if record.kind == TransactionKind::Verification => {
-            kind_words(record.kind).to_owned()
+        DecisionMaker::Rules if shown_kind(row) == TransactionKind::Verification => {
+            kind_words(TransactionKind::Verification).to_owned()
         }
         DecisionMaker::Rules if progress.state == TransactionState::Canceled => {
-            format!("Approved, then {}", ending_words(progress.flags))
+            format!("Approved, then {}", ending_words(row))
         }
         DecisionMaker::Rules => "Approved".to_owned(),
         DecisionMaker::Network => network_words(record.kind, progress.state).to_owned(),

@@ -22,7 +22,7 @@ use super::tree::{Branch, Tree, below_and_itself, tree};
 use super::{KindWords, PathDimensionKind, kind_words};
 use crate::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::faults::{Faults, with_status};
-use crate::form_snapshot::FormSnapshot;
+use crate::form_snapshot::{FormSnapshot, change_as_seen};
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
@@ -190,22 +190,23 @@ pub(super) async fn change_dimension(
     BehindKind(id): BehindKind,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let found = find(&acting, kind, id).await?;
-    if let Err(faults) = found.seen().check(sent.of("seen")) {
-        let shown = DimensionForm { faults, ..DimensionForm::of(&found) };
-        return Ok(dimension_page(&acting, &found, &shown));
+    let find = || async { Ok((WatchedObject::Row(id.0), find(&acting, kind, id).await?)) };
+    let check = |found: &DimensionOfKind| found.seen().check(sent.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, _| {
+        let mut body = body_of(&sent);
+        find_meant_in(&acting, &mut body, ("parent", kind)).await?;
+        change(acting.reader(&state), (kind, id), FormBody::of(body).fields()?).await?;
+        Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((found, why)) => {
+            let (sent, faults) = why.shown(sent, Faults::of_refusal)?;
+            let fields = sent.unwrap_or_else(|| found.fields());
+            let shown = DimensionForm { fields, faults, delete_alert: "" };
+            Ok(dimension_page(&acting, &found, &shown))
+        }
     }
-    let acting = acting.if_unchanged(WatchedObject::Row(id.0), since);
-    let mut body = body_of(&sent);
-    find_meant_in(&acting, &mut body, ("parent", kind)).await?;
-    let body = FormBody::of(body);
-    let Err(error) = change((&acting).into(), (kind, id), body.fields()?).await else {
-        return Ok(acting.go_on(kind_words(kind).path, Notice::DIMENSION_SAVED));
-    };
-    let faults = Faults::of_refusal(error)?;
-    let shown = DimensionForm { fields: sent, faults, delete_alert: "" };
-    Ok(dimension_page(&acting, &found, &shown))
 }
 
 /// Removes a dimension, also from the objects that carry it. POST /dimensions/{kind}/{id}/delete.

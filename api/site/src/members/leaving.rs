@@ -23,6 +23,7 @@ use serde_json::json;
 use super::get_member;
 use super::member::member_page;
 use crate::faults::{Faults, with_status};
+use crate::form_snapshot::{Unsaved, change_as_seen};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::Notice;
@@ -126,40 +127,48 @@ pub(super) async fn leave(
     way: LeavingWay,
     SiteForm(form): SiteForm<LeaveForm>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let member = get_member(&acting, MemberId(id)).await?;
     let path = format!("/members/{id}");
-    if !is_open(&member, way) {
-        return Ok(Redirect::to(&path).into_response());
-    }
-    let effects = read_effects(&acting, &member).await?;
-    // INVARIANT: nothing ends that was not on the list when it was agreed to.
-    if let Err(faults) = effects.seen().check(&form.seen) {
-        return Ok(leave_page(&acting, &member, (way, effects, &faults)));
-    }
-    if !form.is_confirmed {
-        let faults = Faults::alert_only("Tick the box to confirm.");
-        return Ok(leave_page(&acting, &member, (way, effects, &faults)));
-    }
-    let acting = acting.if_unchanged(WatchedObject::Leaving(member.slot), since);
-    let (done, notice) = match way {
-        LeavingWay::Deactivated => {
-            (deactivated(&acting, member.id).await, Notice::MEMBER_DEACTIVATED)
-        }
-        LeavingWay::Deleted => {
-            (remove_member((&acting).into(), member.id).await, Notice::MEMBER_DELETED)
-        }
+    let find = || async {
+        let member = get_member(&acting, MemberId(id)).await?;
+        let effects = read_effects(&acting, &member).await?;
+        Ok((WatchedObject::Leaving(member.slot), (member, effects)))
     };
-    match done {
-        // Members who deleted themselves have no list to go on to.
-        Ok(()) if member.slot == acting.member.slot => Ok(acting.go_on("/", notice)),
-        Ok(()) if way == LeavingWay::Deleted => Ok(acting.go_on("/members", notice)),
-        Ok(()) => Ok(acting.go_on(&path, notice)),
-        Err(error) => member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await,
+    // INVARIANT: nothing ends that was not on the list when it was agreed to.
+    let check = |(member, effects): &(Member, Effects)| {
+        if !is_open(member, way) {
+            return Err(Faults::default());
+        }
+        effects.seen().check(&form.seen)?;
+        let unconfirmed = || Faults::alert_only("Tick the box to confirm.");
+        form.is_confirmed.then_some(()).ok_or_else(unconfirmed)
+    };
+    let left = change_as_seen(&acting, find, check, async |state, (member, _)| {
+        let notice = match way {
+            LeavingWay::Deactivated => {
+                let body = FormBody::of(json!({"is_active": false}));
+                change_member(acting.reader(&state), member.id, body.fields()?).await?;
+                Notice::MEMBER_DEACTIVATED
+            }
+            LeavingWay::Deleted => {
+                remove_member(acting.reader(&state), member.id).await?;
+                Notice::MEMBER_DELETED
+            }
+        };
+        Ok(match way {
+            // Members who deleted themselves have no list to go on to.
+            _ if member.slot == acting.member.slot => acting.go_on("/", notice),
+            LeavingWay::Deleted => acting.go_on("/members", notice),
+            LeavingWay::Deactivated => acting.go_on(&path, notice),
+        })
+    });
+    match left.await? {
+        Ok(left) => Ok(left),
+        Err(((member, _), _)) if !is_open(&member, way) => Ok(Redirect::to(&path).into_response()),
+        Err(((member, effects), Unsaved::Unchecked(faults))) => {
+            Ok(leave_page(&acting, &member, (way, effects, &faults)))
+        }
+        Err(((member, _), Unsaved::Refused(error))) => {
+            member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await
+        }
     }
-}
-
-async fn deactivated(acting: &ActingMember, id: MemberId) -> Result<(), ApiError> {
-    let body = FormBody::of(json!({"is_active": false}));
-    change_member(acting.into(), id, body.fields()?).await
 }

@@ -19,7 +19,7 @@ use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::{Faults, with_status};
-use crate::form_snapshot::FormSnapshot;
+use crate::form_snapshot::{FormSnapshot, change_as_seen};
 use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
@@ -151,16 +151,16 @@ pub(super) async fn change(
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let member = get_member(&acting, MemberId(id)).await?;
-    if let Err(faults) = seen(&member).check(form.of("seen")) {
-        return member_page(&acting, &member, (None, faults)).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
-    let mut body = body_of(&form);
-    find_meant(&acting, &mut body).await?;
-    match change_member((&acting).into(), member.id, FormBody::of(body).fields()?).await {
-        Ok(()) => Ok(acting.go_on(&format!("/members/{id}"), Notice::MEMBER_SAVED)),
-        Err(error) => member_page(&acting, &member, (Some(form), faults_of(error)?)).await,
+    let find = || async { Ok((WatchedObject::Row(id), get_member(&acting, MemberId(id)).await?)) };
+    let check = |member: &Member| seen(member).check(form.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, member| {
+        let mut body = body_of(&form);
+        find_meant(&acting, &mut body).await?;
+        change_member(acting.reader(&state), member.id, FormBody::of(body).fields()?).await?;
+        Ok(acting.go_on(&format!("/members/{id}"), Notice::MEMBER_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((member, why)) => member_page(&acting, &member, why.shown(form, faults_of)?).await,
     }
 }

@@ -22,7 +22,7 @@ use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
 use crate::faults::{Faults, with_status};
-use crate::form_snapshot::FormSnapshot;
+use crate::form_snapshot::{FormSnapshot, change_as_seen};
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
@@ -218,26 +218,27 @@ pub(super) async fn change(
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let known = get_requisition(&acting, RequisitionId(id)).await?;
-    if !may_change(&acting, &known) {
-        return Err(ApiError::not_found());
-    }
-    let seen = seen(&known, &acting.company);
-    if let Err(faults) = seen.check(form.of("seen")) {
-        let changed = seen.changed_since(form.of("seen"));
-        let said = RequisitionForms { faults, changed, ..RequisitionForms::default() };
-        return requisition_page(&acting, &known, said).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
-    let mut body = body_of(&form, (acting.company.zone, acting.company.currency), Some(&known));
-    find_meant(&acting, &mut body).await?;
-    let body = FormBody::of(body);
-    match change_requisition(((&acting).into(), None), known.id, body.fields()?).await {
-        Ok(()) => Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),
-        Err(error) => {
-            let (faults, form) = (faults_of(error)?, Some(form));
-            let said = RequisitionForms { faults, form, ..RequisitionForms::default() };
+    let find = || async {
+        let known = get_requisition(&acting, RequisitionId(id)).await?;
+        let is_theirs = may_change(&acting, &known);
+        is_theirs.then_some((WatchedObject::Row(id), known)).ok_or_else(ApiError::not_found)
+    };
+    let seen = |known: &Requisition| seen(known, &acting.company);
+    let check = |known: &Requisition| seen(known).check(form.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, known| {
+        let company = &acting.company;
+        let mut body = body_of(&form, (company.zone, company.currency), Some(&known));
+        find_meant(&acting, &mut body).await?;
+        change_requisition((acting.reader(&state), None), known.id, FormBody::of(body).fields()?)
+            .await?;
+        Ok(acting.go_on(&format!("/requisitions/{id}"), Notice::REQUISITION_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((known, why)) => {
+            let changed = seen(&known).changed_since(form.of("seen"));
+            let (form, faults) = why.shown(form, faults_of)?;
+            let said = RequisitionForms { form, faults, changed, ..RequisitionForms::default() };
             requisition_page(&acting, &known, said).await
         }
     }

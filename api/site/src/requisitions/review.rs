@@ -7,6 +7,7 @@ use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_v1::routes::requisitions::change_requisition;
 use cardswitch_wire::fault::Flaw;
 use serde::Deserialize;
@@ -18,7 +19,7 @@ use super::may_review;
 use super::requisition::{RequisitionForms, get_requisition, requisition_page};
 use crate::error_page::error_page;
 use crate::faults::Faults;
-use crate::form_snapshot::who_was_quicker;
+use crate::form_snapshot::{change_as_seen, who_was_quicker};
 use crate::forms::{FormBody, SiteForm, unix_lines};
 use crate::notice::Notice;
 use crate::rights::{ActingMember, RequisitionReviewer};
@@ -67,48 +68,45 @@ pub(super) async fn review(
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReviewForm>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let known = get_requisition(&acting, RequisitionId(id)).await?;
-    if !may_review(&acting, &known) {
-        let text = "Another reviewer or an administrator reviews your own requests.";
-        return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
-    }
+    let find = || async {
+        let known = get_requisition(&acting, RequisitionId(id)).await?;
+        Ok((WatchedObject::Row(id), known))
+    };
+    let changed = |known: &Requisition| seen(known, &acting.company).changed_since(&form.seen);
     // INVARIANT: nobody approves values that they have not seen.
-    let changed = seen(&known, &acting.company).changed_since(&form.seen);
-    if !changed.is_empty() {
-        let said = shown_again(changed_meanwhile(&known, &changed), changed, form);
-        return requisition_page(&acting, &known, said).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
-    match decide(&acting, &known, &form).await {
-        Ok(()) => {
-            let notice = match form.verdict {
-                RequisitionVerdict::Approve => Notice::REQUISITION_APPROVED,
-                RequisitionVerdict::Deny => Notice::REQUISITION_DENIED,
-            };
-            Ok(acting.go_on(&format!("/requisitions/{id}"), notice))
+    let check = |known: &Requisition| match &*changed(known) {
+        [] => Ok(()),
+        changed => Err(changed_meanwhile(known, changed)),
+    };
+    let saved = change_as_seen(&acting, find, check, async |state, known| {
+        if !may_review(&acting, &known) {
+            let text = "Another reviewer or an administrator reviews your own requests.";
+            return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
         }
-        Err(error) => {
-            let mut faults = Faults::of_refusal(error)?;
-            let known = get_requisition(&acting, known.id).await?;
-            let changed = seen(&known, &acting.company).changed_since(&form.seen);
-            if !changed.is_empty() {
-                faults = changed_meanwhile(&known, &changed);
-            }
-            let said = shown_again(faults, changed, form);
+        decide(&acting, &state, (&known, &form)).await?;
+        let notice = match form.verdict {
+            RequisitionVerdict::Approve => Notice::REQUISITION_APPROVED,
+            RequisitionVerdict::Deny => Notice::REQUISITION_DENIED,
+        };
+        Ok(acting.go_on(&format!("/requisitions/{id}"), notice))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((known, why)) => {
+            let changed = changed(&known);
+            let (_, review_faults) = why.shown((), Faults::of_refusal)?;
+            // The input of a reviewer stays.
+            let (review_note, review_card) = (Some(form.note), form.card);
+            let said = RequisitionForms {
+                review_faults,
+                review_note,
+                review_card,
+                changed,
+                ..Default::default()
+            };
             requisition_page(&acting, &known, said).await
         }
     }
-}
-
-/// The input of a reviewer, which stays, with the faults of it.
-fn shown_again(
-    review_faults: Faults,
-    changed: Vec<&'static str>,
-    ReviewForm { note, card: review_card, .. }: ReviewForm,
-) -> RequisitionForms {
-    let review_note = Some(note);
-    RequisitionForms { review_faults, review_note, review_card, changed, ..Default::default() }
 }
 
 /// The fault where the visitor decided about values that have changed since.
@@ -124,14 +122,14 @@ fn changed_meanwhile(known: &Requisition, changed: &[&str]) -> Faults {
 /// Has the verdict given on the values that were seen.
 async fn decide(
     acting: &ActingMember,
-    known: &Requisition,
-    form: &ReviewForm,
+    state: &ActorState,
+    (known, form): (&Requisition, &ReviewForm),
 ) -> Result<(), ApiError> {
     check_card(acting, known, form.card.trim()).await?;
     let mut body = form.body();
     // Named, so that a role that was taken meanwhile is a fault.
     body.insert("reviewed_by".to_owned(), json!({ "id": acting.member.id.0 }));
-    change_requisition((acting.into(), None), known.id, FormBody::of(body).fields()?).await
+    change_requisition((acting.reader(state), None), known.id, FormBody::of(body).fields()?).await
 }
 
 /// Errors: the reviewer, who may not give cards, has chosen one that is not the asker's.

@@ -16,8 +16,8 @@ use crate::frame;
 use crate::pager::{ListForm, Pager};
 use crate::rights::ActingMember;
 use crate::words::{
-    Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person, title,
-    transaction_badge, zone_words,
+    Badge, Moment, amount_words, decline_words, kind_words, last_four, near_moment, person,
+    shown_kind, title, transaction_badge, zone_words,
 };
 
 #[derive(Template)]
@@ -118,7 +118,7 @@ impl TransactionLine {
             at: near_moment(record.authorized_at, view.now, view.company.zone),
             title: title(record),
             more: if is_approved {
-                kind_words(record.kind).to_owned()
+                kind_words(shown_kind(row)).to_owned()
             } else {
                 decline_words(record)
             },

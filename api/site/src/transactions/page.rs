@@ -33,7 +33,7 @@ use crate::requisitions::may_see;
 use crate::rights::{ActingMember, Right};
 use crate::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
-    place, title, transaction_badge, zone_words,
+    place, shown_kind, title, transaction_badge, zone_words,
 };
 
 /// The page's messages about forms that were sent, and the values typed into them.
@@ -169,7 +169,7 @@ impl TransactionContent {
             zone: zone_words(company.zone),
             id: record.id.0.to_string(),
             title: title(record),
-            kind: kind_words(record.kind),
+            kind: kind_words(shown_kind(row)),
             badge: transaction_badge(row.progress.state),
             requested: is_requested_shown.then(|| money(record.requested, company.currency)),
             amount: amount_words(row, company.currency),

@@ -7,9 +7,10 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::seen_object::WatchedObject;
-use cardswitch_engine::domain::ids::{RecordSeq, TransactionId};
+use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::Receipt;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
 use serde::Deserialize;
@@ -18,6 +19,8 @@ use uuid::Uuid;
 use super::page::{TransactionForms, receipt_seen, refused_page};
 use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
+use crate::faults::Faults;
+use crate::form_snapshot::{Unsaved, change_as_seen};
 use crate::forms::SiteForm;
 use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
@@ -54,31 +57,49 @@ pub(super) async fn hand_in_receipt(
         Err(UploadError::Refused(page)) => return Ok(*page),
     };
     let UploadForm { file, seen } = form;
-    // The upload took its time.
-    let since = acting.shown_seq().await;
-    let row = find_own(&acting, id).await?;
-    if seen != receipt_seen(&row) {
-        return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
-    }
     let Some(file) = file else {
-        let text = "Choose a file first.";
-        return refused(&acting, &row, (StatusCode::BAD_REQUEST, text)).await;
+        let row = find_own(&acting, id).await?;
+        return refused(&acting, &row, (StatusCode::BAD_REQUEST, "Choose a file first.")).await;
     };
-    let acting = acting.if_unchanged(WatchedObject::Transaction(row.record.seq), since);
-    match hand_in((&acting).into(), TransactionId(id), file).await {
-        Ok(_) => Ok(done(&acting, id, Notice::RECEIPT_KEPT)),
-        Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+    let is_as_seen = |row: &TransactionRow| seen == receipt_seen(row);
+    change_receipt(&acting, (id, is_as_seen), async |state, _| {
+        hand_in(acting.reader(&state), TransactionId(id), file).await?;
+        Ok(Notice::RECEIPT_KEPT)
+    })
+    .await
+}
+
+/// Changes the receipt of a transaction, if it is as the page showed it.
+async fn change_receipt(
+    acting: &ActingMember,
+    (id, is_as_seen): (Uuid, impl Fn(&TransactionRow) -> bool),
+    change: impl AsyncFnOnce(ActorState, TransactionRow) -> Result<Notice, ApiError>,
+) -> Result<Response, ApiError> {
+    let find = || async {
+        let row = find_own(acting, id).await?;
+        Ok((WatchedObject::Transaction(row.record.seq), row))
+    };
+    let check = |row: &_| is_as_seen(row).then_some(()).ok_or_else(|| Faults::conflict(CHANGED));
+    let saved = change_as_seen(acting, find, check, async |state, row| {
+        let notice = change(state, row).await?;
+        Ok(acting.go_on(&format!("/transactions/{id}"), notice))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((row, Unsaved::Refused(error)))
+            if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE =>
+        {
             let text = "That file isn’t a PNG, JPEG or PDF.";
-            refused(&acting, &row, (error.status(), text)).await
+            refused(acting, &row, (error.status(), text)).await
         }
-        Err(error) if error.status() == StatusCode::PRECONDITION_FAILED => {
-            refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await
-        }
-        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
+        Err((row, Unsaved::Refused(error))) if error.status() == StatusCode::BAD_REQUEST => {
             let text = "The file name contains invisible characters. Rename the file first.";
-            refused(&acting, &row, (error.status(), text)).await
+            refused(acting, &row, (error.status(), text)).await
         }
-        Err(error) => Err(error),
+        Err((row, why)) => {
+            let (_, faults) = why.shown((), Faults::of_refusal)?;
+            refused(acting, &row, (faults.status(), faults.alert())).await
+        }
     }
 }
 
@@ -89,10 +110,6 @@ async fn refused(
 ) -> Result<Response, ApiError> {
     let said = TransactionForms { receipt_alert: text.to_owned(), ..TransactionForms::default() };
     refused_page(acting, row, (status, said)).await
-}
-
-fn done(acting: &ActingMember, id: Uuid, notice: Notice) -> Response {
-    acting.go_on(&format!("/transactions/{id}"), notice)
 }
 
 /// The fields of the forms about a receipt.
@@ -108,15 +125,7 @@ pub(super) async fn delete_receipt(
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let row = find_own(&acting, id).await?;
-    if row.receipt().is_none() {
-        return Ok(done(&acting, id, Notice::RECEIPT_DELETED));
-    }
-    if form.seen != receipt_seen(&row) {
-        return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
-    }
-    set_as_seen(acting, (&row, since), (None, Notice::RECEIPT_DELETED)).await
+    set_as_seen(&acting, (id, &form.seen), (None, Notice::RECEIPT_DELETED)).await
 }
 
 /// Notes that there will be no receipt. POST /transactions/{id}/receipt/lost.
@@ -125,31 +134,25 @@ pub(super) async fn lose_receipt(
     PathId(id): PathId,
     SiteForm(form): SiteForm<ReceiptFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let row = find_own(&acting, id).await?;
-    if row.receipt().is_some_and(|receipt| receipt.is_lost) {
-        return Ok(done(&acting, id, Notice::RECEIPT_LOST));
-    }
-    if form.seen != receipt_seen(&row) {
-        return refused(&acting, &row, (StatusCode::CONFLICT, CHANGED)).await;
-    }
     let receipt = Some(lost(&acting.state));
-    set_as_seen(acting, (&row, since), (receipt, Notice::RECEIPT_LOST)).await
+    set_as_seen(&acting, (id, &form.seen), (receipt, Notice::RECEIPT_LOST)).await
 }
 
-/// Sets the receipt of a transaction that was read behind the record `since`.
+/// Sets the receipt of a transaction, unless it is so already.
 async fn set_as_seen(
-    acting: ActingMember,
-    (row, since): (&TransactionRow, RecordSeq),
+    acting: &ActingMember,
+    (id, seen): (Uuid, &str),
     (receipt, notice): (Option<Receipt>, Notice),
 ) -> Result<Response, ApiError> {
-    let acting = acting.if_unchanged(WatchedObject::Transaction(row.record.seq), since);
-    let id = row.record.id;
-    match set_receipt((&acting).into(), id, receipt).await.map_err(ApiError::from) {
-        Ok(()) => Ok(done(&acting, id.0, notice)),
-        Err(error) if error.status() == StatusCode::PRECONDITION_FAILED => {
-            refused(&acting, row, (StatusCode::CONFLICT, CHANGED)).await
+    let is_lost = |receipt: Option<&Receipt>| receipt.map(|receipt| receipt.is_lost);
+    let is_wanted_lost = is_lost(receipt.as_ref());
+    let is_done = |row: &TransactionRow| is_lost(row.receipt()) == is_wanted_lost;
+    let is_as_seen = |row: &TransactionRow| seen == receipt_seen(row) || is_done(row);
+    change_receipt(acting, (id, is_as_seen), async |state, row| {
+        if !is_done(&row) {
+            set_receipt(acting.reader(&state), row.record.id, receipt).await?;
         }
-        Err(error) => Err(error),
-    }
+        Ok(notice)
+    })
+    .await
 }

@@ -17,7 +17,7 @@ use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, Transac
 use cardswitch_v1::routes::view::View;
 
 use super::words::positive;
-use crate::words::{Moment, ending_words, moment, money};
+use crate::words::{Moment, ending_words, moment, money, shown_kind};
 
 /// How many lines are looked through for those of one transaction.
 const LINES_LOOKED_AT_MAX: usize = 1_000;
@@ -102,7 +102,11 @@ fn posting(row: &TransactionRow, amount: Minor) -> &'static str {
         Some(TransferDirection::Withdrawal) => true,
         None => row.record.kind != TransactionKind::Refund,
     };
-    if is_out == goes_out { "Posted" } else { "Reversed" }
+    match row.record.kind.transfer_direction() {
+        _ if is_out == goes_out => "Posted",
+        Some(_) => "Returned",
+        None => "Reversed",
+    }
 }
 
 /// How it stands now, where that is more than its state.
@@ -123,9 +127,9 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<StoryStep> {
         steps.push(StoryStep::now("Refunded so far", amount(progress.refunded)));
     }
     if progress.state == TransactionState::Canceled
-        && row.record.kind != TransactionKind::Verification
+        && shown_kind(row) != TransactionKind::Verification
     {
-        let what = format!("Canceled: {}", ending_words(progress.flags));
+        let what = format!("Canceled: {}", ending_words(row));
         steps.push(StoryStep::now(what, String::new()));
     }
     steps

@@ -5,6 +5,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::seen_object::WatchedObject;
 use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_v1::routes::transaction_tags::tag;
 use serde_json::{Map, Value};
 
@@ -12,6 +13,7 @@ use super::find_own;
 use super::page::{TransactionForms, refused_page, seen};
 use crate::dimension_choices::{chosen_of, find_meant, put_dimensions};
 use crate::faults::Faults;
+use crate::form_snapshot::change_as_seen;
 use crate::forms::{FormBody, SiteForm, TypedFields, unix_lines};
 use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
@@ -41,27 +43,30 @@ pub(super) async fn tag_transaction(
     PathId(id): PathId,
     SiteForm(sent): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let row = find_own(&acting, id).await?;
-    let known = acting.read(|view| chosen_of(view, &row.dimensions())).await?;
-    if let Err(faults) = seen(&row, &known).check(sent.of("seen")) {
-        let status = faults.status();
-        let said = TransactionForms { faults, ..TransactionForms::default() };
-        return refused_page(&acting, &row, (status, said)).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Transaction(row.record.seq), since);
-    let may_sort = acting.may(Right::TagTransactions);
-    let extent = if may_sort { TaggingExtent::All } else { TaggingExtent::NoteAlone };
-    let mut body = body_of(&sent, extent);
-    find_meant(&acting, &mut body).await?;
-    let body = FormBody::of(body);
-    let Err(error) = tag((&acting).into(), TransactionId(id), body.fields()?).await else {
-        return Ok(acting.go_on(&format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
+    let find = || async {
+        let row = find_own(&acting, id).await?;
+        let known = acting.read(|view| chosen_of(view, &row.dimensions())).await?;
+        Ok((WatchedObject::Transaction(row.record.seq), (row, known)))
     };
-    let faults = Faults::of_refusal(error)?;
-    let status = faults.status();
-    let said = TransactionForms { fields: Some(sent), faults, ..TransactionForms::default() };
-    refused_page(&acting, &row, (status, said)).await
+    let check =
+        |(row, known): &(TransactionRow, [String; 4])| seen(row, known).check(sent.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, _| {
+        let may_sort = acting.may(Right::TagTransactions);
+        let extent = if may_sort { TaggingExtent::All } else { TaggingExtent::NoteAlone };
+        let mut body = body_of(&sent, extent);
+        find_meant(&acting, &mut body).await?;
+        tag(acting.reader(&state), TransactionId(id), FormBody::of(body).fields()?).await?;
+        Ok(acting.go_on(&format!("/transactions/{id}"), Notice::TRANSACTION_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err(((row, _), why)) => {
+            let (fields, faults) = why.shown(sent, Faults::of_refusal)?;
+            let status = faults.status();
+            let said = TransactionForms { fields, faults, ..TransactionForms::default() };
+            refused_page(&acting, &row, (status, said)).await
+        }
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use super::list::told_of;
 use super::{endpoint_badge, get_endpoint};
 use crate::apps::SecretPage;
 use crate::faults::{Faults, with_status};
+use crate::form_snapshot::change_as_seen;
 use crate::forms::{ConfirmForm, FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
@@ -212,27 +213,23 @@ pub(super) async fn save(
     PathId(id): PathId,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
-    let since = acting.shown_seq().await;
-    let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
-    if let Err(faults) = seen_of(&endpoint).check(form.of("seen")) {
-        let said = EndpointNotes { faults, ..EndpointNotes::default() };
-        return endpoint_page(&acting, &endpoint, said).await;
-    }
-    let acting = acting.if_unchanged(WatchedObject::Row(id), since);
-    let body = FormBody::of(body_of(&form));
-    let mut fields = body.fields()?;
-    let given = GivenChanges::parse(&mut fields, acting.state.webhooks.reach());
-    let saved = match fields.finish() {
-        Ok(()) => {
-            webhook_endpoints::update(&acting.state, acting.company.id, endpoint.id, given).await
-        }
-        Err(faults) => Err(ApiError::invalid(faults)),
+    let find = || async {
+        Ok((WatchedObject::Row(id), get_endpoint(&acting, WebhookEndpointId(id)).await?))
     };
-    match saved {
-        Ok(()) => Ok(acting.go_on(&format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED)),
-        Err(error) => {
-            let faults = Faults::of_refusal(error)?;
-            let said = EndpointNotes { typed: Some(&form), faults, ..EndpointNotes::default() };
+    let check = |endpoint: &WebhookEndpoint| seen_of(endpoint).check(form.of("seen"));
+    let saved = change_as_seen(&acting, find, check, async |state, endpoint| {
+        let body = FormBody::of(body_of(&form));
+        let mut fields = body.fields()?;
+        let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+        fields.finish()?;
+        webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await?;
+        Ok(acting.go_on(&format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED))
+    });
+    match saved.await? {
+        Ok(saved) => Ok(saved),
+        Err((endpoint, why)) => {
+            let (typed, faults) = why.shown(&form, Faults::of_refusal)?;
+            let said = EndpointNotes { typed, faults, ..EndpointNotes::default() };
             endpoint_page(&acting, &endpoint, said).await
         }
     }

@@ -29,7 +29,9 @@ pub(super) use self::times::{
     Moment, clock_words, day_words, every, field_time, moment, moment_to_second, near_moment,
     parse_field_time, shown_moment, shown_time, zone_words,
 };
-pub(super) use self::transactions::{amount_words, ending_words, kind_words, place, title};
+pub(super) use self::transactions::{
+    amount_words, ending_words, kind_words, place, shown_kind, title,
+};
 
 /// The masked number of a card, with its last four digits.
 pub(super) fn last_four(digits: [u8; 4]) -> String {

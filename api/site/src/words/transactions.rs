@@ -9,6 +9,16 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use super::money::money;
 
+/// The kind that a transaction is shown as: a verification that was presented moved money after all.
+pub(crate) const fn shown_kind(row: &TransactionRow) -> TransactionKind {
+    match row.record.kind {
+        TransactionKind::Verification if row.progress.posted_at.is_some() => {
+            TransactionKind::Purchase
+        }
+        kind => kind,
+    }
+}
+
 /// The name of a kind of movement.
 pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
     match kind {
@@ -22,9 +32,15 @@ pub(crate) const fn kind_words(kind: TransactionKind) -> &'static str {
     }
 }
 
-/// How a canceled transaction with these flags ended.
-pub(crate) const fn ending_words(flags: TransactionFlags) -> &'static str {
-    if flags.contains(TransactionFlags::HOLD_EXPIRED) { "hold expired" } else { "fully reversed" }
+/// How a canceled transaction ended.
+pub(crate) const fn ending_words(row: &TransactionRow) -> &'static str {
+    if row.record.kind.transfer_direction().is_some() {
+        "returned by the bank"
+    } else if row.progress.flags.contains(TransactionFlags::HOLD_EXPIRED) {
+        "hold expired"
+    } else {
+        "fully reversed"
+    }
 }
 
 /// The name of a transaction: the merchant's or the bank account's, where there is one, else its

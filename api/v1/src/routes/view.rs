@@ -17,6 +17,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery};
 use cardswitch_edge::json::Json;
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::Call;
 use cardswitch_secrets::Secrets;
@@ -130,17 +131,26 @@ pub async fn read_view<'a, T: Send>(
     Ok(reader.state.switch.read(|snapshot| read(&reader.view(snapshot, now))).await?)
 }
 
-/// Reads a company's lists. If they turn out to be long, `read` begins again, apart from others'
-/// requests.
-/// Errors: the tables cannot be read.
-pub async fn read_lists<'a, T: Send>(
-    reader: impl Into<Reader<'a>>,
+/// Reads lists of the caller's company.
+/// Errors: those of `read_lists_during`.
+pub async fn read_lists<T: Send>(
+    call: &Call,
     read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
 ) -> Result<T, ApiError> {
-    let reader = reader.into();
+    read_lists_during((call.into(), call.1.lasting_access(&call.0.switch)), read).await
+}
+
+/// Reads a company's lists. If they turn out to be long, `read` begins again, apart from others'
+/// requests.
+/// Errors: the tables cannot be read; the access ended before that.
+pub async fn read_lists_during<T: Send>(
+    (reader, access): (Reader<'_>, LastingAccess),
+    read: impl Fn(&View<'_>) -> Result<T, StoreError> + Send,
+) -> Result<T, ApiError> {
     let now = reader.state.now();
     let lists = |snapshot: &Snapshot| read(&reader.view(snapshot, now));
-    Ok(reader.state.switch.read_lists(reader.company.slot, lists).await?)
+    let listed = reader.state.switch.read_lists((reader.company.slot, access), lists).await?;
+    listed.ok_or_else(ApiError::unauthorized)
 }
 
 /// The field that most lists can be ordered by.
