@@ -47,6 +47,12 @@ pub enum Mark {
     LieRefused,
     /// A start after syncs had lied lacked an acknowledged record.
     LieLost,
+    /// A change was made, since its object was as it had been seen.
+    ConditionMet,
+    /// Somebody was told that an object had changed since they saw it.
+    ChangedMeanwhile,
+    /// Somebody was told so of what they saw before a start.
+    SeenBeforeStart,
     /// A node led in place of one that had died.
     LeaderDied,
     /// A node led in place of one that went on, which gave no answer from then on.
@@ -227,7 +233,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 109] = [
+    pub const ALL: [Self; 112] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -249,6 +255,9 @@ impl Mark {
         Self::FlipHarmless,
         Self::LieRefused,
         Self::LieLost,
+        Self::ConditionMet,
+        Self::ChangedMeanwhile,
+        Self::SeenBeforeStart,
         Self::LeaderDied,
         Self::LeaderFenced,
         Self::LeaderOvertaken,
