@@ -214,6 +214,24 @@ pub enum Mark {
     ChipAnswered,
     /// A card was named by its track.
     TrackRead,
+    /// A message without a time was taken.
+    UntimedTaken,
+    /// A message with neither a time nor a reference was taken.
+    UntracedTaken,
+    /// Such a message was answered again.
+    UntracedRepeated,
+    /// A track with more than digits and an equals sign was read.
+    OddTrackRead,
+    /// A track that is none stood beside a card number.
+    OddTrackIgnored,
+    /// A card was named by a track that is none.
+    OddTrackRefused,
+    /// Elements of private use were of no use.
+    PrivateDataIgnored,
+    /// DE48 had a form that is not known.
+    OpaqueDataIgnored,
+    /// A message brought a time to a clock that is nobody's to turn.
+    SuppliedTimeIgnored,
     /// A purchase was in a foreign currency.
     ForeignAsked,
     /// An acquirer asked for more on a purchase.
@@ -233,7 +251,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 112] = [
+    pub const ALL: [Self; 121] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -338,6 +356,15 @@ impl Mark {
         Self::ChipDoubted,
         Self::ChipAnswered,
         Self::TrackRead,
+        Self::UntimedTaken,
+        Self::UntracedTaken,
+        Self::UntracedRepeated,
+        Self::OddTrackRead,
+        Self::OddTrackIgnored,
+        Self::OddTrackRefused,
+        Self::PrivateDataIgnored,
+        Self::OpaqueDataIgnored,
+        Self::SuppliedTimeIgnored,
         Self::ForeignAsked,
         Self::IncreaseAsked,
         Self::PartReversed,
