@@ -26,7 +26,11 @@ impl Teller {
     ) -> Result<(), Omission> {
         let before: Vec<_> = self.model.cards.iter().map(|card| card.terms).collect();
         let is_made = matches!(self.model.expect(self.at, command), Reply::Done(_));
-        let Some(change) = change.filter(|_| is_made) else { return Ok(()) };
+        let Some(mut change) = change.filter(|_| is_made) else { return Ok(()) };
+        // Whoever tells of it knows by now whether it was made.
+        while let AdminCommand::IfUnchanged(_, unconditional) = change {
+            change = unconditional;
+        }
         match change {
             AdminCommand::Allowance(AllowanceCommand::Update(_, id, changes)) => {
                 let at = self.model.cards.iter().position(|card| card.allowance_id == *id);

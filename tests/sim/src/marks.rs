@@ -47,6 +47,12 @@ pub enum Mark {
     LieRefused,
     /// A start after syncs had lied lacked an acknowledged record.
     LieLost,
+    /// A change was made, since its object was as it had been seen.
+    ConditionMet,
+    /// Somebody was told that an object had changed since they saw it.
+    ChangedMeanwhile,
+    /// Somebody was told so of what they saw before a start.
+    SeenBeforeStart,
     /// A node led in place of one that had died.
     LeaderDied,
     /// A node led in place of one that went on, which gave no answer from then on.
@@ -208,6 +214,24 @@ pub enum Mark {
     ChipAnswered,
     /// A card was named by its track.
     TrackRead,
+    /// A message without a time was taken.
+    UntimedTaken,
+    /// A message with neither a time nor a reference was taken.
+    UntracedTaken,
+    /// Such a message was answered again.
+    UntracedRepeated,
+    /// A track with more than digits and an equals sign was read.
+    OddTrackRead,
+    /// A track that is none stood beside a card number.
+    OddTrackIgnored,
+    /// A card was named by a track that is none.
+    OddTrackRefused,
+    /// Elements of private use were of no use.
+    PrivateDataIgnored,
+    /// DE48 had a form that is not known.
+    OpaqueDataIgnored,
+    /// A message brought a time to a clock that is nobody's to turn.
+    SuppliedTimeIgnored,
     /// A purchase was in a foreign currency.
     ForeignAsked,
     /// An acquirer asked for more on a purchase.
@@ -227,7 +251,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 109] = [
+    pub const ALL: [Self; 121] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -249,6 +273,9 @@ impl Mark {
         Self::FlipHarmless,
         Self::LieRefused,
         Self::LieLost,
+        Self::ConditionMet,
+        Self::ChangedMeanwhile,
+        Self::SeenBeforeStart,
         Self::LeaderDied,
         Self::LeaderFenced,
         Self::LeaderOvertaken,
@@ -329,6 +356,15 @@ impl Mark {
         Self::ChipDoubted,
         Self::ChipAnswered,
         Self::TrackRead,
+        Self::UntimedTaken,
+        Self::UntracedTaken,
+        Self::UntracedRepeated,
+        Self::OddTrackRead,
+        Self::OddTrackIgnored,
+        Self::OddTrackRefused,
+        Self::PrivateDataIgnored,
+        Self::OpaqueDataIgnored,
+        Self::SuppliedTimeIgnored,
         Self::ForeignAsked,
         Self::IncreaseAsked,
         Self::PartReversed,

@@ -11,7 +11,7 @@
 //! | `events` | the happenings and their rates |
 //! | `site`, `spelling`, `version_1993`, `ebcdic`, `header` | an acquirer's way to speak, beside the product's own |
 //! | `keys`, `zone_book`, `chip` | its codes, PIN blocks and keys, and the chips of cards |
-//! | `acquirer`, `draft` | its messages |
+//! | `acquirer`, `draft`, `oddities` | its messages |
 //! | `treatment`, `question`, `answer` | what has to become of them, and what their answers have to be |
 //! | `messages`, `passages`, `ending` | the world: sending, comparing, going down and coming to rest |
 //! | `line`, `wire` | a connection; its stream |
@@ -30,6 +30,7 @@ mod keys;
 mod line;
 mod machine;
 mod messages;
+mod oddities;
 mod passages;
 mod question;
 mod site;

@@ -2,6 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `conditions` | changes on condition that an object is as it was seen |
 //! | `crashes` | crashes and restarts |
 //! | `deliveries` | webhooks, and letters about declines |
 //! | `draws` | the next happening |
@@ -14,6 +15,7 @@
 //! the journal kept them, in the order in which they were executed.
 
 pub(crate) mod assembly;
+mod conditions;
 mod crashes;
 mod deliveries;
 mod draws;
@@ -38,6 +40,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use self::assembly::{ExecutedCommand, Executions, open, options, step_part};
+use self::conditions::Conditions;
 use self::tables::TableFaults;
 use self::writes::SlowWrites;
 use crate::audit::{audit_reads, audit_state, audit_tables};
@@ -136,6 +139,7 @@ struct World {
     unwritten: usize,
     model: Model,
     workload: Workload,
+    conditions: Conditions,
     tray: Arc<Tray>,
     executions: Executions,
     /// How far the machine's clock is behind. Units: microseconds.
@@ -191,6 +195,7 @@ impl World {
             model: Model::new(id_mint()),
             latest: workload.at,
             workload,
+            conditions: Conditions::draw(seed),
             tray: Arc::default(),
             executions,
             skew: 0,
@@ -403,12 +408,13 @@ impl World {
     }
 
     fn take_answer(&mut self, executed: ExecutedCommand, mut reply: Reply) {
-        let command = self.sent.remove(&executed.tag).unwrap();
+        let mut command = self.sent.remove(&executed.tag).unwrap();
         if let Reply::Done(seq) = &mut reply {
             *seq = RecordSeq(0);
         }
         let expected = self.apply(&executed, &command);
         assert_eq!(reply, expected, "{} at {:?}: {command:?}", self.context(), executed.at);
+        self.mark_condition(&mut command, &reply);
         assert!(self.engine().durable_seq() >= executed.last_seq, "{}", self.context());
         self.told = self.told.max(executed.last_seq);
         self.audit_standstill();
@@ -426,6 +432,9 @@ impl World {
             false => self.model.expect_without_record(executed.at.0, command),
         };
         self.model.late_holds = LateHolds::none();
+        if executed.has_record && !matches!(command, Command::Network(_)) {
+            self.model.note_changes(executed.last_seq);
+        }
         if let Some(notices) = &mut self.notices {
             notices.notice_members(executed.last_seq, &self.model);
         }

@@ -9,6 +9,7 @@ use cardswitch_engine::directory::exchanged_key::{ExchangedKeyCommand, NewExchan
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::pan_key::{PanKeyCommand, ResealedCard};
 use cardswitch_engine::directory::requisition::RequisitionCommand;
+use cardswitch_engine::directory::user::ProvenPassword;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpointCommand;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
@@ -75,18 +76,13 @@ impl Model {
             }
             AdminCommand::Requisition(command) => self.requisition(at, command),
             AdminCommand::WithPassword(proven, command) => {
-                let is_it = |user: &&Person| user.id == proven.user;
-                let user = self.users.iter().find(is_it).ok_or(Rejection::UserNotFound)?;
-                if user.is_closed {
-                    return Err(Rejection::PasswordChanged);
-                }
-                let totp_seed = user.totp.as_ref().map(|totp| totp.sealed_seed.clone());
-                // No program sets security questions.
-                if (&user.password, &totp_seed) != (&proven.password_hash, &proven.totp_seed) {
-                    return Err(Rejection::PasswordChanged);
-                }
+                self.check_password(proven)?;
                 self.admin(at, command)
             }
+            AdminCommand::IfUnchanged(seen, command) => match self.may_have_changed(seen) {
+                true => Err(Rejection::ChangedMeanwhile),
+                false => self.admin(at, command),
+            },
             AdminCommand::User(command) => self.user_command(at, command),
             AdminCommand::Ticket(command) => self.ticket_command(at, command),
             AdminCommand::AccessToken(command) => self.token_command(command),
@@ -95,6 +91,15 @@ impl Model {
             // Commands whose rows no decision reads have tests of their own: `dimensions`, `looking`.
             _ => unreachable!("no program asks for it"),
         }
+    }
+
+    fn check_password(&self, proven: &ProvenPassword) -> Result<(), Rejection> {
+        let is_it = |user: &&Person| user.id == proven.user;
+        let user = self.users.iter().find(is_it).ok_or(Rejection::UserNotFound)?;
+        let totp_seed = user.totp.as_ref().map(|totp| totp.sealed_seed.clone());
+        // No program sets security questions.
+        let is_current = (&user.password, &totp_seed) == (&proven.password_hash, &proven.totp_seed);
+        if is_current && !user.is_closed { Ok(()) } else { Err(Rejection::PasswordChanged) }
     }
 
     /// A later message brings a later key.
@@ -234,8 +239,8 @@ impl Model {
         }
         let holder = order.assigned_to.map(|id| self.active_member(company, id)).transpose()?;
         let today = date_in(self.companies[company].zone, at);
-        let own = order.billing_address.as_ref().map(|address| &*address.zip_code);
-        let zip = own.unwrap_or(&self.companies[company].zip);
+        let own_zip = order.billing_address.as_ref().map(|address| address.zip_code.clone());
+        let zip = own_zip.as_deref().unwrap_or(&self.companies[company].zip);
         self.cards.push(Card {
             id: new.id,
             allowance_id: new.allowance_id,
@@ -244,6 +249,7 @@ impl Model {
             expires_on: new.expires_on.to_naive(),
             pin: new.pin.0,
             zip: PackedZip::pack(zip).0,
+            own_zip,
             is_virtual: order.is_virtual,
             description: order.texts.description.to_string(),
             holder,
@@ -291,8 +297,8 @@ impl Model {
         }
         card.holder = holder;
         if let Some(address) = &changes.billing_address {
-            let zip = address.as_ref().map_or(&*company_zip, |address| &address.zip_code);
-            card.zip = PackedZip::pack(zip).0;
+            card.own_zip = address.as_ref().map(|address| address.zip_code.clone());
+            card.zip = PackedZip::pack(card.own_zip.as_deref().unwrap_or(&company_zip)).0;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! (commands, replies), not its ways.
 
 mod admin;
+mod looks;
 mod lookups;
 mod members;
 mod network;
@@ -79,7 +80,7 @@ pub struct LineOfCard {
     pub description: String,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Member {
     id: MemberId,
     company: usize,
@@ -91,7 +92,7 @@ struct Member {
     name: String,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub struct Requisition {
     pub id: RequisitionId,
     pub company: usize,
@@ -111,6 +112,8 @@ pub struct Card {
     pub expires_on: NaiveDate,
     pub pin: u64,
     pub zip: u64,
+    /// The ZIP of an address of its own.
+    own_zip: Option<LineText>,
     pub is_virtual: bool,
     description: String,
     /// A member, by number.
@@ -281,6 +284,7 @@ pub struct Model {
     pub pan_generation: PanGeneration,
     /// The holds that have not ended in time.
     pub late_holds: LateHolds,
+    looks: looks::Looks,
 }
 
 /// The holds that do not end in time, since a switch cannot read its tables.
@@ -406,6 +410,7 @@ impl Model {
             webhook_endpoints: Vec::new(),
             pan_generation: PanGeneration::default(),
             late_holds: LateHolds::none(),
+            looks: looks::Looks::default(),
         }
     }
 

@@ -66,6 +66,12 @@ pub struct Token {
     pub is_revoked: bool,
 }
 
+impl Token {
+    pub(super) const fn member(&self) -> Option<usize> {
+        self.member
+    }
+}
+
 impl Ticket {
     fn is_open(&self, at: i64) -> bool {
         self.state == TicketState::Open && at < self.expires_at

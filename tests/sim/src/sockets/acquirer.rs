@@ -1,6 +1,7 @@
 //! The messages of simulated acquirers, and what they show of cards and their holders.
 
 use cardswitch_engine::domain::credential::{Cvv, PinVerifier};
+use cardswitch_engine::domain::network_key::DuplicateWindow;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
 use chrono::DateTime;
@@ -9,6 +10,7 @@ use super::answer::AnswerContent;
 use super::chip::{ChipProof, OwedAnswer};
 use super::draft::Draft;
 use super::keys::{Cipher, PinEntry, enciphered_block};
+use super::line::Sending;
 use super::question::{Question, ShownCvv};
 use super::site::Site;
 use super::spelling::{Content, Spelling};
@@ -16,6 +18,8 @@ use super::treatment::{Reader, Treatment};
 use super::zone_book::{KeyUse, Span};
 use crate::rng::Rng;
 
+/// DE7 of a message that has none, where another message names it.
+pub(super) const NO_TIME: &str = "0000000000";
 /// The PIN of every card.
 pub(super) const PIN: &str = "1234";
 
@@ -115,14 +119,18 @@ impl Maker<'_> {
     }
 
     fn make(&self, draft: Draft) -> AcquirerMessage {
-        let Draft { content, pan, pin, chip, has_zeros } = draft;
+        let Draft { content, pan, pin, chip, has_zeros, lacks_time, lacks_reference } = draft;
         let number = self.earlier.len() as u64 + 1;
         let acquirer = (1_000 + self.acquirer).to_string();
         let acquirer = if has_zeros { format!("{acquirer:0>8}") } else { acquirer };
-        let mut content =
-            content.with(11, format!("{number:06}")).with(7, moment(self.at)).with(32, acquirer);
-        if content.mti[1] != b'8' {
+        let mut content = content.with(11, format!("{number:06}")).with(32, acquirer);
+        if !lacks_time {
+            content = content.with(7, moment(self.at));
+        }
+        if content.mti[1] != b'8' && !lacks_reference {
             content.elements.entry(37).or_insert_with(|| format!("{number:012}").into());
+        }
+        if content.mti[1] != b'8' {
             content = content.with(41, "TERM0001");
         }
         let reader = Reader { secrets: self.secrets, spelling: self.spelling };
@@ -191,17 +199,20 @@ impl AcquirerMessage {
     pub(super) fn may_become(
         &self,
         asked: &Question,
-        (pin, span, site): (Option<usize>, Span, &Site),
+        (sending, span, site): (&Sending, Span, &Site),
         secrets: &Secrets,
     ) -> bool {
         let Treatment::Decided(expected) = &self.treatment else { return false };
         let (asked, cvv, verifier) = asked.clone().split();
-        let (expected, own_cvv, _) = (**expected).clone().split();
+        let (mut expected, own_cvv, _) = (**expected).clone().split();
+        if let DuplicateWindow::RepeatsOnly { is_repeat } = &mut expected.fingerprint.window {
+            *is_repeat = sending.is_repeat;
+        }
         let unproven = ShownCvv { shown: Cvv::NONE, own: Cvv::NONE };
         let own_cvv = if self.chip == ChipProof::Wrong { Some(unproven) } else { own_cvv };
         let has_credentials = expected.credentials.is_some();
         let is_pin_right = match has_credentials {
-            true => self.may_have_pin(verifier, (pin, span, site), secrets),
+            true => self.may_have_pin(verifier, (sending.pin, span, site), secrets),
             false => verifier.is_none(),
         };
         asked == expected && cvv == own_cvv && is_pin_right
@@ -245,6 +256,11 @@ impl AcquirerMessage {
         self.heard.as_ref()?.authorization_id()
     }
 
+    /// Whether a repeat gets the first answer for a day, and not only for some minutes.
+    pub(super) fn is_remembered(&self) -> bool {
+        self.content.has(7) || self.content.has(37)
+    }
+
     /// The answer that the chip of its card awaits.
     pub(super) fn owed_to_chip(&self) -> Option<&OwedAnswer> {
         match &self.chip {
@@ -270,7 +286,8 @@ impl AcquirerMessage {
         let mti = std::str::from_utf8(&self.content.mti).unwrap();
         let moment = match spelling {
             Spelling::Of1993 => format!("{}{}", text(13), text(12)),
-            _ => text(7).to_owned(),
+            // Zeros name a message without a time.
+            _ => self.content.text(7).unwrap_or(NO_TIME).to_owned(),
         };
         format!("{mti}{}{moment}{:0>11}{:011}", text(11), text(32), 0)
     }

@@ -11,7 +11,7 @@ use super::spelling::{Content, Spelling};
 use crate::rng::Rng;
 
 /// The expiry of every card.
-const EXPIRY: &str = "2906";
+pub(super) const EXPIRY: &str = "2906";
 /// The local time of acquirers is so far behind. Units: microseconds.
 const ZONE: i64 = 8 * 3_600_000_000;
 
@@ -23,13 +23,25 @@ pub(super) struct Draft {
     pub(super) chip: ChipProof,
     /// Whether the acquirer's number has zeros in front.
     pub(super) has_zeros: bool,
+    /// Whether it has no DE7.
+    pub(super) lacks_time: bool,
+    /// Whether it has no DE37 of its own.
+    pub(super) lacks_reference: bool,
 }
 
 impl Draft {
     /// A message of nothing but this.
     pub(super) fn of(content: Content) -> Self {
         let pan = content.text(2).unwrap_or_default().to_owned();
-        Self { content, pan, pin: None, chip: ChipProof::None, has_zeros: false }
+        Self {
+            content,
+            pan,
+            pin: None,
+            chip: ChipProof::None,
+            has_zeros: false,
+            lacks_time: false,
+            lacks_reference: false,
+        }
     }
 
     /// Draws a message that may be about an original.
@@ -59,10 +71,11 @@ impl Draft {
         draft.add_card(&mut more, maker);
         draft.add_others(&mut more);
         draft.put_on_track(&mut more);
+        draft.make_odd(&mut Rng::new(more.number() ^ 0x0DD_17E5));
         draft
     }
 
-    fn set(&mut self, element: u8, content: impl Into<Vec<u8>>) {
+    pub(super) fn set(&mut self, element: u8, content: impl Into<Vec<u8>>) {
         self.content.elements.insert(element, content.into());
     }
 
@@ -113,7 +126,7 @@ impl Draft {
             }
             (22..30, Some(id)) => self.set(38, id),
             (30..34, _) => self.set(38, "ZZ9999"),
-            (34..50, _) => {
+            (34..50, _) if original.content.has(37) => {
                 self.content.elements.remove(&90);
                 self.set(37, original.content.elements[&37].clone());
             }
@@ -269,7 +282,7 @@ impl Draft {
     }
 
     /// Adds a sub-element to DE48.
-    fn add_tag(&mut self, tag: &str, value: &str) {
+    pub(super) fn add_tag(&mut self, tag: &str, value: &str) {
         let others = self.content.text(48).unwrap_or_default();
         let all = format!("{others}{tag}{:02}{value}", value.len());
         self.set(48, all);

@@ -1,7 +1,7 @@
 //! EBCDIC, as far as messages of acquirers have it. Source: IBM code page 37.
 
 /// The runs of characters that are neighbours in both alphabets: the first of each, and their number.
-const RUNS: [(u8, u8, u8); 11] = [
+const RUNS: [(u8, u8, u8); 14] = [
     (b'0', 0xf0, 10),
     (b'A', 0xc1, 9),
     (b'J', 0xd1, 9),
@@ -13,6 +13,9 @@ const RUNS: [(u8, u8, u8); 11] = [
     (b'_', 0x6d, 1),
     (b',', 0x6b, 1),
     (b'=', 0x7e, 1),
+    (b'-', 0x60, 1),
+    (b';', 0x5e, 1),
+    (b'?', 0x6f, 1),
 ];
 
 pub(super) fn of_ascii(byte: u8) -> u8 {

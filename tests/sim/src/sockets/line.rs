@@ -34,6 +34,8 @@ pub(super) type LineEnd = io::Result<()>;
 pub(super) struct Sending {
     pub(super) coding: Coding,
     pub(super) pin: Option<usize>,
+    /// Whether its type says that it is sent again.
+    pub(super) is_repeat: bool,
     pub(super) at: Duration,
     /// Whether the engine was asked.
     pub(super) has_passed: bool,

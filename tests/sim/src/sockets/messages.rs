@@ -181,7 +181,7 @@ impl SocketWorld {
 
     /// Sends a message on a connection, under keys of the moment, and now and then under others.
     pub(super) fn send_on(&mut self, line: u64, number: u64, is_repeat: bool) {
-        let sending = self.draw_sending(number);
+        let sending = self.draw_sending(number, is_repeat);
         let message = &self.messages[number as usize - 1];
         let site = &self.sites[message.acquirer];
         let content = message.content_of(is_repeat, sending.pin, site);
@@ -194,7 +194,7 @@ impl SocketWorld {
         self.lines.get_mut(&line).unwrap().send(&frame, message, sending);
     }
 
-    fn draw_sending(&mut self, number: u64) -> Sending {
+    fn draw_sending(&mut self, number: u64, is_repeat: bool) -> Sending {
         let message = &self.messages[number as usize - 1];
         let (acquirer, has_pin) = (message.acquirer, message.pin.is_some());
         let coding = match self.draw_key(acquirer, KeyUse::Mac) {
@@ -204,7 +204,7 @@ impl SocketWorld {
             Some(generation) => Coding::Key(generation),
         };
         let pin = if has_pin { self.draw_key(acquirer, KeyUse::Pin) } else { None };
-        Sending { coding, pin, at: self.now, has_passed: false }
+        Sending { coding, pin, is_repeat, at: self.now, has_passed: false }
     }
 
     /// The newest key that an acquirer knows to count; now and then an older one, or one that it waits for.

@@ -17,6 +17,7 @@ use super::chip::ChipProof;
 use super::gate::Passage;
 use super::keys::Cipher;
 use super::line::{Sending, Verdict};
+use super::oddities::note_oddities;
 use super::question::{Question, QuestionKind};
 use super::site::{Coding, Site};
 use super::spelling::Spelling;
@@ -105,8 +106,8 @@ impl SocketWorld {
         let is_of = |sending: &Sending| {
             !sending.has_passed && sending.may_be_right(site, now) && {
                 let span = Span { from: sending.at, to: now };
-                let of_pin = (sending.pin, span, site);
-                let is_asked = |asked: &Question| message.may_become(asked, of_pin, &self.secrets);
+                let sent = (sending, span, site);
+                let is_asked = |asked: &Question| message.may_become(asked, sent, &self.secrets);
                 asked.as_ref().is_some_and(is_asked)
                     || new
                         .is_some_and(|new| is_exchange_of(message, new, (site, self.clock.wall())))
@@ -160,7 +161,10 @@ impl SocketWorld {
                 continue;
             }
             match &message.heard {
-                Some(first) if !matches!(message.treatment, Treatment::Exchanged(..)) => {
+                Some(first)
+                    if !matches!(message.treatment, Treatment::Exchanged(..))
+                        && message.is_remembered() =>
+                {
                     assert!(
                         first.is_same_decision(&answer),
                         "{context}: {first:?}, then {answer:?}"
@@ -211,6 +215,7 @@ fn note_question(
     let has_chip_data = message.content.has(55);
     marks.pass_if(Mark::ChipDataUnread, has_chip_data && site.issuer().is_none());
     marks.pass_if(Mark::ChipDoubted, message.chip == ChipProof::Wrong);
+    note_oddities(marks, &message.content);
     marks.pass_if(Mark::TrackRead, message.content.has(35));
     marks.pass_if(Mark::ForeignAsked, asked.is_foreign());
     marks.pass_if(Mark::IncreaseAsked, matches!(asked.kind, QuestionKind::Increment(_)));
@@ -240,6 +245,10 @@ fn note_answer(
     marks.pass_if(Mark::LateAnswerHeard, message.is_given_up && answer.is_decision());
     marks.pass_if(Mark::KeyReplayRefused, answer.fault() == Some("key_replayed"));
     let is_refused = matches!(answer.fault(), Some("mac_wrong" | "mac_missing"));
+    let is_on_track = message.content.has(35) && !message.content.has(2);
+    marks.pass_if(Mark::OddTrackRefused, is_on_track && answer.code == *b"30");
+    let is_again = sending.is_repeat && message.heard.is_some();
+    marks.pass_if(Mark::UntracedRepeated, is_again && !message.is_remembered());
     match sending.coding {
         Coding::Wrong | Coding::Missing => marks.pass(Mark::WrongCodeRefused),
         Coding::Key(_) if is_refused => marks.pass(Mark::OldKeyRefused),

@@ -86,7 +86,7 @@ const fn form_of_1987(element: u8) -> Option<(Kind, Extent)> {
         42 => (Kind::Text, Extent::Fixed(15)),
         43 => (Kind::Text, Extent::Fixed(40)),
         44 | 102 => (Kind::Text, Extent::Counted(2)),
-        48 | 54 | 60 => (Kind::Text, Extent::Counted(3)),
+        47 | 48 | 54 | 60..=63 => (Kind::Text, Extent::Counted(3)),
         52 | 64 | 128 => (Kind::Bytes, Extent::Fixed(8)),
         55 => (Kind::Bytes, Extent::Counted(3)),
         90 => (Kind::Digits, Extent::Fixed(42)),
@@ -190,14 +190,19 @@ impl Spelling {
         bytes.extend(digits.chunks(2).map(|pair| (pair[0] - b'0') << 4 | (pair[1] - b'0')));
     }
 
-    /// A track: where digits are packed its separator is a D, and its length even.
+    /// A track: where digits are packed its separator is a D.
     fn write_track(self, track: &[u8], bytes: &mut Vec<u8>) {
         if self != Self::Packed {
             bytes.extend(self.text_of(track));
             return;
         }
-        let nibble = |byte: u8| if byte == b'=' { 0xd } else { byte - b'0' };
-        bytes.extend(track.chunks(2).map(|pair| nibble(pair[0]) << 4 | nibble(pair[1])));
+        // `=` and D are one, and the characters before it follow the digits.
+        let nibble = |byte: &u8| if *byte == b'D' { 0xd } else { *byte - b'0' };
+        let mut nibbles: Vec<_> = track.iter().map(nibble).collect();
+        if nibbles.len() % 2 == 1 {
+            nibbles.insert(0, 0);
+        }
+        bytes.extend(nibbles.chunks(2).map(|pair| pair[0] << 4 | pair[1]));
     }
 
     fn write_bytes_or_hex(self, value: &[u8], bytes: &mut Vec<u8>) {

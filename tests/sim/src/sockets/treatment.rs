@@ -23,6 +23,7 @@ use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{HashPurpose, Secrets};
 use sha2::{Digest as _, Sha256};
 
+use super::acquirer::NO_TIME;
 use super::question::{Credentials, Purchase, Question, QuestionKind, ShownCvv};
 use super::spelling::{Content, Spelling};
 use super::zone_book::KeyUse;
@@ -91,11 +92,11 @@ impl<'a> Reader<'a> {
     where
         'a: 'c,
     {
-        let track = content.text(35).and_then(|track| track.split_once('='));
+        let track = content.text(35).and_then(track_of);
         let digits = content.text(2).or(track.map(|(digits, _)| digits))?;
         let pan = Pan::parse(digits.as_bytes())?;
         let hash = self.secrets.pan_hash(&pan);
-        let track_expiry = track.map(|(_, behind)| &behind[..4]);
+        let track_expiry = track.map(|(_, expiry)| expiry);
         Some(CardMessage { reader: self, content, pan, hash, track_expiry })
     }
 }
@@ -193,6 +194,9 @@ impl CardMessage<'_> {
         let Some(numbers) = self.tag("11") else {
             return Some(PresentmentNumber { number: 1, count: 1 });
         };
+        if numbers.len() != 4 || !numbers.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
         let [number, count] = [&numbers[..2], &numbers[2..]].map(|text| text.parse().unwrap());
         (1..=count).contains(&number).then_some(PresentmentNumber { number, count })
     }
@@ -250,7 +254,7 @@ impl CardMessage<'_> {
         let text = |element| self.content.text(element).unwrap_or_default();
         let moment = match self.reader.spelling {
             Spelling::Of1993 => format!("{}{}", text(13), text(12)),
-            _ => text(7).to_owned(),
+            _ => self.content.text(7).unwrap_or(NO_TIME).to_owned(),
         };
         self.key_named(text(11), &moment)
     }
@@ -307,11 +311,16 @@ impl CardMessage<'_> {
         let of_message = &[3, 4, 7, 11, 12, 13, 32, 37, 41];
         let mut message = hasher(HashPurpose::Duplicate, of_message);
         let mut money = hasher(HashPurpose::Content, &[4, 6, 49, 51, 95]);
+        let is_traced = self.content.has(7) || self.content.has(37);
+        let trace = || TraceKey(hasher(HashPurpose::Trace, &[32, 11, 7, 37]).finish128());
         Fingerprint {
             key: DuplicateKey(message.number(self.hash.0).finish128()),
-            trace: Some(TraceKey(hasher(HashPurpose::Trace, &[32, 11, 7, 37]).finish128())),
+            trace: is_traced.then(trace),
             content: money.number(self.hash.0).finish64(),
-            window: DuplicateWindow::Day,
+            window: match is_traced {
+                true => DuplicateWindow::Day,
+                false => DuplicateWindow::RepeatsOnly { is_repeat: false },
+            },
         }
     }
 
@@ -323,7 +332,7 @@ impl CardMessage<'_> {
         Credentials {
             expiry: expiry.map(|expiry| ExpiryMonth(expiry.parse().unwrap())),
             cvv,
-            zip: self.tag("80").map(PackedZip::pack),
+            zip: self.tag("80").filter(|zip| !zip.trim().is_empty()).map(PackedZip::pack),
             pin: None,
         }
     }
@@ -335,7 +344,7 @@ impl CardMessage<'_> {
 }
 
 /// The sub-elements of DE48: two digits of tag, two of length, the value. None where it has another form.
-fn sub_elements(mut text: &str) -> Option<BTreeMap<&str, &str>> {
+pub(super) fn sub_elements(mut text: &str) -> Option<BTreeMap<&str, &str>> {
     let mut found = BTreeMap::new();
     while !text.is_empty() {
         let (tag, rest) = text.split_at_checked(2)?;
@@ -346,6 +355,16 @@ fn sub_elements(mut text: &str) -> Option<BTreeMap<&str, &str>> {
         text = rest;
     }
     Some(found)
+}
+
+/// Card number and expiry on a track; none where it lacks one of them.
+pub(super) fn track_of(track: &str) -> Option<(&str, &str)> {
+    let track = track.strip_prefix(';').unwrap_or(track);
+    let (digits, behind) = track.split_once(['=', 'D'])?;
+    let expiry = behind.get(..4)?;
+    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let has_number = (1..=19).contains(&digits.len()) && are_digits(digits);
+    (has_number && are_digits(expiry)).then_some((digits, expiry))
 }
 
 /// DE42 if it is a number of at most 2^53, else one of 48 bits, of the acquirer and the text.

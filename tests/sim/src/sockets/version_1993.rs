@@ -36,7 +36,7 @@ pub(super) const fn form_of(field: u8) -> Option<(Kind, Extent)> {
         41 => (Kind::Text, Extent::Fixed(8)),
         42 => (Kind::Text, Extent::Fixed(15)),
         43 | 44 | 102 => (Kind::Text, Extent::Counted(2)),
-        48 | 54 | 60 => (Kind::Text, Extent::Counted(3)),
+        47 | 48 | 54 | 60..=63 => (Kind::Text, Extent::Counted(3)),
         52 | 64 | 128 => (Kind::Bytes, Extent::Fixed(8)),
         55 => (Kind::Bytes, Extent::Counted(3)),
         _ => return None,

@@ -264,6 +264,7 @@ impl World {
         for (_, command) in std::mem::take(&mut self.sent) {
             self.maybe_retry(command);
         }
+        self.model.forget_changes_until(kept);
         self.tray.0.lock().clear();
         self.told = kept;
         self.set_clock(self.clock.load(Ordering::Relaxed).max(self.latest));
