@@ -163,7 +163,10 @@ async fn approving_gives_a_card_for_just_that() {
     let yes = [("verdict", "approve"), ("card", ""), ("note", "fine")];
     decide(&mut grace, &path, &yes, &seen).await.expect(303);
     let body = shown(&bench, &api(&path)).await;
-    assert_eq!((&body["status"], &body["note"]), (&json!("approved"), &json!("fine")));
+    assert_eq!(
+        (&body["status"], &body["note"]),
+        (&json!("approved"), &json!("two\nSome Body: fine"))
+    );
     assert_eq!(body["reviewed_by"]["email"], REVIEWER);
     let card = shown(&bench, &format!("/v1/cards/{}", body["card"]["id"].as_str().unwrap())).await;
     assert_eq!(card["assigned_to"]["email"], MEMBER);
@@ -239,7 +242,11 @@ async fn nobody_decides_about_what_they_have_not_seen_or_about_their_own() {
     let no = [("verdict", "deny"), ("note", "not\r\nnow")];
     decide(&mut ada, &path, &no, &seen).await.expect(303);
     let page = grace.get(&path).await.expect(200);
-    assert!(page.body.contains("not<br>now") && page.body.contains("Denied"), "{}", page.body);
+    assert!(
+        page.body.contains("two<br>Ada Byron: not<br>now") && page.body.contains("Denied"),
+        "{}",
+        page.body
+    );
     // The only administrator decides on their own request.
     let path = asked_for(&mut ada).await;
     let seen = ada.get(&path).await.expect(200).field("seen").unwrap();
