@@ -597,3 +597,18 @@ async fn a_card_is_active_only_while_it_can_be_used() {
     let page = shown(&early).await;
     assert!(page.contains(">Expired<") && !page.contains("Remaining"), "{page}");
 }
+
+/// The filter of the list was gone after several cards were suspended.
+#[tokio::test]
+async fn a_list_keeps_its_filter_while_its_cards_are_suspended() {
+    let (bench, card) = stage().await;
+    let mut root = visit(&bench, ROOT).await;
+    let page = root.get("/cards?state=active&text=Trav").await.expect(200);
+    let (_, action) =
+        page.body.split_once("<form method=\"post\" action=\"/cards/suspend").unwrap();
+    let path = format!("/cards/suspend{}", action.split_once('"').unwrap().0.replace("&#38;", "&"));
+    let page = root.post(&path, &[]).await.expect(400);
+    assert!(page.body.contains("name=\"text\" type=\"text\" value=\"Trav\""), "{}", page.body);
+    let page = root.post(&path, &[("card", card["id"].as_str().unwrap())]).await.expect(303);
+    assert_eq!(page.location(), "/cards?state=active&text=Trav");
+}

@@ -276,16 +276,20 @@ async fn a_refund_above_its_purchase_refunds_it_in_full() {
     assert!(page.contains("<p>Refunded in full</p>"), "{page}");
 }
 
+/// 18 euros, which are 20 dollars.
+fn foreign_amount() -> MessageAmounts {
+    MessageAmounts {
+        amount: Minor(1_800),
+        currency: Some(CurrencyCode(978)),
+        billing: Some(CurrencyAmount { amount: Minor(2_000), currency: USD }),
+    }
+}
+
 #[tokio::test]
 async fn the_original_amount_of_another_sum_is_that_of_the_authorization() {
     let bench = bench().await;
     let card = own_card(&bench).await;
-    let foreign = MessageAmounts {
-        amount: Minor(1_800),
-        currency: Some(CurrencyCode(978)),
-        billing: Some(CurrencyAmount { amount: Minor(2_000), currency: USD }),
-    };
-    bench.authorize(&card, foreign).await;
+    bench.authorize(&card, foreign_amount()).await;
     let id = newest(&bench).await;
     assert!(pages(&bench, &id, &card).await[0].contains("<dt>Original amount</dt>"));
     settle(&bench, &id, 2_100).await;
@@ -303,4 +307,22 @@ async fn limits_are_raised_only_of_a_card_that_can_be_used() {
     let path = format!("/v1/cards/{}", id_of(&card));
     bench.ask("PUT", &path, json!({"state": "suspended"})).await;
     assert!(!pages(&bench, &id, &card).await[0].contains("Allow purchases like this"));
+}
+
+#[tokio::test]
+async fn a_search_finds_a_transaction_by_its_id_and_its_foreign_amount() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    bench.authorize(&card, foreign_amount()).await;
+    let id = newest(&bench).await;
+    let mut visitor = sign_in_as(&bench, MemberRole::Administrator).await;
+    let page = visitor.get(&format!("/search?q={id}")).await.expect(303);
+    assert_eq!(page.location(), format!("/transactions/{id}"));
+    for text in ["18.00", "%E2%82%AC18"] {
+        let page = visitor.get(&format!("/search?q={text}")).await.expect(200);
+        assert!(page.body.contains(&id), "{text}: {}", page.body);
+    }
+    let other = id.replace(&id[..2], "00");
+    let page = visitor.get(&format!("/search?q={other}")).await.expect(200);
+    assert!(page.body.contains("Nothing found"), "{}", page.body);
 }
