@@ -217,6 +217,9 @@ const fn decided_by_words(explanation: &Explanation) -> &'static str {
             "Decided by the network; card rules were evaluated but didn’t decide."
         }
         DecisionMaker::Network => "Decided by the network; card rules weren’t evaluated.",
+        DecisionMaker::Transfer if !explanation.rules.is_empty() => {
+            "Of bank transfers only the available funds are checked."
+        }
         DecisionMaker::Transfer => "Card rules don’t apply to bank transfers.",
     }
 }

@@ -171,7 +171,7 @@ impl TransactionContent {
             id: record.id.0.to_string(),
             title: title(record),
             kind: kind_words(record.kind),
-            badge: transaction_badge(row.progress.state),
+            badge: transaction_badge(record.kind, row.progress.state),
             requested: is_requested_shown.then(|| money(record.requested, company.currency)),
             amount: amount_words(row, company.currency),
             at: moment(record.authorized_at, company.zone),
@@ -180,7 +180,8 @@ impl TransactionContent {
             bank_account: record
                 .bank_account
                 .as_ref()
-                .map(|bank| [&bank.name, &bank.number, &bank.description].map(ToString::to_string)),
+                .map(|bank| [&bank.name, &bank.number, &bank.description].map(ToString::to_string))
+                .filter(|texts| texts.iter().any(|text| !text.is_empty())),
             foreign: record.foreign.map(|foreign| money(foreign.amount, foreign.currency)),
             card: shown.card()?,
             member: shown.member()?,
