@@ -31,7 +31,7 @@ siteTest('an administrator revokes a token', async (stage) => {
   await stage.shot(page, 'audit');
   const events = page.locator('tbody tr');
   const count = await events.count();
-  await page.getByLabel('Kind').selectOption('Apps');
+  await page.getByLabel('Type').selectOption('Apps');
   await page.getByRole('button', { name: 'Filter' }).click();
   assert.ok((await events.count()) >= 1 && (await events.count()) < count);
   await page.getByText('created the app Books').waitFor();

@@ -27,7 +27,7 @@ pub const SCOPES: [ScopeWords; 4] = [
     },
     ScopeWords {
         name: "admin",
-        allows: "Act as an administrator: see card numbers, make, close cards and their \
+        allows: "Act as an administrator: see card numbers, create and close cards, change \
                  budgets, invite and remove members, decide requisitions, share cards, \
                  revoke access",
         needs_approval: true,

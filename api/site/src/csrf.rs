@@ -6,12 +6,12 @@
 //! where there is no session. The value of another session or company is therefore worth nothing, and
 //! neither is one from before sign-in.
 
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{HOST, ORIGIN, REFERER};
 use axum::http::{HeaderMap, HeaderValue};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::FormBond;
 use subtle::ConstantTimeEq;
-use url::Url;
+use url::{Position, Url};
 
 use super::sent_forms::without_mark;
 use super::session::Session;
@@ -73,12 +73,25 @@ pub(super) fn is_from_here(headers: &HeaderMap, app_url: &str) -> bool {
     if origin == "null" {
         return site.as_deref() == Some("same-origin");
     }
-    let Ok(origin) = Url::parse(&origin) else { return false };
-    let is_configured = Url::parse(app_url).is_ok_and(|app| app.origin() == origin.origin());
+    Url::parse(&origin).is_ok_and(|origin| is_of_site(&origin, headers, app_url))
+}
+
+/// The path of the page of the site that a request came from; blank where there is none.
+pub(super) fn page_before(headers: &HeaderMap, app_url: &str) -> String {
+    let before = headers.get(REFERER).and_then(|value| Url::parse(value.to_str().ok()?).ok());
+    let before = before.filter(|before| is_of_site(before, headers, app_url));
+    before.map_or_else(String::new, |before| {
+        before[Position::BeforePath..Position::AfterQuery].to_owned()
+    })
+}
+
+/// Whether an address is one of the site at `app_url`.
+fn is_of_site(address: &Url, headers: &HeaderMap, app_url: &str) -> bool {
+    let is_configured = Url::parse(app_url).is_ok_and(|app| app.origin() == address.origin());
     // The switch has names it does not know of: whichever the browser asked, it asked this one.
-    let host = headers.get(HOST).map(text).unwrap_or_default();
-    let is_asked = Url::parse(&format!("{}://{host}", origin.scheme()))
-        .is_ok_and(|asked| asked.origin().is_tuple() && asked.origin() == origin.origin());
+    let host = headers.get(HOST).and_then(|value| value.to_str().ok()).unwrap_or("?");
+    let is_asked = Url::parse(&format!("{}://{host}", address.scheme()))
+        .is_ok_and(|asked| asked.origin().is_tuple() && asked.origin() == address.origin());
     is_configured || is_asked
 }
 

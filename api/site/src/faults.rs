@@ -110,11 +110,18 @@ pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
 /// A fault in words for people: details of the format that only programs need are left out.
 fn words_of(flaw: &Flaw) -> String {
     let known = match flaw.code {
-        "required" | "blank" => "Required.",
+        "required" | "blank" | "null" => "Required.",
         "not_a_number" => "Enter an amount, such as 1250.00.",
         "not_a_time" => "Must be a date and time, such as 2026-03-04 12:30.",
         "not_a_date" => "Must be a date, such as 2026-03-04.",
-        "not_integers" => "Write numbers, with commas between them.",
+        "not_integers" => "Enter category codes of four digits, separated by commas.",
+        "too_large" => "Enter an amount up to 1,000,000,000,000.",
+        "after_end_time" => "Must not be after “Valid until”.",
+        "before_start_time" => "Must not be before “Valid from”.",
+        "control_character" => "Contains invisible characters.",
+        "not_found" if flaw.message.ends_with("no member of this company") => {
+            "No member has this email."
+        }
         "not_a_reference" => "Choose from the list.",
         _ => return sentence(&flaw.message),
     };

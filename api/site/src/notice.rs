@@ -33,6 +33,7 @@ macro_rules! notices {
 
 notices! {
     SIGNED_OUT "signed-out" "Signed out."
+    SIGN_IN_LOST "sign-in-lost" "You were signed out. Your changes were not saved."
     PASSWORD_SET "password-set" "Password set. Sign in with it."
     PASSWORD_CHANGED "password-changed" "Password changed. You are signed out everywhere else."
     PROFILE_SAVED "profile-saved" "Name saved."

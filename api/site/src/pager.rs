@@ -6,6 +6,8 @@ use cardswitch_wire::query::Query;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
+use crate::words::grouped;
+
 /// How many rows a page has.
 pub(super) const ROWS: usize = 50;
 
@@ -91,6 +93,11 @@ impl ListForm {
         pairs.filter(|(name, _)| *name != "offset").collect()
     }
 
+    /// The address of this part of the list at `path`.
+    pub(super) fn address(&self, path: &str) -> String {
+        filtered(path, self.0.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+    }
+
     /// Whether the list is filtered.
     pub(super) fn is_filtered(&self) -> bool {
         self.pairs().iter().any(|(name, text)| *name != "order" && !text.trim().is_empty())
@@ -157,6 +164,12 @@ impl Pager {
             count,
         }
     }
+
+    /// The rows shown, and how many there are in all.
+    pub(super) fn words(&self) -> String {
+        let place = |place| grouped(u64::try_from(place).unwrap_or(u64::MAX));
+        format!("{}–{} of {}", place(self.first), place(self.last), grouped(self.count))
+    }
 }
 
 #[cfg(test)]
@@ -194,5 +207,7 @@ mod tests {
         assert_eq!(plain.newer.as_deref(), Some("/tokens"));
         let odd = Pager::new(Part::default(), 50, 99, "/audit", &[("action", "a&b=\"c")]);
         assert_eq!(odd.older.as_deref(), Some("/audit?action=a%26b%3D%22c&offset=50"));
+        let far = Pager::new(Part { offset: 1_000 }, 50, 12_345, "/audit", &[]);
+        assert_eq!(far.words(), "1,001–1,050 of 12,345");
     }
 }

@@ -1,15 +1,16 @@
 //! One search for cards, people and purchases, from every page. GET /search.
 //!
 //! Cards are found by their last four digits at once, by an index. All else is compared with the
-//! newest rows of its kind, as many as `SCANNED_MAX`, and the page says where there are more.
+//! newest rows of its kind, as many as `SCANNED_MAX`, and the page says where there are more. The id
+//! of a transaction leads to it.
 //! Visitors who see only their own things find only those.
 
 use askama::Template;
 use axum::extract::Query;
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
-use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
@@ -17,11 +18,13 @@ use cardswitch_engine::store::query::{
 };
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::amount::parse_amount;
+use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 
 use crate::cards::face::CardFace;
 use crate::frame;
 use crate::rights::{ActingMember, Right};
+use crate::transactions::find;
 use crate::transactions::list::TransactionLine;
 use crate::words::{grouped, person, unsigned_amount};
 
@@ -73,6 +76,11 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Result<Response, ApiError> {
     let text: String = query.q.trim().chars().take(TEXT_CHARS_MAX).collect();
+    if let Some(id) = parse_id(&text)
+        && find(&acting, id).await.is_ok()
+    {
+        return Ok(Redirect::to(&format!("/transactions/{id}")).into_response());
+    }
     let found = acting.read_lists(|view| {
         let wanted = SearchTerms::new(&text, view);
         if text.is_empty() {
@@ -97,19 +105,25 @@ pub(super) async fn search(
 }
 
 /// The text searched for, and its readings as digits and as an amount.
-struct SearchTerms {
+struct SearchTerms<'a> {
+    text: &'a str,
     lowered: String,
     last_four: Option<[u8; 4]>,
     amount: Option<Minor>,
 }
 
-impl SearchTerms {
-    fn new(text: &str, view: &View<'_>) -> Self {
-        let currency = view.company.currency;
+/// A text as an amount of a currency.
+fn amount_of(text: &str, currency: CurrencyCode) -> Option<Minor> {
+    parse_amount(&unsigned_amount(text, currency), currency).ok()
+}
+
+impl<'a> SearchTerms<'a> {
+    fn new(text: &'a str, view: &View<'_>) -> Self {
         Self {
+            text,
             lowered: text.to_lowercase(),
             last_four: last_four_of(text),
-            amount: parse_amount(&unsigned_amount(text, currency), currency).ok(),
+            amount: amount_of(text, view.company.currency),
         }
     }
 
@@ -180,7 +194,10 @@ impl SearchTerms {
         let is_named = names.into_iter().chain(banks).any(|name| name.contains(&self.lowered));
         let amount = progress.amount(record.kind, record.requested);
         let amounts = [record.requested, amount, -amount];
-        is_named || self.amount.is_some_and(|wanted| amounts.contains(&wanted))
+        let is_foreign = record
+            .foreign
+            .is_some_and(|foreign| amount_of(self.text, foreign.currency) == Some(foreign.amount));
+        is_named || is_foreign || self.amount.is_some_and(|wanted| amounts.contains(&wanted))
     }
 }
 

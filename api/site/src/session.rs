@@ -35,6 +35,7 @@ use serde::de::IgnoredAny;
 use uuid::Uuid;
 
 use super::cookies::SiteCookie;
+use super::csrf::page_before;
 use super::error_page::failure_page;
 use super::forms::SiteForm;
 use super::fresh_id;
@@ -162,10 +163,13 @@ impl FromRequestParts<AppState> for RequiredSession {
             .await
             .map_err(IntoResponse::into_response)?;
         session.map(|session| Self(state.as_actor(session.actor()), session)).ok_or_else(|| {
-            // The action of a form is lost; sign-in leads back to pages only.
-            let next = parts.uri.path_and_query().filter(|_| parts.method == Method::GET);
-            let next = next.map_or("", |next| next.as_str());
-            Redirect::to(&login_path(next)).into_response()
+            if parts.method == Method::GET {
+                let next = parts.uri.path_and_query().map_or("", |next| next.as_str());
+                return Redirect::to(&login_path(next)).into_response();
+            }
+            // What was typed is lost: sign-in leads back to the page with the form.
+            let next = page_before(&parts.headers, state.urls().app());
+            go_on(&state, &login_path(&next), Notice::SIGN_IN_LOST)
         })
     }
 }

@@ -80,3 +80,33 @@ async fn the_filter_names_only_actors_of_the_companys_events() {
         assert!(!page.body.contains("Stranger") && !page.body.contains("Foreign"), "{id}");
     }
 }
+
+/// The page of the audit log, without tags.
+async fn log(bench: &Bench) -> String {
+    let page = visitor(bench, EMAIL).await.get("/audit").await.expect(200).body;
+    let texts = page.split('<').filter_map(|part| part.split_once('>'));
+    texts.map(|(_, text)| text).collect()
+}
+
+/// Every field of the form was said to be changed.
+#[tokio::test]
+async fn only_what_was_changed_is_in_the_log() {
+    let bench = company().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    let shown =
+        [("description", "Chairs"), ("amount", "120.50"), ("note", "two"), ("end_time", "")];
+    let path = ada.fill("/requisitions/new", &shown).await.expect(303).location().to_owned();
+    let seen = ada.get(&path).await.expect(200).field("seen").unwrap();
+    let mut dearer = shown;
+    dearer[1].1 = "130";
+    ada.post(&path, &[&dearer[..], &[("seen", &seen)]].concat()).await.expect(303);
+    let page = log(&bench).await;
+    assert!(page.contains("changed the requisition Chairs: amount\n"), "{page}");
+    let seen = ada.get(&path).await.expect(200).field("seen").unwrap();
+    let approve = [("verdict", "approve"), ("seen", &*seen)];
+    ada.post(&format!("{path}/review"), &approve).await.expect(303);
+    let page = log(&bench).await;
+    assert!(page.contains("approved the requisition Chairs\n"), "{page}");
+    let body = bench.get(&format!("/v1{path}")).await;
+    assert_eq!(body["note"], "two", "{body}");
+}

@@ -569,3 +569,46 @@ async fn a_page_left_open_across_a_sign_out_changes_nothing() {
     left_open.post(&path, &[("password", PASSWORD)]).await.expect(303);
     assert_eq!(card_now(&bench, &card).await["state"], "active");
 }
+
+/// Cards whose dates decline every purchase were called active.
+#[tokio::test]
+async fn a_card_is_active_only_while_it_can_be_used() {
+    let (bench, _) = stage().await;
+    let order = async |name: &str, terms: Value| {
+        let holder = json!({"id": Uuid::from_u128(0x103)});
+        let card = json!({"description": name, "is_virtual": true, "allowance": terms,
+            "assigned_to": holder});
+        bench.order(card).await["id"].as_str().unwrap().to_owned()
+    };
+    let early = order("Early", json!({"amount": 7, "start_time": "2026-04-01T00:00:00Z"})).await;
+    let single = json!({"amount": 7, "single_use": true});
+    let used = order("Used up", single).await;
+    bench.authorize(&json!({"id": used}), amount(100)).await;
+    let shown = async |id: &str| {
+        visit(&bench, HOLDER).await.get(&format!("/cards/{id}")).await.expect(200).body
+    };
+    let page = shown(&early).await;
+    assert!(page.contains(">Not yet valid<") && page.contains("Remaining"), "{page}");
+    let page = shown(&used).await;
+    assert!(page.contains(">Used<") && !page.contains("Remaining"), "{page}");
+    bench.advance("2026-04-02T00:00:00Z");
+    assert!(shown(&early).await.contains(">Active<"));
+    bench.advance("2036-01-01T00:00:00Z");
+    let page = shown(&early).await;
+    assert!(page.contains(">Expired<") && !page.contains("Remaining"), "{page}");
+}
+
+/// The filter of the list was gone after several cards were suspended.
+#[tokio::test]
+async fn a_list_keeps_its_filter_while_its_cards_are_suspended() {
+    let (bench, card) = stage().await;
+    let mut root = visit(&bench, ROOT).await;
+    let page = root.get("/cards?state=active&text=Trav").await.expect(200);
+    let (_, action) =
+        page.body.split_once("<form method=\"post\" action=\"/cards/suspend").unwrap();
+    let path = format!("/cards/suspend{}", action.split_once('"').unwrap().0.replace("&#38;", "&"));
+    let page = root.post(&path, &[]).await.expect(400);
+    assert!(page.body.contains("name=\"text\" type=\"text\" value=\"Trav\""), "{}", page.body);
+    let page = root.post(&path, &[("card", card["id"].as_str().unwrap())]).await.expect(303);
+    assert_eq!(page.location(), "/cards?state=active&text=Trav");
+}

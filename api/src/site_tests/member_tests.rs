@@ -108,11 +108,7 @@ async fn faults_of_a_member_stand_at_their_fields_and_what_was_typed_stays() {
     ada.fill("/members/new", &JEAN).await.expect(303);
     let rows = [
         (("first_name", ""), 400, "Required."),
-        (
-            ("last_name", "a\0b"),
-            400,
-            "Must have no control characters and no overrides of its direction.",
-        ),
+        (("last_name", "a\0b"), 400, "Contains invisible characters."),
         (("email", "nobody"), 400, "Must be an email address"),
         (("email", "JEAN@example.com"), 409, "Another member has this email address."),
         (("code", "0042"), 409, "Another member has this employee ID."),
@@ -234,12 +230,9 @@ async fn hundreds_of_cards_do_not_hide_the_question() {
     let path = format!("/members/{}", member(&bench, MEMBER).await.id.0);
     let mut ada = visitor(&bench, EMAIL).await;
     let page = ada.get(&format!("{path}/deactivate")).await.expect(200);
-    for part in [
-        "103 cards are closed",
-        "95 more of them by name",
-        "And 3 more",
-        "/cards?holder=mary%40example.com",
-    ] {
+    for part in
+        ["103 cards are closed", "Show 95 more", "And 3 more", "/cards?holder=mary%40example.com"]
+    {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
     let [at_first_sight, folded] =

@@ -193,3 +193,21 @@ async fn tabs_of_one_user_are_bounded_and_closed_ones_make_room() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+/// A reviewer's own requests were counted among those that waited for their review.
+#[tokio::test]
+async fn reviewers_are_told_of_requests_that_they_may_review() {
+    let (bench, _) = stage().await;
+    let ask = async |email| {
+        let mut visitor = visit(&bench, email).await;
+        let wish = [("description", "Chairs"), ("amount", "120.50")];
+        visitor.fill("/requisitions/new", &wish).await.expect(303);
+    };
+    ask(REVIEWER).await;
+    let shown = async |email| visit(&bench, email).await.get("/overview").await.expect(200).body;
+    assert!(!shown(REVIEWER).await.contains("for review"));
+    ask(HOLDER).await;
+    assert!(shown(REVIEWER).await.contains("1 request</a> is waiting for review"));
+    ask(ROOT).await;
+    assert!(shown(ROOT).await.contains("3 requests</a> are waiting for review"));
+}

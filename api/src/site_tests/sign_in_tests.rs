@@ -357,3 +357,29 @@ async fn where_too_many_wait_the_next_is_refused() {
     drop(under_way);
     sign_in(&bench, EMAIL).await;
 }
+
+/// What was typed when a session had ended was lost without a word.
+#[tokio::test]
+async fn a_form_of_an_ended_session_is_said_to_be_lost() {
+    let bench = bench().await;
+    let rows = [
+        (
+            "https://cards.example.com/cards/7?from=list#top",
+            "/login?next=%2Fcards%2F7%3Ffrom%3Dlist",
+        ),
+        ("https://evil.example/cards/7", "/login"),
+        ("", "/login"),
+    ];
+    for (before, expected) in rows {
+        let mut visitor = Visitor::new(&bench);
+        let page = visitor.post_with("/account", &[("referer", before)], "").await.expect(303);
+        assert_eq!(page.location(), expected, "{before}");
+        let page = visitor.get(expected).await.expect(200);
+        assert!(
+            page.body.contains("You were signed out. Your changes were not saved."),
+            "{before}"
+        );
+    }
+    let page = Visitor::new(&bench).get("/account").await.expect(303);
+    assert_eq!((page.location(), page.header("set-cookie")), ("/login?next=%2Faccount", ""));
+}

@@ -1,9 +1,13 @@
 //! Statements on the site: balances, months, files, and the rights to see them.
 
+use cardswitch_engine::command::network::{
+    NetworkCommand, OriginalRef, Present, PresentmentNumber,
+};
 use cardswitch_engine::directory::member::MemberRole;
 
-use super::books_world::sign_in_as;
+use super::books_world::{own_card, sign_in_as};
 use super::site_world::bench;
+use crate::bench::{amount, purchase_facts};
 
 #[tokio::test]
 async fn balances_and_lines_are_those_of_the_month() {
@@ -17,6 +21,14 @@ async fn balances_and_lines_are_those_of_the_month() {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(page.body.contains("In <span class=\"money\">$1,000.00</span>, out"), "{}", page.body);
+    let card = own_card(&bench).await;
+    let settled = purchase_facts(&card, amount(8_001));
+    let number = PresentmentNumber::ONLY;
+    let (facts, amounts, original) = (Some(settled), Some(amount(8_001)), OriginalRef::default());
+    let present = Present { facts, amounts, original, number };
+    bench.network(NetworkCommand::Present(present)).await;
+    let page = visitor.get("/statements").await.expect(200);
+    assert!(page.body.contains("out <span class=\"money\">$80.01</span>"), "{}", page.body);
     let page = visitor.get("/statements?month=2026-02").await.expect(200);
     assert!(page.body.contains("Nothing posted") && page.body.contains("Next month"));
     bench.advance("2026-04-01T06:59:00Z");
@@ -52,12 +64,12 @@ async fn files_are_those_of_the_api_and_days_are_checked_in_words() {
         (
             "start_date=2026-03-02&end_date=2026-03-01",
             "start_date-error",
-            "Must not be after the last day.",
+            "Must not be after “To”.",
         ),
         (
             "start_date=2025-01-01&end_date=2026-03-01",
             "start_date-error",
-            "Must be at most 180 days before the last day.",
+            "Must be at most 180 days before “To”.",
         ),
         ("start_date=soon&end_date=2026-03-01", "start_date-error", "Must be a date"),
         ("start_date=&end_date=%3Cscript%3E", "end_date-error", "Must be a date"),

@@ -1,20 +1,24 @@
 //! What became of a transaction, as its page, its card's page and `/v1` tell it.
 
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, ConcludeTransfer, NetworkCommand, OriginalRef, Present,
-    PresentmentNumber, Refund, ReversalAmount, ReversalKind, Reverse, Transfer, TransferConclusion,
-    TransferTiming,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, ConcludeTransfer, Increment,
+    MessageAmounts, NetworkCommand, OriginalRef, PartialApproval, Present, PresentmentNumber,
+    Refund, ReversalAmount, ReversalKind, Reverse, Transfer, TransferConclusion, TransferTiming,
 };
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::MemberRole;
-use cardswitch_engine::domain::ids::{AccountId, TransactionId};
-use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::credential::PresentedCredentials;
+use cardswitch_engine::domain::ids::{AccountId, CompanyId, TransactionId};
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::books_world::{own_card, purchase, sign_in_as};
 use super::site_world::bench;
-use crate::bench::{Bench, amount, id_of, purchase_facts};
+use crate::bench::{Bench, COMPANY, USD, amount, id_of, purchase_facts};
+use crate::test_world::by_switch;
 
 fn original(id: &str) -> OriginalRef {
     let transaction = Some(TransactionId(id.parse().unwrap()));
@@ -213,4 +217,163 @@ async fn an_advice_that_the_switch_declined_was_decided_by_its_rules() {
     let [page, list] = pages(&bench, &advised, &card).await;
     assert!(page.contains("Declined: ") && !page.contains("by the network;"), "{page}");
     assert!(list.contains("Declined") && !list.contains("(stand-in)"), "{list}");
+}
+
+/// A company that approves parts, and a purchase of 70 of which 50 were left.
+#[tokio::test]
+async fn a_partial_approval_is_told_as_one() {
+    let bench = bench().await;
+    let changes = CompanyChanges { partial_approval: Some(true), ..CompanyChanges::default() };
+    let allow = AdminCommand::Company(CompanyCommand::Update(CompanyId(COMPANY), changes));
+    by_switch(&bench.state).carry_out(allow).await.unwrap();
+    let card = own_card(&bench).await;
+    purchase(&bench, &card, 5_000).await;
+    let ask = Authorize {
+        facts: purchase_facts(&card, amount(7_000)),
+        kind: AuthorizationKind::Purchase,
+        credentials: PresentedCredentials::default(),
+        partial: PartialApproval::Taken,
+    };
+    bench.network(NetworkCommand::Authorize(ask)).await;
+    let id = newest(&bench).await;
+    let [page, _] = pages(&bench, &id, &card).await;
+    for text in [
+        "Authorized <span class=\"money\">$50.00 of $70.00 requested</span>",
+        "Partially approved ($50.00 of $70.00).",
+        "Raise the budget by $20.00.",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(!page.contains("would have been") && !page.contains("Approved."), "{page}");
+}
+
+async fn increment(bench: &Bench, id: &str, minor: i64) {
+    let increment = Increment {
+        card: None,
+        amounts: amount(minor),
+        mcc: None,
+        credentials: PresentedCredentials::default(),
+        original: original(id),
+        own_key: None,
+        otherwise: None,
+    };
+    bench.network(NetworkCommand::Increment(increment)).await;
+}
+
+async fn settle(bench: &Bench, id: &str, minor: i64) {
+    let present = Present {
+        facts: None,
+        amounts: Some(amount(minor)),
+        original: original(id),
+        number: PresentmentNumber::ONLY,
+    };
+    bench.network(NetworkCommand::Present(present)).await;
+}
+
+const GIVEN_BACK: &str = "Reversed before settlement <span class=\"money\">$5.00</span>";
+
+#[tokio::test]
+async fn the_reversed_part_of_a_hold_is_in_the_timeline() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let id = purchase(&bench, &card, 2_400).await;
+    increment(&bench, &id, 600).await;
+    assert!(!pages(&bench, &id, &card).await[0].contains("before settlement"));
+    reverse(&bench, &id, ReversalAmount::GiveBack(Minor(500))).await;
+    assert!(pages(&bench, &id, &card).await[0].contains(GIVEN_BACK));
+    settle(&bench, &id, 2_710).await;
+    let [page, _] = pages(&bench, &id, &card).await;
+    assert!(page.contains(GIVEN_BACK) && page.contains("Settled above the hold"), "{page}");
+    // Once a reversal took all that was added, what it took of the rest is not known.
+    let id = purchase(&bench, &card, 2_400).await;
+    increment(&bench, &id, 500).await;
+    reverse(&bench, &id, ReversalAmount::GiveBack(Minor(700))).await;
+    assert!(pages(&bench, &id, &card).await[0].contains("$7.00</span>"));
+    settle(&bench, &id, 2_200).await;
+    assert!(!pages(&bench, &id, &card).await[0].contains("before settlement"));
+}
+
+#[tokio::test]
+async fn a_purchase_that_was_only_posted_was_not_authorized() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let id = force_post(&bench, &card, 1_000).await;
+    let [page, _] = pages(&bench, &id, &card).await;
+    for text in [
+        "Posted without authorization (statement line 2)",
+        "Posted without authorization. Decided by the network",
+        "<h2 id=\"decision\">Decision</h2>",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(!page.contains("Authorized") && !page.contains("Approved"), "{page}");
+}
+
+#[tokio::test]
+async fn a_refund_above_its_purchase_refunds_it_in_full() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let id = purchase(&bench, &card, 1_000).await;
+    settle(&bench, &id, 1_000).await;
+    let refund_of = async |minor| {
+        let facts = purchase_facts(&card, amount(minor));
+        let refund = Refund { facts, original: original(&id) };
+        bench.network(NetworkCommand::Refund(refund)).await;
+        pages(&bench, &id, &card).await[0].clone()
+    };
+    let page = refund_of(400).await;
+    assert!(page.contains("Refunded so far <span class=\"money\">$4.00</span>"), "{page}");
+    let page = refund_of(1_200).await;
+    assert!(page.contains("<p>Refunded in full</p>"), "{page}");
+}
+
+/// 18 euros, which are 20 dollars.
+fn foreign_amount() -> MessageAmounts {
+    MessageAmounts {
+        amount: Minor(1_800),
+        currency: Some(CurrencyCode(978)),
+        billing: Some(CurrencyAmount { amount: Minor(2_000), currency: USD }),
+    }
+}
+
+#[tokio::test]
+async fn the_original_amount_of_another_sum_is_that_of_the_authorization() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    bench.authorize(&card, foreign_amount()).await;
+    let id = newest(&bench).await;
+    assert!(pages(&bench, &id, &card).await[0].contains("<dt>Original amount</dt>"));
+    settle(&bench, &id, 2_100).await;
+    let [page, _] = pages(&bench, &id, &card).await;
+    assert!(page.contains("<dt>Authorized in original currency</dt>"), "{page}");
+}
+
+/// Higher limits of a suspended card approve nothing.
+#[tokio::test]
+async fn limits_are_raised_only_of_a_card_that_can_be_used() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    let id = purchase(&bench, &card, 20_000).await;
+    assert!(pages(&bench, &id, &card).await[0].contains("Allow purchases like this"));
+    let path = format!("/v1/cards/{}", id_of(&card));
+    bench.ask("PUT", &path, json!({"state": "suspended"})).await;
+    assert!(!pages(&bench, &id, &card).await[0].contains("Allow purchases like this"));
+}
+
+#[tokio::test]
+async fn a_search_finds_a_transaction_by_its_id_and_its_foreign_amount() {
+    let bench = bench().await;
+    let card = own_card(&bench).await;
+    bench.authorize(&card, foreign_amount()).await;
+    let id = newest(&bench).await;
+    let mut visitor = sign_in_as(&bench, MemberRole::Administrator).await;
+    let page = visitor.get(&format!("/search?q={id}")).await.expect(303);
+    assert_eq!(page.location(), format!("/transactions/{id}"));
+    for text in ["18.00", "%E2%82%AC18"] {
+        let page = visitor.get(&format!("/search?q={text}")).await.expect(200);
+        assert!(page.body.contains(&id), "{text}: {}", page.body);
+    }
+    let other = id.replace(&id[..2], "00");
+    let page = visitor.get(&format!("/search?q={other}")).await.expect(200);
+    assert!(page.body.contains("Nothing found"), "{}", page.body);
 }

@@ -39,7 +39,7 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
     let list = visitor.get("/transactions").await.expect(200);
     for text in [
         "Luigi",
-        "Lunch</bdi> <span class=\"soft nowrap\">••••",
+        "Lunch</bdi></span> <span class=\"soft nowrap\">••••",
         "−$15.10",
         "<s class=\"unspent\">$200.00</s>",
         "Pending",

@@ -37,7 +37,7 @@ pub struct RuleEntry {
     /// The advice to a cardholder whose purchase the rule declined, as a sentence.
     pub help: &'static str,
     /// The name of its threshold beside the figure.
-    threshold: &'static str,
+    pub threshold: &'static str,
 }
 
 const ASK: &str = "Ask the administrator of your company.";
@@ -159,7 +159,7 @@ pub const fn entry(rule: Rule) -> RuleEntry {
         Rule::BeforeStart => RuleEntry::new(
             "the card’s validity period has started",
             "the card’s validity period has not started",
-            "use a card that is valid from",
+            "move the start of the card’s validity to",
         )
         .fields(
             "the allowance's start_time has passed",
@@ -170,7 +170,7 @@ pub const fn entry(rule: Rule) -> RuleEntry {
         Rule::AfterEnd => RuleEntry::new(
             "the card’s validity period has not ended",
             "the card’s validity period has ended",
-            "use a card that is valid until",
+            "move the end of the card’s validity to",
         )
         .fields(
             "the allowance's end_time has not come",
@@ -249,7 +249,12 @@ pub trait Audience {
         let words = Self::words(finding.rule);
         let verdict = if finding.passed { words.passed } else { words.failed };
         let figures = finding.compared.and_then(|compared| self.figures(finding, &compared));
-        figures.map_or_else(|| verdict.to_owned(), |figures| format!("{verdict} ({figures})"))
+        match figures {
+            // Brackets within brackets are hard to read.
+            Some(figures) if figures.contains('(') => format!("{verdict}: {figures}"),
+            Some(figures) => format!("{verdict} ({figures})"),
+            None => verdict.to_owned(),
+        }
     }
 
     /// The figures behind a verdict, where it has any.

@@ -24,7 +24,7 @@ export async function signIn(page, person) {
 /** Signs out by the menu. */
 export async function signOut(page) {
   await page.locator('details.menu summary').click();
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: 'Sign out', exact: true }).click();
   await page.waitForURL('**/login');
 }
 

@@ -17,11 +17,11 @@ pub fn check_redirect_url(text: &str) -> Result<(), &'static str> {
     check(text).map_err(|fault| match fault {
         AddressFault::Malformed => {
             "must be a whole address as a browser shows it, such as \
-             `https://app.example.com/callback`"
+             https://app.example.com/callback"
         }
         AddressFault::Scheme => {
-            "must begin with `https://`, with `http://` and this machine, or with a scheme of the \
-             app's own that has a dot in it"
+            "must begin with https://, with http:// and this machine, or with a scheme of the app's \
+             own that has a dot in it"
         }
         other => other.text(Reach::Public),
     })

@@ -122,7 +122,7 @@ impl Letter {
     /// Invites a new member of `company`.
     pub fn invitation(to: &str, company: &str, link: &str) -> Self {
         let blocks = vec![
-            words(format!("{company} has made you a member of its card program at cardswitch.")),
+            words(format!("{company} has invited you to its card program at cardswitch.")),
             words("Open this link within seven days to choose a password. It works once:"),
             LetterBlock::Link { label: "Choose a password", address: link.to_owned() },
             words(format!("After that you sign in with {to}.")),
@@ -348,7 +348,7 @@ mod tests {
         let link = "https://cards.example.com/password/set/0123";
         let letters = [
             (Letter::new_password("ada@example.com", link), vec!["ada@example.com", link]),
-            (Letter::invitation("ada@example.com", "Acme", link), vec!["Acme has made", link]),
+            (Letter::invitation("ada@example.com", "Acme", link), vec!["Acme has invited", link]),
             (Letter::password_was_set("ada@example.com"), vec!["tell the administrator"]),
             (shared("Acme", Some("Hi\nthere")), vec!["Hello Grace,", "/s/k", "Hi", "there"]),
         ];

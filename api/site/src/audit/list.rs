@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_engine::domain::audit::AuditEvent;
+use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, MemberId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{AuditFilter, CardFilter, Page};
@@ -54,7 +54,8 @@ struct EventLine {
     deed: String,
     thing: Thing,
     object: Option<Uuid>,
-    changes: Vec<String>,
+    /// The end of the sentence.
+    changes: String,
     address: String,
     is_sign_in: bool,
 }
@@ -181,7 +182,13 @@ impl EventLine {
         let thing = named.map(|id| thing((state, view), &event.object_kind, id));
         Ok(Self {
             at: near_moment(event.at, view.now, view.company.zone),
-            actor: actor_name(view, &event.actor)?,
+            actor: match event.actor {
+                // The switch itself looks at no card.
+                Actor::Switch if event.action == "card.number_shown" => {
+                    "A guest with a shared link".to_owned()
+                }
+                actor => actor_name(view, &actor)?,
+            },
             actor_id: member_id.or(first_id),
             deed: deed(&event.action),
             thing: thing.transpose()?.unwrap_or_default(),
@@ -222,7 +229,7 @@ mod tests {
             deed: String::new(),
             thing: Thing::default(),
             object: None,
-            changes: Vec::new(),
+            changes: String::new(),
             address: String::new(),
             is_sign_in,
         };

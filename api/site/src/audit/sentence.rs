@@ -52,22 +52,36 @@ pub(super) fn deed(action: &str) -> String {
     format!("{verb} {noun}")
 }
 
-/// The changes, as a list of words: values before and after where they are known, else names.
+/// The end of the sentence: the values before and after where they are known, and the names of other
+/// fields where no other deed is told.
 /// Errors: the tables cannot be read.
-pub(super) fn changes(event: &AuditEvent, view: &View<'_>) -> Result<Vec<String>, StoreError> {
-    let mut words = Vec::new();
+pub(super) fn changes(event: &AuditEvent, view: &View<'_>) -> Result<String, StoreError> {
+    let kind = event.object_kind.as_str();
+    let mut values = Vec::new();
     for ValueChange { field, old, new } in &event.values {
         let (old, new) = (value(old, view)?, value(new, view)?);
-        words.push(format!("{}: {old} → {new}", field_words(field)));
+        values.push(format!("{}: {old} → {new}", field_words(kind, field)));
     }
     let is_told = |name: &&String| !event.values.iter().any(|change| change.field == **name);
-    words.extend(event.fields.iter().filter(is_told).map(|name| field_words(name)));
-    Ok(words)
+    let names = event.fields.iter().filter(is_told).map(|name| field_words(kind, name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let is_sign_in = SIGN_INS.contains(&event.action.as_str());
+    let lead = match (values.is_empty(), is_sign_in) {
+        (_, true) => ", ",
+        (true, false) => ": ",
+        (false, false) => " ",
+    };
+    if !names.is_empty() && (is_sign_in || deed(&event.action).starts_with("changed")) {
+        values.push(names);
+    }
+    Ok(if values.is_empty() { String::new() } else { format!("{lead}{}", values.join("; ")) })
 }
 
-fn field_words(name: &str) -> String {
+/// The name of a field, as the form of the `kind` calls it.
+fn field_words(kind: &str, name: &str) -> String {
     let known = match name {
-        "amount" => "budget",
+        "amount" if kind == "allowance" => "budget",
+        "end_time" if kind == "requisition" => "buy by",
         "interval" => "resets",
         "transaction_limit" => "per-transaction limit",
         "start_time" => "valid from",
@@ -138,9 +152,15 @@ mod tests {
 
     #[test]
     fn fields_are_called_as_forms_call_them() {
-        let rows = [("amount", "budget"), ("daily_limit", "daily limit"), ("state", "status")];
-        for (name, expected) in rows {
-            assert_eq!(field_words(name), expected);
+        let rows = [
+            ("allowance", "amount", "budget"),
+            ("requisition", "amount", "amount"),
+            ("requisition", "end_time", "buy by"),
+            ("allowance", "daily_limit", "daily limit"),
+            ("card", "state", "status"),
+        ];
+        for (kind, name, expected) in rows {
+            assert_eq!(field_words(kind, name), expected);
         }
     }
 }

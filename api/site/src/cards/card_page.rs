@@ -182,7 +182,7 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
         limits.push(("Daily limit", format!("{limit} ({left} left today)")));
     }
     if terms.single_use {
-        limits.push(("Serves", "one purchase".to_owned()));
+        limits.push(("Single use", "Suspended after its first purchase".to_owned()));
     }
     limits.extend(window(terms, view));
     if !terms.scope.codes().is_empty() {
@@ -199,8 +199,8 @@ fn window(terms: &AllowanceTerms, view: &View<'_>) -> Vec<(&'static str, String)
     let shown = |name, at, unbounded| {
         (at != unbounded).then(|| (name, moment(at, view.company.zone).words))
     };
-    let from = shown("From", terms.starts_at, Timestamp::MIN);
-    from.into_iter().chain(shown("Until", terms.ends_at, Timestamp::MAX)).collect()
+    let from = shown("Valid from", terms.starts_at, Timestamp::MIN);
+    from.into_iter().chain(shown("Valid until", terms.ends_at, Timestamp::MAX)).collect()
 }
 
 fn links(card: &CardRow, view: &View<'_>) -> Result<Vec<LinkRow>, StoreError> {

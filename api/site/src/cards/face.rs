@@ -1,7 +1,7 @@
 //! A card as pages show it: its name, its state, and its budget with the amount left.
 
 use cardswitch_engine::domain::business_date::{Interval, date_at};
-use cardswitch_engine::domain::card::{CardState, CardTexts};
+use cardswitch_engine::domain::card::{CardState, CardTexts, SuspensionReason};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
@@ -40,8 +40,10 @@ pub(crate) struct CardFace {
     pub(crate) interval: &'static str,
     /// How much of the budget is left. Units: percent, at most 100.
     pub(crate) left_percent: u8,
-    /// Whether anything can still be spent or changed.
+    /// Whether anything may still change about its state.
     pub(crate) is_open: bool,
+    /// Whether what is left can be spent, now or once it is active.
+    pub(crate) is_spendable: bool,
 }
 
 impl CardFace {
@@ -51,6 +53,7 @@ impl CardFace {
         let usage = card.record.usage.rolled(terms.interval, date_at(company.zone, now));
         let left = usage.allowance_balance(terms);
         let shown = |amount| money(amount, company.currency);
+        let badge = badge_at(card, company, now);
         Self {
             id: profile.id.0.to_string(),
             texts: profile.texts.clone(),
@@ -58,7 +61,7 @@ impl CardFace {
             last_four: last_four(profile.last_four),
             digits: profile.last_four.into_iter().map(char::from).collect(),
             kind: if profile.is_virtual { "Virtual" } else { "Physical" },
-            badge: card_badge(card.record.usage.state, card.record.usage.suspension),
+            badge,
             expires: card.record.expires_on.to_naive().format("%m/%y").to_string(),
             left: shown(left),
             is_overspent: left < Minor::ZERO,
@@ -67,6 +70,7 @@ impl CardFace {
             interval: interval_words(terms.interval),
             left_percent: percent(left, terms.amount),
             is_open: is_open(card),
+            is_spendable: badge.look != "off",
         }
     }
 }
@@ -74,6 +78,33 @@ impl CardFace {
 /// Whether anything may still change about a card's state.
 pub(crate) fn is_open(card: &CardRow) -> bool {
     card.record.usage.state != CardState::Terminated
+}
+
+/// Whether its limits decide about purchases now: it is active, or suspended by its end only.
+pub(crate) fn is_usable(card: &CardRow, company: &Company, now: Timestamp) -> bool {
+    let usage = &card.record.usage;
+    let is_ended =
+        usage.state == CardState::Suspended && usage.suspension == SuspensionReason::EndTime;
+    (usage.state == CardState::Active || is_ended) && !is_expired(card, company, now)
+}
+
+/// How a card stands at `now`: an active one may decline everything by its dates.
+pub(crate) fn badge_at(card: &CardRow, company: &Company, now: Timestamp) -> Badge {
+    let (usage, terms) = (&card.record.usage, &card.record.terms);
+    match usage.state {
+        CardState::Active if is_expired(card, company, now) => {
+            Badge { word: "Expired", look: "off" }
+        }
+        CardState::Active if terms.has_ended(now) => {
+            card_badge(CardState::Suspended, SuspensionReason::EndTime)
+        }
+        CardState::Active if now < terms.starts_at => Badge { word: "Not yet valid", look: "wait" },
+        state => card_badge(state, usage.suspension),
+    }
+}
+
+fn is_expired(card: &CardRow, company: &Company, now: Timestamp) -> bool {
+    date_at(company.zone, now) > card.record.expires_on
 }
 
 /// How often a budget starts anew, as it follows an amount; blank for never.

@@ -80,6 +80,7 @@ struct CardListContent<'a> {
     offered: Vec<String>,
     rows: Vec<CardListRow>,
     pager: Pager,
+    suspend_path: String,
 }
 
 struct CardListRow {
@@ -125,6 +126,7 @@ pub(super) async fn list_page(
         is_filtered: query.is_filtered(),
         offered,
         pager: Pager::new(query.part(), rows.len(), count, "/cards", &query.pairs()),
+        suspend_path: query.address("/cards/suspend"),
         rows,
         query,
     };

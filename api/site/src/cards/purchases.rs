@@ -51,7 +51,7 @@ impl Purchase {
             title: title(record),
             place: record.merchant.as_ref().map(place).unwrap_or_default(),
             amount: amount_words(row, company.currency),
-            badge: transaction_badge(progress.state),
+            badge: transaction_badge(record.kind, progress.state),
             outcome: outcome(row, &explanation, company),
             failed: failed.map(|found| teller.rule(found)).collect(),
             remedies: remedies.collect(),

@@ -2,6 +2,7 @@
 //! /cards/{id}/close; POST /cards/suspend takes several.
 
 use askama::Template;
+use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
@@ -72,9 +73,11 @@ pub(super) struct SuspendForm {
     card: Vec<String>,
 }
 
-/// POST /cards/suspend. Cards are suspended one by one: those that cannot be are counted.
+/// POST /cards/suspend, with the query of the list. Cards are suspended one by one: those that cannot
+/// be are counted.
 pub(super) async fn suspend_several(
     CardManager(acting): CardManager,
+    Query(query): Query<ListForm>,
     SiteForm(form): SiteForm<SuspendForm>,
 ) -> Result<Response, ApiError> {
     let mut refused = 0;
@@ -89,10 +92,10 @@ pub(super) async fn suspend_several(
     }
     let alert = match (form.card.len(), refused) {
         (0, _) => "Select cards first.".to_owned(),
-        (_, 0) => return Ok(acting.go_on("/cards", Notice::CARDS_SUSPENDED)),
+        (_, 0) => return Ok(acting.go_on(&query.address("/cards"), Notice::CARDS_SUSPENDED)),
         (all, refused) => format!("{refused} of {all} cards could not be suspended."),
     };
-    let page = list_page(&acting, &ListForm::default(), &alert).await?;
+    let page = list_page(&acting, &query, &alert).await?;
     Ok(with_status(page, StatusCode::BAD_REQUEST))
 }
 

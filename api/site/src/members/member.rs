@@ -15,6 +15,7 @@ use cardswitch_v1::routes::view::View;
 
 use super::form::{KINDS, body_of, faults_of, roles, seen, shown_of};
 use super::{get_member, member_badge, role_words};
+use crate::cards::face::badge_at;
 use crate::cards::list::open_cards_of;
 use crate::choices::Choice;
 use crate::dimension_choices::{DimensionChoice, find_meant, tags_of};
@@ -24,7 +25,7 @@ use crate::forms::{FormBody, SiteForm, TypedFields};
 use crate::frame;
 use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager, MemberReader, Right};
-use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
+use crate::words::{Badge, Moment, card_name, moment, person};
 
 /// How many cards the page shows.
 const CARDS_SHOWN: usize = 20;
@@ -132,16 +133,18 @@ fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError>
 fn cards_of(view: &View<'_>, member: &Member) -> Result<Cards, StoreError> {
     let (filter, page) = (open_cards_of(member.slot), Page::first(CARDS_SHOWN));
     let listed = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
-    Ok(Cards { count: listed.count, rows: listed.rows.iter().map(held_card).collect() })
+    Ok(Cards {
+        count: listed.count,
+        rows: listed.rows.iter().map(|card| held_card(card, view)).collect(),
+    })
 }
 
-fn held_card(card: &CardRow) -> HeldCard {
-    let usage = &card.record.usage;
+fn held_card(card: &CardRow, view: &View<'_>) -> HeldCard {
     HeldCard {
         path: format!("/cards/{}", card.profile.id.0),
         name: card_name(&card.profile),
         kind: if card.profile.is_virtual { "Virtual" } else { "Physical" },
-        badge: card_badge(usage.state, usage.suspension),
+        badge: badge_at(card, view.company, view.now),
     }
 }
 

@@ -20,7 +20,7 @@ use super::recent_decisions::{OutcomeCounts, RecentDecisions, SLICE};
 use crate::cards::purchases::Purchase;
 use crate::transactions::decision::{AccountFigures, Teller};
 use crate::words::{
-    card_name, clock_words, day_words, grouped, moment_to_second, money, outcome_words,
+    clock_words, day_words, grouped, last_four, moment_to_second, money, outcome_words,
 };
 
 /// How many reasons of declines are named; the rest is added up.
@@ -85,8 +85,8 @@ struct NewestLines {
 
 struct NewestLine {
     purchase: Purchase,
-    /// The card: its id, and its name.
-    card: Option<[String; 2]>,
+    /// The card: its id, its name and its last digits.
+    card: Option<[String; 3]>,
 }
 
 impl ShownFigures {
@@ -101,7 +101,10 @@ impl ShownFigures {
         let teller = Teller { company, figures: AccountFigures::Told, now };
         let line = |(row, card): &(TransactionRow, Option<CardProfile>)| NewestLine {
             purchase: Purchase::new(row, &teller),
-            card: card.as_ref().map(|card| [card.id.0.to_string(), card_name(card)]),
+            card: card.as_ref().map(|card| {
+                let description = card.texts.description.clone();
+                [card.id.0.to_string(), description, last_four(card.last_four)]
+            }),
         };
         let rows = vec![
             ("causes", causes(figures, company).render()?),

@@ -22,6 +22,7 @@ use crate::cards::list::open_cards_of;
 use crate::cards::purchases::Purchase;
 use crate::frame;
 use crate::next::ACCOUNT_PATH;
+use crate::requisitions::may_review;
 use crate::rights::{ActingMember, Right};
 use crate::session::RequiredSession;
 use crate::transactions::decision::Teller;
@@ -55,7 +56,7 @@ struct OwnContent<'a> {
 struct VisitorOverview {
     cards: Vec<CardFace>,
     card_count: u64,
-    /// Other members' pending requisitions for a reviewer; else the visitor's own.
+    /// Pending requisitions that a reviewer may decide; else the visitor's own.
     waiting: u64,
     reviews: bool,
 }
@@ -124,11 +125,19 @@ fn own(acting: &ActingMember, view: &View<'_>) -> Result<VisitorOverview, StoreE
         member: (!reviews).then_some(member),
         statuses: vec![RequisitionStatus::Pending],
     };
-    let waiting = view.snapshot.list_requisitions(company.slot, &filter, &Page::first(1))?;
+    let count = |filter: &RequisitionFilter| -> Result<u64, StoreError> {
+        let listed = view.snapshot.list_requisitions(company.slot, filter, &Page::first(1))?;
+        Ok(listed.count)
+    };
+    let mut waiting = count(&filter)?;
+    if reviews && !may_review(acting, member) {
+        waiting =
+            waiting.saturating_sub(count(&RequisitionFilter { member: Some(member), ..filter })?);
+    }
     Ok(VisitorOverview {
         cards: cards.rows.iter().map(|card| CardFace::new(card, company, view.now)).collect(),
         card_count: cards.count,
-        waiting: waiting.count,
+        waiting,
         reviews,
     })
 }

@@ -20,39 +20,55 @@ use crate::forms::{TypedFields, unix_lines};
 use crate::words::{Moment, day_words, field_amount, moment, requisition_badge, typed_amount};
 
 /// The fields of a requisition's form, as the requisition is.
-pub(super) fn shown_of(requisition: &Requisition, company: &Company) -> TypedFields {
+pub(super) fn shown_of(
+    requisition: &Requisition,
+    (zone, currency): (Tz, CurrencyCode),
+) -> TypedFields {
     let shown = [
-        ("amount", field_amount(requisition.amount, company.currency)),
+        ("amount", field_amount(requisition.amount, currency)),
         ("description", requisition.description.clone()),
-        ("end_time", last_day(requisition.end_time, company.zone)),
+        ("end_time", last_day(requisition.end_time, zone)),
         ("note", requisition.note.clone().unwrap_or_default()),
     ];
     shown.into_iter().collect()
 }
 
-/// The body that the API would take. A day that is the known one is not sent: its end may have
-/// been set to the minute by a program, and may be past while something else is changed.
+/// The body that the API would take; of a known requisition, with what differs from it. A known day
+/// is not sent: its end may have been set to the minute by a program, and may be past.
 pub(super) fn body_of(
     typed: &TypedFields,
     (zone, currency): (Tz, CurrencyCode),
     known: Option<&Requisition>,
 ) -> Map<String, Value> {
     let mut body = Map::new();
+    let shown = known.map(|known| shown_of(known, (zone, currency)));
+    let is_new = |name, value: &str| {
+        shown.as_ref().is_none_or(|shown| shown.of(name).trim() != value.trim())
+    };
     let amount = typed_amount(typed.of("amount"), currency);
-    body.insert("amount".to_owned(), text_or_null(&amount));
-    body.insert("description".to_owned(), text_or_null(typed.of("description")));
-    body.insert("note".to_owned(), text_or_null(&unix_lines(typed.of("note"))));
-    let was = known.map(|known| last_day(known.end_time, zone));
+    let note = unix_lines(typed.of("note"));
+    for (name, text) in
+        [("amount", &*amount), ("description", typed.of("description")), ("note", &*note)]
+    {
+        if is_new(name, text) {
+            body.insert(name.to_owned(), text_or_null(text));
+        }
+    }
     let day = typed.of("end_time").trim();
-    if was.as_deref() != Some(day) {
+    if is_new("end_time", day) {
         body.insert("end_time".to_owned(), end_of_day(day, zone));
     }
-    put_dimensions(&mut body, typed.dimensions());
+    let mut dimensions = typed.dimensions();
+    let ids = known.map(|known| ids_of(&known.dimensions)).unwrap_or_default();
+    for (value, shown) in dimensions.iter_mut().zip(&ids) {
+        *value = value.filter(|value| known.is_none() || value.trim() != shown);
+    }
+    put_dimensions(&mut body, dimensions);
     body
 }
 
 /// A text without blanks around it; null where nothing is left.
-pub(super) fn text_or_null(text: &str) -> Value {
+fn text_or_null(text: &str) -> Value {
     match text.trim() {
         "" => Value::Null,
         text => json!(text),
@@ -104,7 +120,7 @@ pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
 
 /// The values that a requisition's form shows, compared where two people edit it at once.
 pub(super) fn seen(requisition: &Requisition, company: &Company) -> FormSnapshot {
-    let shown = shown_of(requisition, company);
+    let shown = shown_of(requisition, (company.zone, company.currency));
     FormSnapshot::default()
         .field("status", requisition_badge(requisition.status).word)
         .field("amount", shown.of("amount"))

@@ -50,10 +50,10 @@ fn may_change(acting: &ActingMember, requisition: &Requisition) -> bool {
     acting.member.slot == requisition.member || acting.session.is_administrator()
 }
 
-/// Whether the visitor may decide about it.
+/// Whether the visitor may decide about a requisition of this member.
 // CHOICE: reviewers do not decide about their own requests, which would make the review a word only.
 // Administrators do, as a company may have nobody else, and may give themselves cards anyway.
-fn may_review(acting: &ActingMember, requisition: &Requisition) -> bool {
-    let is_own = acting.member.slot == requisition.member;
+pub(crate) fn may_review(acting: &ActingMember, member: MemberSlot) -> bool {
+    let is_own = acting.member.slot == member;
     acting.may(Right::ReviewRequisitions) && (!is_own || acting.session.is_administrator())
 }

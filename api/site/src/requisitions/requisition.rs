@@ -87,8 +87,8 @@ pub(super) struct RequisitionForms {
     pub(super) form: Option<TypedFields>,
     /// The faults of that form.
     pub(super) faults: Faults,
-    /// The note of a reviewer, where one was typed.
-    pub(super) review_note: Option<String>,
+    /// The note of a reviewer.
+    pub(super) review_note: String,
     /// The card a reviewer has chosen.
     pub(super) review_card: String,
     /// The faults of the review.
@@ -122,9 +122,9 @@ pub(super) async fn requisition_page(
     said: RequisitionForms,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let form = said.form.unwrap_or_else(|| shown_of(requisition, company));
+    let form = said.form.unwrap_or_else(|| shown_of(requisition, (company.zone, company.currency)));
     let is_pending = requisition.status == RequisitionStatus::Pending;
-    let may_review = is_pending && may_review(acting, requisition);
+    let may_review = is_pending && may_review(acting, requisition.member);
     let (facts, dimensions, cards) = acting
         .read(|view| {
             let cards =
@@ -134,7 +134,6 @@ pub(super) async fn requisition_page(
             Ok((facts_of(view, acting, requisition)?, dimensions, cards))
         })
         .await?;
-    let note = said.review_note.or_else(|| requisition.note.clone()).unwrap_or_default();
     let content = RequisitionContent {
         csrf: acting.csrf(),
         id: requisition.id.0.to_string(),
@@ -147,7 +146,7 @@ pub(super) async fn requisition_page(
         may_review,
         form: &form,
         faults: &said.faults,
-        review_note: &note,
+        review_note: &said.review_note,
         review_faults: &said.review_faults,
         changed: &said.changed,
         cards,

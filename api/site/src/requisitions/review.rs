@@ -5,6 +5,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::seen_object::WatchedObject;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
 use cardswitch_identity::actor_state::ActorState;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::form::{seen, text_or_null};
+use super::form::seen;
 use super::may_review;
 use super::requisition::{RequisitionForms, get_requisition, requisition_page};
 use crate::error_page::error_page;
@@ -23,6 +24,7 @@ use crate::form_snapshot::{change_as_seen, who_was_quicker};
 use crate::forms::{FormBody, SiteForm, unix_lines};
 use crate::notice::Notice;
 use crate::rights::{ActingMember, RequisitionReviewer};
+use crate::words::person;
 
 /// The verdict of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -46,10 +48,15 @@ pub(super) struct ReviewForm {
 }
 
 impl ReviewForm {
-    /// The body that the API would take.
-    fn body(&self) -> Map<String, Value> {
+    /// The body that the API would take: a note is added to that of the requester, `known`, under the
+    /// name of the reviewer.
+    fn body(&self, known: &str, reviewer: &str) -> Map<String, Value> {
         let mut body = Map::new();
-        body.insert("note".to_owned(), text_or_null(&unix_lines(&self.note)));
+        let note = unix_lines(&self.note);
+        if !note.trim().is_empty() {
+            let note = format!("{known}\n{reviewer}: {}", note.trim());
+            body.insert("note".to_owned(), json!(note.trim()));
+        }
         let (status, card) = match self.verdict {
             RequisitionVerdict::Approve => ("approved", self.card.trim()),
             RequisitionVerdict::Deny => ("denied", ""),
@@ -79,7 +86,7 @@ pub(super) async fn review(
         changed => Err(changed_meanwhile(known, changed)),
     };
     let saved = change_as_seen(&acting, find, check, async |state, known| {
-        if !may_review(&acting, &known) {
+        if !may_review(&acting, known.member) {
             let text = "Another reviewer or an administrator reviews your own requests.";
             return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
         }
@@ -96,7 +103,7 @@ pub(super) async fn review(
             let changed = changed(&known);
             let (_, review_faults) = why.shown((), Faults::of_refusal)?;
             // The input of a reviewer stays.
-            let (review_note, review_card) = (Some(form.note), form.card);
+            let ReviewForm { note: review_note, card: review_card, .. } = form;
             let said = RequisitionForms {
                 review_faults,
                 review_note,
@@ -126,7 +133,9 @@ async fn decide(
     (known, form): (&Requisition, &ReviewForm),
 ) -> Result<(), ApiError> {
     check_card(acting, known, form.card.trim()).await?;
-    let mut body = form.body();
+    let Member { first_name, last_name, email, .. } = &acting.member;
+    let reviewer = person(first_name, last_name, email);
+    let mut body = form.body(known.note.as_deref().unwrap_or_default(), &reviewer);
     // Named, so that a role that was taken meanwhile is a fault.
     body.insert("reviewed_by".to_owned(), json!({ "id": acting.member.id.0 }));
     change_requisition((acting.reader(state), None), known.id, FormBody::of(body).fields()?).await
@@ -166,19 +175,21 @@ mod tests {
             seen: String::new(),
         };
         let rows = [
-            (
-                form(RequisitionVerdict::Approve, "", ""),
-                json!({"status": "approved", "note": null}),
-            ),
+            (form(RequisitionVerdict::Approve, "", " "), json!({"status": "approved"})),
             (
                 form(RequisitionVerdict::Approve, "x", " fine\r\nby me "),
-                json!({"status": "approved", "note": "fine\nby me", "card": {"id": "x"}}),
+                json!({"status": "approved", "note": "two\nGrace: fine\nby me", "card": {"id": "x"}}),
             ),
             // Only an approval gives a card.
-            (form(RequisitionVerdict::Deny, "x", "no"), json!({"status": "denied", "note": "no"})),
+            (
+                form(RequisitionVerdict::Deny, "x", "no"),
+                json!({"status": "denied", "note": "two\nGrace: no"}),
+            ),
         ];
         for (form, expected) in rows {
-            assert_eq!(Value::Object(form.body()), expected);
+            assert_eq!(Value::Object(form.body("two", "Grace")), expected);
         }
+        let alone = form(RequisitionVerdict::Deny, "", "no").body("", "Grace");
+        assert_eq!(alone["note"], "Grace: no");
     }
 }

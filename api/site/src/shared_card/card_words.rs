@@ -78,15 +78,16 @@ pub(super) fn card_page(
 ) -> Response {
     let opened = view.opened;
     let (profile, usage) = (&opened.card.profile, &opened.card.record.usage);
-    let is_hidden = opened.link.hide_balance;
+    let face = CardFace::new(&opened.card, &opened.company, view.state.now());
+    let is_shown = face.is_spendable && !opened.link.hide_balance;
     let content = SharedCardContent {
         csrf: &view.csrf,
         error,
         path: &opened.path,
-        face: CardFace::new(&opened.card, &opened.company, view.state.now()),
+        face,
         is_virtual: profile.is_virtual,
         state_words: state_words(usage.state, usage.suspension),
-        budget: (!is_hidden).then(|| budget(opened, view.state.today(&opened.company))),
+        budget: is_shown.then(|| budget(opened, view.state.today(&opened.company))),
         rules: rules(opened),
         secret,
     };

@@ -78,9 +78,9 @@ fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
     let mut faults = error.faults().to_vec();
     for Fault { flaw, .. } in &mut faults {
         *flaw = match flaw.code {
-            "after_end_date" => Flaw::new("after_last_day", "must not be after the last day"),
+            "after_end_date" => Flaw::new("after_last_day", "must not be after “To”"),
             "range_too_long" => {
-                let message = format!("must be at most {DAYS_APART_MAX} days before the last day");
+                let message = format!("must be at most {DAYS_APART_MAX} days before “To”");
                 Flaw::new("too_early", message)
             }
             _ => continue,

@@ -135,7 +135,7 @@ pub(super) async fn month_page(
         months: Month::between(oldest, newest).into_iter().map(|one| choice(one, month)).collect(),
         earlier: (month.first.0 > oldest.first.0).then(|| path(month.before())),
         later: (month.first.0 < newest.first.0).then(|| path(month.after())),
-        sums: found.sums.map(|sums| sums.map(amount)),
+        sums: found.sums.map(|[credits, debits]| [credits, -debits].map(amount)),
         pager: Pager::new(part, found.rows.len(), found.count, "/statements", &filters),
         rows: found.rows,
         ranges: ranges(month, made_on, today),
@@ -144,7 +144,7 @@ pub(super) async fn month_page(
             end_date: render_date(month.last()),
         }),
         faults,
-        days_max: DAYS_APART_MAX,
+        days_max: DAYS_APART_MAX + 1,
     };
     Ok(frame::page("Statements", content))
 }

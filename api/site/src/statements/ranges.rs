@@ -30,11 +30,12 @@ impl Range {
 type DaySpan = (BusinessDate, BusinessDate);
 
 /// The ranges offered on the page of a month: that month, this one and the one before, the quarter
-/// before this one, and the longest range of days up to today that a statement can have. Ranges
-/// that ended before `oldest`, the day the account was made on, are left out, and so are repeats.
+/// before this one, and the longest round range of days up to today that a statement can have.
+/// Ranges that ended before `oldest`, the day the account was made on, are left out, and so are repeats.
 pub(super) fn ranges(shown: Month, oldest: BusinessDate, today: BusinessDate) -> Vec<Range> {
     let now = Month::of(today);
-    let back = BusinessDate(today.0 - DAYS_APART_MAX);
+    // Both days included.
+    let back = BusinessDate(today.0 - DAYS_APART_MAX + 1);
     let offered = [
         month(shown, today),
         month(now, today),
@@ -93,7 +94,7 @@ mod tests {
             row("November 2026 (to date)", "2026-11-01", "2026-11-21"),
             row("October 2026", "2026-10-01", "2026-10-31"),
             row("July to September 2026", "2026-07-01", "2026-09-30"),
-            row("The last 180 days", "2026-05-25", "2026-11-21"),
+            row("The last 180 days", "2026-05-26", "2026-11-21"),
         ];
         assert_eq!(offered("2026-11", "2026-01-01", "2026-11-21"), expected);
         let february = offered("2026-02", "2026-01-01", "2026-11-21");
@@ -106,7 +107,7 @@ mod tests {
         let first_day = offered("2026-03", "2026-03-04", "2026-03-04");
         let expected = [
             row("March 2026 (to date)", "2026-03-01", "2026-03-04"),
-            row("The last 180 days", "2025-09-05", "2026-03-04"),
+            row("The last 180 days", "2025-09-06", "2026-03-04"),
         ];
         assert_eq!(first_day, expected);
         let later = offered("2026-05", "2026-03-04", "2026-03-04");

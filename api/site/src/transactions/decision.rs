@@ -10,12 +10,13 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::ResponseCode;
+use cardswitch_engine::domain::transaction::TransactionFlags;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_v1::routes::view::View;
-use cardswitch_wire::glossary::{Audience, sentence};
+use cardswitch_wire::glossary::{Audience, capitalized, entry, sentence};
 
 use crate::rights::ActingMember;
-use crate::words::{Moment, PageReader, decline_words, moment, money, outcome_words};
+use crate::words::{Moment, PageReader, decline_words, moment, money};
 
 /// Whether figures of the account may be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,16 +96,27 @@ impl<'a> Teller<'a> {
         let explanation = explain(record, &row.progress, self.company.zone);
         let scope = record.facts.as_ref().map(|facts| facts.terms.scope).unwrap_or_default();
         let code = record.response_code;
-        let verdict = verdict(code, || decline_words(record));
+        let verdict = match explanation.amount_at_most.filter(|_| is_partial(row)) {
+            Some(part) => {
+                let [part, whole] =
+                    [part, record.requested].map(|amount| money(amount, self.company.currency));
+                format!("Partially approved ({part} of {whole}).")
+            }
+            None if is_partial(row) => "Partially approved.".to_owned(),
+            None if is_posted_only(row) => format!("{POSTED_ONLY}."),
+            None => verdict(code, || decline_words(record)),
+        };
         let told = self.told(&explanation, &scope);
-        DecisionWords { verdict, is_approved: code.is_approved(), ..told }
+        let at_most = told.at_most.filter(|_| !code.is_approved());
+        DecisionWords { verdict, is_approved: code.is_approved(), at_most, ..told }
     }
 
     /// The decision on an increment.
     pub(super) fn increment(&self, decision: &IncrementDecision) -> IncrementWords {
         let explanation = explain_increment(decision, self.company.zone);
         let code = decision.failed_rules.response_code();
-        let verdict = verdict(code, || outcome_words(code).to_owned());
+        let failed = decision.failed_rules.first().map(|rule| entry(rule).people.failed);
+        let verdict = verdict(code, || capitalized(failed.unwrap_or_default()));
         let told = self.told(&explanation, &decision.facts.terms.scope);
         IncrementWords {
             at: moment(decision.decided_at, self.company.zone),
@@ -159,6 +171,25 @@ impl<'a> Teller<'a> {
     }
 }
 
+/// The verdict on a purchase that was posted without an authorization, without a full stop.
+pub(super) const POSTED_ONLY: &str = "Posted without authorization";
+
+/// Whether a purchase was posted without an authorization.
+pub(super) fn is_posted_only(row: &TransactionRow) -> bool {
+    row.progress.is_posted_only(row.record.authorized_at)
+}
+
+/// Whether a purchase was approved for less than was requested.
+pub(super) const fn is_partial(row: &TransactionRow) -> bool {
+    row.progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED)
+}
+
+/// The part that a partial approval approved; none where its facts do not tell it.
+pub(super) fn approved_part(view: &View<'_>, row: &TransactionRow) -> Option<Minor> {
+    let row = Some(row).filter(|row| is_partial(row))?;
+    explain(&row.record, &row.progress, view.company.zone).amount_at_most
+}
+
 /// Whether a rule is one of a card's own limits, which administrators change.
 const fn is_limit(rule: Rule) -> bool {
     matches!(
@@ -186,6 +217,9 @@ const fn decided_by_words(explanation: &Explanation) -> &'static str {
             "Decided by the network; card rules were evaluated but didn’t decide."
         }
         DecisionMaker::Network => "Decided by the network; card rules weren’t evaluated.",
+        DecisionMaker::Transfer if !explanation.rules.is_empty() => {
+            "Of bank transfers only the available funds are checked."
+        }
         DecisionMaker::Transfer => "Card rules don’t apply to bank transfers.",
     }
 }

@@ -72,7 +72,7 @@ fn days(asked: &ListForm) -> Result<[Option<BusinessDate>; 2], Faults> {
     if let [Some(first), Some(last)] = days
         && first.0 > last.0
     {
-        faults = faults.and("from", "Must not be after the last day.");
+        faults = faults.and("from", "Must not be after “To”.");
     }
     if faults.is_empty() { Ok(days) } else { Err(faults) }
 }

@@ -127,7 +127,7 @@ impl TransactionLine {
             member: member
                 .map(|member| person(&member.first_name, &member.last_name, &member.email)),
             amount: amount_words(row, view.company.currency),
-            badge: transaction_badge(row.progress.state),
+            badge: transaction_badge(record.kind, row.progress.state),
             has_receipt: row.receipt().is_some_and(|receipt| !receipt.is_lost),
             has_note: !row.note().is_empty(),
         })

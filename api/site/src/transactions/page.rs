@@ -18,11 +18,11 @@ use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
-use super::decision::{DecisionWords, IncrementWords, Teller};
+use super::decision::{DecisionWords, IncrementWords, Teller, is_posted_only};
 use super::story::{StoryStep, story};
 use super::words::{flag_words, positive, size_words};
 use super::{find, may_note};
-use crate::cards::face::is_open;
+use crate::cards::face::is_usable;
 use crate::dimension_choices::{DimensionChoice, chosen_of};
 use crate::dimensions::kind_words as dimension_words;
 use crate::faults::{Faults, with_status};
@@ -69,6 +69,7 @@ struct TransactionContent {
     refund_of: Option<ObjectLink>,
     flags: Vec<String>,
     allow: Option<String>,
+    is_posted_only: bool,
     decision: DecisionWords,
     increments: Vec<IncrementWords>,
     story: Vec<StoryStep>,
@@ -170,7 +171,7 @@ impl TransactionContent {
             id: record.id.0.to_string(),
             title: title(record),
             kind: kind_words(shown_kind(row)),
-            badge: transaction_badge(row.progress.state),
+            badge: transaction_badge(shown_kind(row), row.progress.state),
             requested: is_requested_shown.then(|| money(record.requested, company.currency)),
             amount: amount_words(row, company.currency),
             at: moment(record.authorized_at, company.zone),
@@ -179,7 +180,8 @@ impl TransactionContent {
             bank_account: record
                 .bank_account
                 .as_ref()
-                .map(|bank| [&bank.name, &bank.number, &bank.description].map(ToString::to_string)),
+                .map(|bank| [&bank.name, &bank.number, &bank.description].map(ToString::to_string))
+                .filter(|texts| texts.iter().any(|text| !text.is_empty())),
             foreign: record.foreign.map(|foreign| money(foreign.amount, foreign.currency)),
             card: shown.card()?,
             member: shown.member()?,
@@ -187,6 +189,7 @@ impl TransactionContent {
             refund_of: shown.refund_of()?,
             flags: row.progress.flags.names().map(|name| flag_words(name).to_owned()).collect(),
             allow: if decision.is_by_limits { shown.allow()? } else { None },
+            is_posted_only: is_posted_only(row),
             decision,
             increments: increments.iter().map(|one| teller.increment(one)).collect(),
             story: story(view, row, &increments)?,
@@ -207,7 +210,11 @@ impl TransactionFacts<'_> {
         else {
             return Ok(None);
         };
-        let card = self.view.snapshot.card(slot)?.filter(is_open);
+        let card = self
+            .view
+            .snapshot
+            .card(slot)?
+            .filter(|card| is_usable(card, self.view.company, self.view.now));
         let path =
             |card: CardId| format!("/cards/{}/allowance?allow={}", card.0, self.row.record.id.0);
         Ok(card.map(|card| path(card.profile.id)))

@@ -6,16 +6,17 @@
 
 use cardswitch_engine::decision::IncrementDecision;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::later_message::LaterMessageKind;
+use cardswitch_engine::domain::later_message::{LaterMessage, LaterMessageKind};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::transaction::{
-    TransactionKind, TransactionState, TransferDirection,
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionState, TransferDirection,
 };
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, TransactionRow};
 use cardswitch_v1::routes::view::View;
 
+use super::decision::{POSTED_ONLY, approved_part, is_partial, is_posted_only};
 use super::words::positive;
 use crate::words::{Moment, ending_words, moment, money, shown_kind};
 
@@ -52,7 +53,15 @@ pub(super) fn story(
     let posted = posted_lines(view, row)?;
     let amount = |minor| money(minor, view.company.currency);
     let mut told: Vec<(Timestamp, String, String)> = Vec::new();
-    told.push((row.record.authorized_at, opening(row).to_owned(), amount(row.record.requested)));
+    let (requested, part) = (amount(row.record.requested), approved_part(view, row));
+    let opened = match part {
+        _ if !is_partial(row) => requested,
+        Some(part) => format!("{} of {requested} requested", amount(part)),
+        None => format!("part of {requested} requested"),
+    };
+    if !is_posted_only(row) {
+        told.push((row.record.authorized_at, opening(row).to_owned(), opened));
+    }
     told.extend(increments.iter().map(|added| {
         let verdict = if added.failed_rules.is_empty() { "approved" } else { "declined" };
         (added.decided_at, format!("Incremental authorization {verdict}"), amount(added.amount))
@@ -73,6 +82,11 @@ pub(super) fn story(
     if !posted.is_whole {
         steps.push(StoryStep::now("See statements for more", String::new()));
     }
+    let approved = if is_partial(row) { part } else { Some(row.record.requested) };
+    let reversed = approved.map_or(Minor::ZERO, |approved| given_back(row, approved, increments));
+    if reversed > Minor::ZERO {
+        steps.push(StoryStep::now("Reversed before settlement", amount(reversed)));
+    }
     steps.extend(standing(view, row));
     Ok(steps)
 }
@@ -81,6 +95,38 @@ impl StoryStep {
     fn now(what: impl Into<String>, amount: String) -> Self {
         Self { at: None, what: what.into(), amount }
     }
+}
+
+/// The part of a hold that reversals gave back before a final presentment, where what is kept tells it
+/// exactly; zero elsewhere.
+fn given_back(row: &TransactionRow, approved: Minor, increments: &[IncrementDecision]) -> Minor {
+    let TransactionProgress { state, held, later, .. } = &row.progress;
+    let added = increments.iter().filter(|added| added.failed_rules.is_empty());
+    let (kept, others): (Vec<&LaterMessage>, Vec<&LaterMessage>) =
+        later.as_slice().iter().partition(|message| message.kind == LaterMessageKind::Increment);
+    // Of very many increments the oldest are kept no more.
+    if row.record.kind != TransactionKind::Purchase || kept.len() != added.clone().count() {
+        return Minor::ZERO;
+    }
+    let added: Minor = added.map(|added| added.amount).sum();
+    let left: Minor = kept.iter().map(|message| message.left).sum();
+    match (state, &others[..]) {
+        (TransactionState::Pending, []) => approved + added - held.total(),
+        // Reversals take from increments first: while some is left, they took from these only.
+        (TransactionState::Completed, [last]) if left > Minor::ZERO && settles(row, last) => {
+            added - left
+        }
+        _ => Minor::ZERO,
+    }
+}
+
+/// Whether a message was the final presentment of an open hold.
+fn settles(row: &TransactionRow, message: &LaterMessage) -> bool {
+    let TransactionProgress { flags, is_final, .. } = &row.progress;
+    let is_late = [TransactionFlags::FORCED, TransactionFlags::HOLD_EXPIRED]
+        .into_iter()
+        .any(|flag| flags.contains(flag));
+    matches!(message.kind, LaterMessageKind::Presentment(_)) && *is_final && !is_late
 }
 
 const fn opening(row: &TransactionRow) -> &'static str {
@@ -103,6 +149,7 @@ fn posting(row: &TransactionRow, amount: Minor) -> &'static str {
         None => row.record.kind != TransactionKind::Refund,
     };
     match row.record.kind.transfer_direction() {
+        _ if is_out == goes_out && is_posted_only(row) => POSTED_ONLY,
         _ if is_out == goes_out => "Posted",
         Some(_) => "Returned",
         None => "Reversed",
@@ -123,7 +170,11 @@ fn standing(view: &View<'_>, row: &TransactionRow) -> Vec<StoryStep> {
         };
         steps.push(StoryStep::now(what, amount(held)));
     }
-    if progress.refunded > Minor::ZERO && row.record.kind != TransactionKind::Refund {
+    let is_refunded = progress.refunded > Minor::ZERO && row.record.kind != TransactionKind::Refund;
+    // Refunds of more than was posted give back no more of it: the sum of them is another one.
+    if is_refunded && progress.refunded >= progress.posted {
+        steps.push(StoryStep::now("Refunded in full", String::new()));
+    } else if is_refunded {
         steps.push(StoryStep::now("Refunded so far", amount(progress.refunded)));
     }
     if progress.state == TransactionState::Canceled

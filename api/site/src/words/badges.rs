@@ -2,7 +2,7 @@
 
 use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
-use cardswitch_engine::domain::transaction::TransactionState;
+use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 
 /// A badge: `<span class="tag {{ badge.look }}">{{ badge.word }}</span>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,14 @@ pub(crate) const fn card_badge(state: CardState, reason: SuspensionReason) -> Ba
 }
 
 /// How a transaction stands.
-pub(crate) const fn transaction_badge(state: TransactionState) -> Badge {
-    let (word, look) = match state {
-        TransactionState::Pending => ("Pending", "wait"),
-        TransactionState::Completed => ("Completed", "good"),
-        TransactionState::Declined => ("Declined", "bad"),
-        TransactionState::Canceled => ("Canceled", "off"),
+pub(crate) const fn transaction_badge(kind: TransactionKind, state: TransactionState) -> Badge {
+    let (word, look) = match (kind, state) {
+        // Nothing of an approved check of a card is left to be posted.
+        (TransactionKind::Verification, TransactionState::Canceled) => ("Verified", "good"),
+        (_, TransactionState::Pending) => ("Pending", "wait"),
+        (_, TransactionState::Completed) => ("Completed", "good"),
+        (_, TransactionState::Declined) => ("Declined", "bad"),
+        (_, TransactionState::Canceled) => ("Canceled", "off"),
     };
     Badge { word, look }
 }
@@ -73,7 +75,8 @@ mod tests {
             TransactionState::Declined,
             TransactionState::Canceled,
         ];
-        for badge in transactions.map(transaction_badge) {
+        let badges = transactions.map(|state| transaction_badge(TransactionKind::Purchase, state));
+        for badge in badges {
             assert!(style.contains(&format!(".tag.{} ", badge.look)), "{badge:?}");
         }
     }

@@ -16,11 +16,12 @@ pub(crate) fn decline_words(record: &TransactionRecord) -> String {
     }
 }
 
-/// The outcome of an authorization: approved, or the reason why it was declined.
+/// The outcome of an authorization: approved, or what every rule of its code has in common.
+/// Source: the table of rules in the engine.
 pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {
     match code {
         ResponseCode::Approved => "Approved",
-        ResponseCode::Declined => "Declined",
+        ResponseCode::Declined => "Card closed, purchase reversed, or declined by the network",
         ResponseCode::InsufficientFunds => "Insufficient funds",
         ResponseCode::CardUnactivated => "Card not activated",
         ResponseCode::CardSuspended => "Card suspended",
@@ -29,8 +30,8 @@ pub(crate) const fn outcome_words(code: ResponseCode) -> &'static str {
         ResponseCode::InvalidPin => "Incorrect PIN",
         ResponseCode::InvalidCvv => "Incorrect CVV",
         ResponseCode::InvalidZip => "Incorrect ZIP code",
-        ResponseCode::AllowanceConstraints => "Merchant category not allowed",
-        ResponseCode::AllowanceExceeded => "Over budget",
+        ResponseCode::AllowanceConstraints => "Outside the card’s restrictions (category or dates)",
+        ResponseCode::AllowanceExceeded => "Over budget or daily limit",
         ResponseCode::TransactionLimitExceeded => "Over the per-transaction limit",
         ResponseCode::Risk => "Too many attempts",
         ResponseCode::CashDenied => "Cash withdrawals not allowed",

@@ -9,6 +9,9 @@ use cardswitch_wire::currency::{exponent, render_currency};
 const SIGNS: [(&str, &str); 5] =
     [("USD", "$"), ("EUR", "€"), ("GBP", "£"), ("JPY", "¥"), ("INR", "₹")];
 
+/// A text that is no amount.
+const NO_AMOUNT: &str = "?";
+
 /// An amount in words, such as `$1,234.50` or `−CHF 7.00`.
 /// Units: minor units of `currency`.
 pub(crate) fn money(amount: Minor, currency: CurrencyCode) -> String {
@@ -32,12 +35,7 @@ fn unit(currency: CurrencyCode) -> String {
 
 /// An amount as typed or as `money` shows it, in the form that `/v1` takes, without its direction.
 pub(crate) fn unsigned_amount(text: &str, currency: CurrencyCode) -> String {
-    let text = text.trim_start_matches(['-', '−']);
-    let unit = unit(currency);
-    let unit = unit.trim_end();
-    let split = text.split_at_checked(unit.len());
-    let digits = split.filter(|(start, _)| start.eq_ignore_ascii_case(unit)).map(|(_, rest)| rest);
-    typed_amount(digits.unwrap_or(text), currency)
+    typed_amount(text.trim_start_matches(['-', '−']), currency)
 }
 
 /// An amount as a field shows it: digits and a point alone; blank for one without a limit.
@@ -49,11 +47,20 @@ pub(crate) fn field_amount(amount: Minor, currency: CurrencyCode) -> String {
     plain
 }
 
-/// An amount as typed, in the form that `/v1` takes: without blanks around it, and without commas
-/// that stand between thousands. Its reader judges whether it is an amount, and refuses a comma that
-/// could be a decimal point.
+/// An amount as typed, in the form that `/v1` takes: without blanks around it, without the sign of its
+/// currency, and without commas that stand between thousands. Its reader judges whether it is an
+/// amount, and refuses a comma that could be a decimal point.
 pub(crate) fn typed_amount(text: &str, currency: CurrencyCode) -> String {
     let text = text.trim();
+    let unit = unit(currency);
+    let unit = unit.trim_end();
+    let split = text.split_at_checked(unit.len());
+    let digits = split.filter(|(start, _)| start.eq_ignore_ascii_case(unit)).map(|(_, rest)| rest);
+    let text = digits.unwrap_or(text).trim_start();
+    // Programs may write powers of ten; where people type one it is a slip, which the reader refuses.
+    if text.contains(['e', 'E']) {
+        return NO_AMOUNT.to_owned();
+    }
     let (whole, rest) =
         text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
     let mut groups = whole.split(',');
@@ -104,6 +111,12 @@ mod tests {
             (",100", ",100"),
             ("1,00a", "1,00a"),
             ("0,500", "0,500"),
+            ("$2,500", "2500"),
+            (" $ 7.50", "7.50"),
+            ("usd 7", "usd 7"),
+            ("€7", "€7"),
+            ("1e6", NO_AMOUNT),
+            ("1E6", NO_AMOUNT),
             ("", ""),
         ];
         for (typed, expected) in rows {

@@ -1,7 +1,7 @@
 //! Decision rules as pages write them: in the words of the glossary for people, with money, times and
 //! merchants as a company reads them.
 
-use cardswitch_engine::decision::{Rule, RuleFinding};
+use cardswitch_engine::decision::{Quantity, Rule, RuleFinding};
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::Company;
@@ -56,6 +56,22 @@ impl Audience for PageReader {
         merchant_kind(code)
     }
 
+    /// Of what is used up, what was left of it.
+    fn amounts(
+        &self,
+        rule: Rule,
+        [asked, limit]: [Minor; 2],
+        usage: Option<[Quantity; 2]>,
+    ) -> String {
+        let (asked, of) = (self.amount(asked), self.amount(limit));
+        match usage {
+            Some([Quantity::Amount(before), _]) => {
+                format!("{asked} requested, {} left of {of}", self.amount(limit - before))
+            }
+            _ => format!("{asked} requested, {of} {}", entry(rule).threshold),
+        }
+    }
+
     /// The reason of a suspension, where nobody did it by hand.
     fn card(&self, _: CardState, reason: SuspensionReason) -> Option<String> {
         match reason {
@@ -68,7 +84,7 @@ impl Audience for PageReader {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::decision::{Change, ComparedValues, Quantity, Remedy};
+    use cardswitch_engine::decision::{Change, ComparedValues, Remedy};
     use cardswitch_engine::domain::allowance::Scope;
     use cardswitch_engine::domain::merchant::Mcc;
 
@@ -109,8 +125,16 @@ mod tests {
             (
                 Rule::OutOfScope,
                 against(Quantity::Category(Some(Mcc(5_411))), scope),
-                "Merchant category is not allowed (Groceries and supermarkets (5411); \
-                 allowed: Lodging; Eating places and restaurants (5812)).",
+                "Merchant category is not allowed: Groceries and supermarkets (5411); \
+                 allowed: Lodging; Eating places and restaurants (5812).",
+            ),
+            (
+                Rule::AllowanceBalance,
+                ComparedValues {
+                    usage: Some([amount(100), amount(100)]),
+                    ..against(amount(1_510), amount(4_490))
+                },
+                "Over budget ($15.10 requested, $43.90 left of $44.90).",
             ),
             (
                 Rule::CardSuspended,

@@ -226,7 +226,7 @@ pub async fn update_webhook_endpoint(
     Ok(Json(read_endpoint(&call, id).await?))
 }
 
-/// Take a webhook endpoint away; nothing is sent to it any more.
+/// Delete a webhook endpoint; nothing more is sent to it.
 #[utoipa::path(
     delete, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", responses((status = 204)),
 )]
