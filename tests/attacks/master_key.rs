@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cardswitch_harness::{
-    CommandOutput, Installation, Purchase, Switch, TestCard, cardswitch_after, run_cardswitch,
-    run_cardswitch_with,
+    CommandOutput, Installation, Purchase, Switch, SystemCall, TestCard, Trace, cardswitch_after,
+    run_cardswitch, run_cardswitch_with,
 };
 use serde_json::Value;
 
@@ -196,27 +196,24 @@ fn the_data_key_of_another_directory_is_refused_by_every_command() {
 #[test]
 fn a_key_that_was_there_is_durable_before_it_is_used() {
     let installation = Installation::init(60, 8_924);
-    let (given, trace) = (installation.home().join("given.key"), installation.home().join("trace"));
+    let given = installation.home().join("given.key");
+    let trace = Trace::at(installation.home().join("trace"));
     fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
     let data = installation.data();
-    let calls = "fsync,fdatasync,?rename,?renameat,?renameat2";
-    let prelude = format!("set -- strace -f -y -qq -o '{}' -e {calls} \"$@\"", text(&trace));
+    let prelude = trace.prelude("fsync,fdatasync,?rename,?renameat,?renameat2");
     let arguments = ["rotate-master-key", "--data", text(&data), "--new-master-key", text(&given)];
-    let status = cardswitch_after(&prelude, &arguments).stdout(Stdio::null()).status();
-    assert!(status.expect("sh is there").success());
-    let traced = fs::read_to_string(&trace).expect("strace is there");
-    let line_of = |is_it: &dyn Fn(&str) -> bool| traced.lines().position(is_it);
-    let synced = |path: &Path| {
-        let path = format!("<{}>", text(path));
-        line_of(&|line| line.contains("sync(") && line.contains(&path))
-    };
-    let wrapped = line_of(&|line| line.contains("rename") && line.contains("data.key.new"));
-    let wrapped = wrapped.unwrap_or_else(|| unreachable!("data.key was not replaced: {traced}"));
+    let mut command = cardswitch_after(&prelude, &arguments);
+    let mut rotation = command.stdout(Stdio::null()).spawn().expect("sh is there");
+    assert!(rotation.wait().expect("it ends").success());
+    let calls = trace.calls(rotation.id());
+    let is_wrapping =
+        |call: &&SystemCall| call.text.starts_with("rename") && call.text.contains("data.key.new");
+    let wrapped = calls.iter().find(is_wrapping).expect("data.key is replaced");
     for path in [given.as_path(), installation.home()] {
-        let is_before = synced(path).is_some_and(|line| line < wrapped);
+        let is_before = calls.iter().any(|call| call.syncs(path) && call.is_before(wrapped));
         assert!(
             is_before,
-            "{} is not synced before data.key is replaced: {traced}",
+            "{} is not synced before data.key is replaced: {calls:#?}",
             path.display()
         );
     }

@@ -24,6 +24,7 @@ mod random;
 mod route;
 mod source;
 mod switch;
+mod trace;
 
 pub use acquirer::{Acquirer, Disconnection};
 pub use browser::{Browser, hidden_field};
@@ -47,3 +48,4 @@ pub use random::{Random, campaign_scaled, seed_for};
 pub use route::Route;
 pub use source::{connect_from, crowd, descriptors_of_this_process};
 pub use switch::Switch;
+pub use trace::{SystemCall, Trace};

@@ -4,6 +4,7 @@
 mod backups;
 mod clocks;
 mod cluster_pan_key;
+mod durability;
 mod etcd_access;
 mod export;
 mod failover;
