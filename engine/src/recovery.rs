@@ -20,7 +20,9 @@ use crate::journal::{
 use crate::limits;
 use crate::recovery_progress::RecoveryProgress;
 use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
-use crate::store::{AnswerPlace, Checkpoint, RestoreScope, RestoredPart, Store, StoreError};
+use crate::store::{
+    AnswerPlace, Checkpoint, RestoreScope, RestoredPart, Store, StoreError, in_disorder,
+};
 
 /// The number of keys that are read from the tables and entered together.
 const KEYS_TOGETHER: usize = 512;
@@ -61,7 +63,7 @@ pub(crate) fn recover(
         (opened, restored.join())
     });
     let journal = opened?;
-    let (mut state, keys) = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
+    let (mut state, keys) = restored.unwrap_or_else(|_| Err(in_disorder()))?;
     state.take_in_keys(keys);
     room.into_inner().into_iter().for_each(|room| state.move_into(room));
     replay_tail(&mut state, &journal, position, progress)?;

@@ -124,9 +124,9 @@ impl Store {
                 _ => io_failure(error),
             },
         )?;
-        let store = Self::over(WriteBackFile::new(file)?, limits::STORE_CACHE_BYTES)?;
-        store.initialize(directory_id)?;
-        Ok(store)
+        Self::over(WriteBackFile::new(file)?, limits::STORE_CACHE_BYTES, |store| {
+            store.initialize(directory_id)
+        })
     }
 
     /// Opens the store that was made for this directory. Pages are checked when they are read;
@@ -138,10 +138,10 @@ impl Store {
         if file.metadata().map_err(io_failure)?.len() == 0 {
             return Err(StoreError::NotAStore { what: "it is empty".to_owned() });
         }
-        let store = Self::over(WriteBackFile::new(file)?, limits::STORE_CACHE_BYTES)?;
-        store.check_identity(directory_id)?;
-        store.take_up()?;
-        Ok(store)
+        Self::over(WriteBackFile::new(file)?, limits::STORE_CACHE_BYTES, |store| {
+            store.check_identity(directory_id)?;
+            store.take_up()
+        })
     }
 
     /// Opens the store in `backend`, or makes one where that is empty.
@@ -160,29 +160,36 @@ impl Store {
         directory_id: [u8; 16],
         cache_bytes: usize,
     ) -> Result<Self, StoreError> {
-        let store = Self::over(backend, cache_bytes)?;
-        if store.database.begin_read()?.list_tables()?.next().is_none() {
-            store.initialize(directory_id)?;
-        }
-        store.check_identity(directory_id)?;
-        store.take_up()?;
-        Ok(store)
+        Self::over(backend, cache_bytes, |store| {
+            if store.database.begin_read()?.list_tables()?.next().is_none() {
+                store.initialize(directory_id)?;
+            }
+            store.check_identity(directory_id)?;
+            store.take_up()
+        })
     }
 
-    fn over(backend: impl StorageBackend, cache_bytes: usize) -> Result<Self, StoreError> {
+    /// The store in `backend`, with which `begin` begins.
+    fn over(
+        backend: impl StorageBackend,
+        cache_bytes: usize,
+        begin: impl FnOnce(&Self) -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
         let backend = SharedBackend::new(backend);
         let builder = builder_with(cache_bytes);
         // Pages in disorder can make redb panic while it looks at them.
-        let opened = AssertUnwindSafe(|| builder.create_with_backend(backend.clone()));
-        let database = catch_unwind(opened).map_err(|_| in_disorder())??;
-        let late_holds = Arc::default();
-        Ok(Self {
-            database,
-            backend,
-            numbers: Mutex::default(),
-            counts: Arc::default(),
-            late_holds,
-        })
+        let opened = AssertUnwindSafe(|| {
+            let store = Self {
+                database: builder.create_with_backend(backend.clone())?,
+                backend,
+                numbers: Mutex::default(),
+                counts: Arc::default(),
+                late_holds: Arc::default(),
+            };
+            begin(&store)?;
+            Ok(store)
+        });
+        catch_unwind(opened).unwrap_or_else(|_| Err(in_disorder()))
     }
 
     /// Opens the same tables again for a caller that reads all of them once, and never writes.
@@ -190,9 +197,7 @@ impl Store {
     /// INVARIANT: nobody commits while they are open twice.
     pub(crate) fn open_beside(&self) -> Result<Self, StoreError> {
         let overlay = OverlayBackend::over(self.backend.clone(), OverlayLocks::Held);
-        let store = Self::over(overlay.map_err(io_failure)?, limits::START_CACHE_BYTES)?;
-        store.take_up()?;
-        Ok(store)
+        Self::over(overlay.map_err(io_failure)?, limits::START_CACHE_BYTES, Self::take_up)
     }
 
     /// The note about late holds.
@@ -401,7 +406,8 @@ fn io_failure(error: std::io::Error) -> StoreError {
     StoreError::Storage(Box::new(redb::Error::Io(error)))
 }
 
-fn in_disorder() -> StoreError {
+/// Where redb panicked over them.
+pub(crate) fn in_disorder() -> StoreError {
     StoreError::Damaged { what: "its pages are in disorder".to_owned() }
 }
 

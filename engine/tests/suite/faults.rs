@@ -297,3 +297,23 @@ fn tables_are_not_made_of_a_journal_without_its_beginning() {
     std::fs::rename(&aside, &store).unwrap();
     open().unwrap();
 }
+
+/// A page in disorder makes redb panic: a start ended with a backtrace in place of words.
+#[test]
+fn a_damaged_page_of_names_in_the_tables_refuses_a_start_in_words() {
+    let disks = Disks::default();
+    let (desk, parent) = desk(&disks, manual());
+    desk.set_up_budget(1_000_000);
+    drop(desk);
+    let kept = disks.after(Crash::Kill);
+    let content = kept.store.content();
+    let name = b"transaction_blocks";
+    let places = content.windows(name.len()).enumerate().filter(|(_, bytes)| bytes == name);
+    let damaged = kept.after(Crash::Kill);
+    // No text begins so.
+    places.for_each(|(place, _)| damaged.store.flip(place, 0x80));
+    let directory = DataDirectory::open(&parent.path().join("data")).unwrap();
+    let refused = Engine::open_parts(options(directory, manual()), damaged.storage());
+    let words = refused.unwrap_err().to_string();
+    assert_eq!(words, "query tables: the store's file is damaged: its pages are in disorder");
+}
