@@ -16,7 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::MatchedPath;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use cardswitch_acquiring::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::descriptors::ConnectionLimits;
@@ -30,8 +30,10 @@ use cardswitch_edge::switch::Switch;
 use cardswitch_edge::tls::{TlsDoor, TlsRefusal};
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::clock::Stopwatch;
+use cardswitch_identity::oauth;
 use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use cardswitch_site::overview::LiveOverviews;
+use cardswitch_v1::scim;
 use hyper::Request;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -189,8 +191,7 @@ impl HttpSide {
             drop(tokio::time::timeout(self.patience, opened.wait_for(|opened| *opened)).await);
         }
         let Some(WholeRouter { router, leader, .. }) = self.whole.get() else {
-            let recovering = ApiError::recovering();
-            return refusal(request.method(), request.uri().path(), recovering).await;
+            return refused(&request, ApiError::recovering()).await;
         };
         if let (true, Some(LeaderParts { door, .. })) = (is_direct, leader) {
             return answer_directly(door, request).await;
@@ -201,7 +202,7 @@ impl HttpSide {
         let place = Arc::clone(&self.requests).try_acquire_owned();
         let (Some(of_address), Ok(place)) = (of_address, place) else {
             self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
-            return refusal(request.method(), request.uri().path(), ApiError::busy()).await;
+            return refused(&request, ApiError::busy()).await;
         };
         request.extensions_mut().insert(address);
         match router.clone().oneshot(request.map(Body::new)).await {
@@ -296,6 +297,17 @@ impl Places {
     }
 }
 
+/// The refusal of a request that no route sees, in the shape of those behind its path.
+async fn refused<B>(request: &Request<B>, error: ApiError) -> Response {
+    let path = request.uri().path();
+    let response = match path {
+        _ if path.starts_with("/v1/oauth/") => oauth::failure(error),
+        _ if path.starts_with("/scim/v2/") => scim::failure(error),
+        _ => error.into_response(),
+    };
+    refusal(request.method(), path, response).await
+}
+
 /// Whether a response may tell how many records there are: strangers would read from it how busy the
 /// switch is. Routes are for callers, unless they refuse one, or the method.
 fn is_for_known_callers(response: &Response, is_direct: bool) -> bool {
@@ -372,6 +384,14 @@ mod tests {
             assert!(answer.starts_with("http/1.1 503"), "{path}: {answer}");
             assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
             assert!(answer.contains("recovering"), "{path}: {answer}");
+        }
+        // As stock clients and providers read it.
+        for (path, shape) in [
+            ("/v1/oauth/token", "\"error\":\"temporarily_unavailable\""),
+            ("/scim/v2/Users", "urn:ietf:params:scim:api:messages:2.0:error"),
+        ] {
+            let answer = ask(address, path).await;
+            assert!(answer.contains(shape), "{path}: {answer}");
         }
         let bench = crate::bench::Bench::new().await;
         telemetry.set_working(bench.state.switch.engine(), Arc::default());

@@ -56,7 +56,7 @@ fn logged_path(path: &str) -> &str {
 }
 
 /// The refusal of a request that no handler sees, under a fresh id as any answer.
-pub async fn refusal(method: &Method, path: &str, error: ApiError) -> Response {
+pub async fn refusal(method: &Method, path: &str, error: impl IntoResponse) -> Response {
     under_fresh_id(method, logged_path(path), ready(error.into_response())).await
 }
 

@@ -44,7 +44,7 @@ fn format_of(name: &str) -> Option<&'static str> {
     match name {
         "url" | "next" | "previous" | "link" => Some("uri"),
         "start_time" | "end_time" | "time" | "created_after" | "created_before" | "before"
-        | "after" | "now" => Some("date-time"),
+        | "after" | "now" | "period_start" | "period_end" | "failing_since" => Some("date-time"),
         "date" | "day" | "expiration" | "valid_through" => Some("date"),
         _ if name.ends_with("_at") => Some("date-time"),
         _ if name.ends_with("_date") || name.ends_with("_on") => Some("date"),

@@ -41,6 +41,7 @@ pub(super) fn finish_operation(
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
         if response.get("$ref").is_none() {
             finish_response(response, status, method);
+            response["headers"][SEQ.as_str()] = json!({"$ref": "#/components/headers/Seq"});
         }
     }
     for failure in FAILURES.iter().filter(|failure| statuses.contains(&failure.status)) {
@@ -180,7 +181,6 @@ fn finish_response(response: &mut Value, status: &str, method: &str) {
         });
     }
     response["headers"]["request-id"] = json!({"$ref": "#/components/headers/RequestId"});
-    response["headers"][SEQ.as_str()] = json!({"$ref": "#/components/headers/Seq"});
     if method != "get" {
         response["headers"]["idempotent-replayed"] =
             json!({"$ref": "#/components/headers/IdempotentReplayed"});

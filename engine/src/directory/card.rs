@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::allowance::check_terms;
 use super::change::{PartitionView, StateChange};
-use super::company::{account_of, find_company, find_open_company};
+use super::company::{find_company, find_open_company};
 use super::dimension::{change_dimensions, check_dimensions};
 use super::member::{MemberRole, check_room_for_cards, find_active_member, find_assignee};
 use super::pan_key::check_sealed;
@@ -270,7 +270,7 @@ pub(super) fn issued_card(
     check_terms(&order.terms)?;
     check_dimensions(state, company, &order.dimensions)?;
     let holder = order.assigned_to.map(|id| find_active_member(state, company, id)).transpose()?;
-    let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
+    let account = state.account_of(company).ok_or(Rejection::CompanyNotFound)?.slot;
     let today = state.day_at(company, moment.at).date;
     let company = state.company(company);
     let shipping_address = order.shipping_address.as_ref().map(|destination| match destination {

@@ -52,8 +52,8 @@ pub(crate) trait PartitionView: Debug {
     fn day_at(&self, slot: CompanySlot, at: Timestamp) -> DayWindow;
     /// Whether an account has this id.
     fn has_account(&self, id: AccountId) -> bool;
-    /// The accounts of a company.
-    fn accounts_of(&self, slot: CompanySlot) -> Vec<&Account>;
+    /// The account of a company.
+    fn account_of(&self, slot: CompanySlot) -> Option<&Account>;
     /// The card with an id.
     fn find_card(&self, id: CardId) -> Option<CardSlot>;
     /// The card with an allowance.

@@ -165,10 +165,6 @@ pub(crate) fn check_open(state: &dyn PartitionView, slot: CompanySlot) -> Result
     }
 }
 
-pub(super) fn account_of(state: &dyn PartitionView, company: CompanySlot) -> Option<AccountSlot> {
-    state.accounts_of(company).first().map(|account| account.slot)
-}
-
 fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejection> {
     if change.state.find_company(new.id).is_some() || change.state.has_account(new.account.id) {
         return Err(Rejection::IdTaken);
@@ -325,7 +321,7 @@ fn update(
     if company != *known {
         change.push(Effect::Company(Box::new(company)));
     }
-    for known in change.state.accounts_of(slot) {
+    if let Some(known) = change.state.account_of(slot) {
         let mut account = known.clone();
         replace(&mut account.credit_limit, &changes.credit_limit);
         account.funding_source = FundingSource::changed(

@@ -102,7 +102,7 @@ commands! {
             create(change, new).map(drop);
         /// Changes a user.
         Update(id: UserId, changes: UserChanges) =>
-            AuditLine::of_user(*id, "user.updated", id.0).with(changes.names()),
+            line_of_update(*id, changes),
             update(change, *id, changes);
         /// Sets a password by a link.
         UsePasswordLink(used: PasswordLinkUse) =>
@@ -168,6 +168,15 @@ changes! {
         /// meantime wins.
         keep_session: Option<[u8; 32]>,
     }
+}
+
+/// Who may develop for a company is told to that company, whatever else changes.
+fn line_of_update(id: UserId, changes: &UserChanges) -> AuditLine<'_> {
+    let place = match changes.develops {
+        Some((company, _)) => AuditedPlace::Company(company),
+        None => AuditedPlace::User(id),
+    };
+    AuditLine::new(place, "user.updated", AuditTarget::One(id.0)).with(changes.names())
 }
 
 /// The use of a link to set a password.

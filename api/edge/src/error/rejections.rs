@@ -1,6 +1,7 @@
 //! The answers to changes that the engine rejects: the code, the text and the field at fault of
 //! each rejection. Statuses stay with `ApiError`'s own constructors.
 
+use axum::http::StatusCode;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::limits;
 use cardswitch_wire::fault::{Fault, Flaw, window_faults};
@@ -19,6 +20,10 @@ impl ApiError {
         let conflict = Self::conflict;
         let fault = |param, code, message: &str| {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
+        };
+        let taken = |param, code, message| Self {
+            status: StatusCode::CONFLICT,
+            ..fault(param, code, message)
         };
         match rejection {
             Rejection::NotFound
@@ -54,7 +59,7 @@ impl ApiError {
                 conflict("allowance_ended", "the allowance's `end_time` is past")
             }
             Rejection::EmailTaken => {
-                conflict("email_taken", "another member has this email address")
+                taken("email", "email_taken", "another member has this email address")
             }
             Rejection::TooManySharedLinks => {
                 conflict("too_many_shared_links", "the card has no room for another link")
@@ -63,7 +68,7 @@ impl ApiError {
                 conflict("too_many_links_to_address", "the recipient has the most links allowed")
             }
             Rejection::DimensionCodeTaken => {
-                conflict("code_taken", "another object of this kind has this code")
+                taken("code", "code_taken", "another object of this kind has this code")
             }
             Rejection::TooManyChildren => conflict(
                 "too_many_children",
@@ -72,7 +77,9 @@ impl ApiError {
             Rejection::MemberDeleted => {
                 conflict("member_deleted", "a deleted member cannot be changed")
             }
-            Rejection::MemberCodeTaken => conflict("code_taken", "another member has this code"),
+            Rejection::MemberCodeTaken => {
+                taken("code", "code_taken", "another member has this code")
+            }
             Rejection::LastAdministrator => {
                 conflict("last_administrator", "the company would have no active administrator")
             }
@@ -179,7 +186,7 @@ mod tests {
             (Rejection::AppChanged, 409, "app_changed", None),
             (Rejection::ChangedMeanwhile, 412, "precondition_failed", None),
             (Rejection::PasswordChanged, 409, "password_changed", None),
-            (Rejection::MemberCodeTaken, 409, "code_taken", None),
+            (Rejection::MemberCodeTaken, 409, "code_taken", Some("code")),
             (Rejection::LastAdministrator, 409, "last_administrator", None),
             (Rejection::TooManyCards, 409, "too_many_cards", None),
             (Rejection::TooManyTokens, 409, "too_many_tokens", None),
@@ -206,7 +213,7 @@ mod tests {
             (Rejection::AssigneeMissing, 400, "required", Some("assigned_to")),
             (Rejection::AllowanceEnded, 409, "allowance_ended", None),
             (Rejection::ResetNeedsNoInterval, 400, "not_resettable", Some("reset")),
-            (Rejection::EmailTaken, 409, "email_taken", None),
+            (Rejection::EmailTaken, 409, "email_taken", Some("email")),
             (Rejection::StartsAfterEnd, 400, "invalid_fields", None),
             (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
             (Rejection::IdTaken, 500, "internal", None),
@@ -221,7 +228,7 @@ mod tests {
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
             (Rejection::TooManyLinksToAddress, 409, "too_many_links_to_address", None),
             (Rejection::TransactionNotFound, 404, "not_found", None),
-            (Rejection::DimensionCodeTaken, 409, "code_taken", None),
+            (Rejection::DimensionCodeTaken, 409, "code_taken", Some("code")),
             (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
             (Rejection::ParentCycle, 400, "cycle", Some("parent")),
             (Rejection::TreeTooDeep, 400, "too_deep", Some("parent")),

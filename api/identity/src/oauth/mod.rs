@@ -43,6 +43,7 @@ use cardswitch_edge::client_address::ClientAddress;
 pub use self::challenge::{__path_answer_challenge, __path_get_challenge};
 pub use self::challenge::{answer_challenge, get_challenge};
 use self::metadata::{METADATA_PATH, get_metadata};
+pub use self::reply::failure;
 pub use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub use self::token::{__path_create_token, create_token};
 use crate::state::AppState;

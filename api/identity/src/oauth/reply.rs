@@ -80,7 +80,8 @@ pub(super) fn reply<B: Serialize>(answered: Result<(StatusCode, B), ApiError>) -
     response
 }
 
-fn failure(error: ApiError) -> Response {
+/// A failure as stock clients read it.
+pub fn failure(error: ApiError) -> Response {
     let word = error_word(&error);
     let mut body = error.body();
     // Quotes and backslashes may not stand in a description, and ours are backticks.

@@ -277,7 +277,8 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         let original = self.original();
         self.require_original(&original);
         let own = self.subject.currency;
-        let about = "Amount to return; all if this and `remaining` are absent.";
+        let about =
+            "Amount to return, in the account's currency; all if this and `remaining` are absent.";
         let given_back = self.fields.may("amount", about, limit(own, ABOVE_ZERO));
         let remaining = self.fields.may("remaining", "Amount that stays.", budget(own));
         let amount = match (given_back, remaining) {

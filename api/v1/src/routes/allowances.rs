@@ -58,7 +58,7 @@ struct UsageBody {
     spent_today: Amount,
     /// Amount left of the daily limit.
     daily_balance: Option<Amount>,
-    /// When the period began.
+    /// When the period began; after a change of the interval, from when its end is counted.
     period_start: String,
     /// When the next one begins, where the budget starts anew by itself.
     period_end: Option<String>,

@@ -111,12 +111,12 @@ struct ListedEvents {
 /// The meaning of `after` and `since` for a list.
 const LIST_START: [&str; 2] = [
     "Events behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
-    "Events from this instant on; not together with `after`.",
+    "Events from this instant on; `after` comes before it.",
 ];
 /// The meaning of `after` and `since` for a stream.
 const STREAM_START: [&str; 2] = [
     "Behind this place; the header `Last-Event-ID` comes before it. Without either, with what\nhappens from now on.",
-    "With what happened then or later; not together with `after`.",
+    "With what happened then or later; `after` comes before it.",
 ];
 
 /// Reads where a list starts, how long it is, for how long it waits and what it shows.
@@ -267,6 +267,10 @@ impl Start {
     }
 }
 
+fn not_a_cursor() -> Flaw {
+    Flaw::new("not_a_cursor", "must be the `cursor` of an earlier answer")
+}
+
 fn parse_start(
     query: &mut Query,
     [after, since]: [&str; 2],
@@ -274,8 +278,7 @@ fn parse_start(
 ) -> Start {
     let schema = || json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{40,}$"});
     query.describe("after", after, schema);
-    let flaw = || Flaw::new("not_a_cursor", "must be the `cursor` of an earlier answer");
-    let after = query.parsed("after", parse_place, flaw);
+    let after = query.parsed("after", parse_place, not_a_cursor);
     let since = query.time("since", since);
     match (after, since) {
         (Some(place), _) => Start::At(place),
@@ -395,10 +398,13 @@ pub async fn stream_events(
     let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
     let start = parse_start(&mut query, STREAM_START, parse);
     query.finish()?;
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));
+    let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?"));
+    let last = last.filter(|text| !text.is_empty()).map(|text| {
+        let flaw = || ApiError::invalid_field("Last-Event-ID", not_a_cursor());
+        parse_cursor(&state.secrets, caller.company.id, text).ok_or_else(flaw)
+    });
     // The place where a stream broke comes before the one where it began.
-    let start = last.map_or(start, Start::At);
+    let start = last.transpose()?.map_or(start, Start::At);
     let from = match start.resolve(&state, TableChoice::AsItIs).await? {
         Some(place) => place,
         None => ReadingPlace::behind(state.switch.read(Snapshot::last_event).await?),

@@ -43,6 +43,7 @@ pub struct TransactionBody {
     pub(super) id: Uuid,
     pub(super) url: String,
     pub(super) amount: Amount,
+    /// Amount asked for in the first message, in the merchant's currency. It stays when `amount` changes.
     foreign_amount: Option<Amount>,
     foreign_currency_code: Option<String>,
     #[schema(value_type = words::TransactionState)]

@@ -64,6 +64,11 @@ impl IntoResponse for ScimError {
     }
 }
 
+/// A failure as providers read it.
+pub fn failure(error: ApiError) -> Response {
+    ScimError(error).into_response()
+}
+
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::command::reply::Rejection;

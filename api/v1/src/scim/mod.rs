@@ -37,6 +37,7 @@ use cardswitch_identity::idempotency::{RouteManners, once_per_key};
 use cardswitch_identity::state::AppState;
 use serde_json::{Value, json};
 
+pub use self::error::failure;
 use self::error::{SCIM_JSON, ScimError};
 
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
