@@ -335,13 +335,15 @@ fn end_developing(change: &mut StateChange<'_>, member: &Member) {
     }
 }
 
-/// Ends a member's sessions, codes and tokens. Sessions belong to the user, so they end only if no
-/// other membership of the user is active: any company may add any address and let it go again.
+/// Ends a member's sessions, codes and tokens. Sessions belong to the user, so they end only if the
+/// user has no active membership and develops nothing elsewhere: any company may add any address and
+/// let it go again.
 fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     let directory = change.state.directory();
     let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
     if let Some(user) = find_user_by_email(change.state, &member.email)
         && !takes_part_elsewhere
+        && !develops_elsewhere(user, member)
     {
         let sessions = directory.tickets.open_of(user.slot, TicketKind::Session, change.moment.at);
         sessions.for_each(|ticket| end(change, ticket));
@@ -353,13 +355,19 @@ fn shut_out(change: &mut StateChange<'_>, member: &Member) {
     tokens.for_each(|token| revoke(change, token));
 }
 
-/// Closes the account of an address once its last member is deleted. A later member with the
-/// address is invited as another user, and the earlier one cannot get in.
+/// Closes the account of an address once its last member is deleted, unless it develops elsewhere. A
+/// later member with the address is invited as another user, and the earlier one cannot get in.
 fn free_address(change: &mut StateChange<'_>, member: &Member) {
     let is_last = others_of_address(change.state, member).next().is_none();
-    if let Some(user) = find_user_by_email(change.state, &member.email).filter(|_| is_last) {
+    let user = find_user_by_email(change.state, &member.email);
+    if let Some(user) = user.filter(|user| is_last && !develops_elsewhere(user, member)) {
         close_account(change, user);
     }
+}
+
+/// Whether the user registers apps for a company that is not the member's.
+fn develops_elsewhere(user: &User, member: &Member) -> bool {
+    user.developer_of.iter().any(|company| *company != member.company)
 }
 
 /// The other members with this address that are not deleted, of any company.

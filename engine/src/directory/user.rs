@@ -5,8 +5,8 @@
 //! user, roles to the membership. Hashes and seals are made at the edge and unreadable here.
 //! A new password ends all access that the old one may have opened.
 //!
-//! An account closes with the last member of its address, for good: nothing but its id finds it, and
-//! whoever gets the address later is another user.
+//! An account that develops for no other company closes with the last member of its address, for good:
+//! nothing but its id finds it, and whoever gets the address later is another user.
 
 use std::collections::BTreeSet;
 

@@ -195,3 +195,20 @@ fn an_advice_keeps_what_a_reversal_of_its_reference_leaves() {
         assert_eq!(story.spent().0, approved);
     }
 }
+
+/// It could not be given back for the bounds of the sums, and counted as given back all the same.
+#[test]
+fn an_early_reversal_that_is_refused_uses_its_message_not_up() {
+    let mut story = begin(Some((HELD, 8_000)));
+    let mut force = |amount, mark| {
+        let own = facts(pan(1), amount, mark);
+        assert_eq!(force_post(&mut story, own), Minor(amount));
+    };
+    // What is spent is 11000 below its bound: the presentment has room, and taking it back has none.
+    (200..299).for_each(|mark| force(Minor::AMOUNT_MAX.0, mark));
+    force(Minor::AMOUNT_MAX.0 - 19_000, 299);
+    assert_eq!(story.reverse(named_by(MARK), Full).outcome, ReversalOutcome::NotFound);
+    assert_eq!(presentment(&mut story, own(false)), Minor(10_000));
+    assert_eq!(story.refund(5_000, 300, by_retrieval(200)).posted, Minor(5_000));
+    assert_eq!(story.reverse(named_by(MARK), Full).given_back, Minor(10_000));
+}

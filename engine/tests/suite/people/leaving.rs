@@ -10,7 +10,7 @@ use cardswitch_engine::directory::access_token::{
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{NewTicketContent, TicketState};
 use cardswitch_engine::directory::user::{
-    NewInvite, SecurityQuestion, Totp, UserChanges, UserCommand,
+    NewInvite, NewUser, SecurityQuestion, Totp, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
@@ -192,6 +192,30 @@ fn an_address_that_is_freed_lets_nobody_in() {
     let records = office.driver.ends.len();
     office.does(AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER))));
     assert_eq!(office.driver.ends.len(), records);
+    office.assert_replays();
+}
+
+/// A company that added a developer of another one by their address, and deleted them, closed the account.
+#[test]
+fn an_account_that_develops_for_a_company_stays() {
+    let mut office = Office::with_people();
+    let developer = NewUser {
+        developer_of: vec![company_id(1)],
+        password_hash: Some("hash".to_owned()),
+        ..new_user(60, "dev@example.com")
+    };
+    office.does(AdminCommand::User(UserCommand::Create(developer)));
+    office.issue(1, 60, session()).unwrap();
+    let passing = new_member(50, 0, "dev@example.com");
+    office.does(AdminCommand::Member(MemberCommand::Create(passing)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(50))));
+    let changed = office
+        .last_effects()
+        .into_iter()
+        .any(|effect| matches!(effect, Effect::Row(DirectoryRow::User(_))));
+    assert!(!changed, "nothing of the account is another company's to take");
+    assert_eq!(office.last_ends(), (vec![], vec![]), "the session stays");
+    office.issue(2, 60, session()).unwrap();
     office.assert_replays();
 }
 
