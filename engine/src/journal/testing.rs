@@ -478,6 +478,12 @@ impl FaultyBackend {
         self.file.disk.writes()
     }
 
+    /// Flips the bits of `mask` in the byte at `offset`, written and durable alike.
+    /// Panics: if it is not that long.
+    pub fn flip(&self, offset: usize, mask: u8) {
+        self.file.disk.flip("file", offset, mask);
+    }
+
     /// Returns the bytes as a process would read them.
     pub fn content(&self) -> Vec<u8> {
         self.file.disk.device.lock().files[0].written.to_vec()

@@ -100,6 +100,40 @@ fn held_by_cards(model: &Model) -> Vec<i64> {
     held
 }
 
+/// Compares the rows that can be read with the memory of the shard, and transactions with the model. Returns how many
+/// cannot be read.
+pub fn audit_readable(
+    model: &Model,
+    state: &ShardState,
+    tables: &Snapshot,
+    context: &str,
+) -> usize {
+    let mut unread = 0;
+    for company in 0..model.companies.len() {
+        let slot = AccountSlot(company as u32);
+        match tables.account(slot) {
+            Ok(row) => assert_eq!(row.unwrap().balances, *state.balances(slot), "{context}"),
+            Err(_) => unread += 1,
+        }
+    }
+    for card in 0..model.cards.len() {
+        let slot = CardSlot(card as u32);
+        match tables.card(slot) {
+            Ok(row) => assert_eq!(row.unwrap().record, *state.card(slot), "{context}"),
+            Err(_) => unread += 1,
+        }
+    }
+    let mut expected = model.purchases.iter().peekable();
+    let mut compare = |record: TransactionRecord, progress: TransactionProgress| {
+        if let Some(purchase) = expected.next_if(|purchase| purchase.seq == record.seq.0) {
+            audit_progress(purchase, &progress, record.member, context);
+        }
+    };
+    let are_whole = tables.each_transaction(&mut compare).is_ok();
+    assert!(!are_whole || expected.next().is_none(), "{context}: a transaction is lost");
+    unread + usize::from(!are_whole)
+}
+
 /// Compares the tables, which hold everything up to the newest record, with the model and with the memory of the
 /// shard.
 pub fn audit_tables(model: &Model, state: &ShardState, tables: &Snapshot, context: &str) {

@@ -43,6 +43,12 @@ pub enum Mark {
     FlipRefused,
     /// A start went on with a flipped bit.
     FlipHarmless,
+    /// A flipped bit of the tables refused a start.
+    TablesFlipRefused,
+    /// A start went on with a flipped bit in the tables, and some row could not be read.
+    TablesFlipUnread,
+    /// A flipped bit of the tables changed nothing.
+    TablesFlipHarmless,
     /// A start was refused since syncs had lied.
     LieRefused,
     /// A start after syncs had lied lacked an acknowledged record.
@@ -251,7 +257,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 121] = [
+    pub const ALL: [Self; 124] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -271,6 +277,9 @@ impl Mark {
         Self::ClockLeap,
         Self::FlipRefused,
         Self::FlipHarmless,
+        Self::TablesFlipRefused,
+        Self::TablesFlipUnread,
+        Self::TablesFlipHarmless,
         Self::LieRefused,
         Self::LieLost,
         Self::ConditionMet,

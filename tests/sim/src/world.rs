@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `conditions` | changes on condition that an object is as it was seen |
 //! | `crashes` | crashes and restarts |
+//! | `damage` | tables with a bit that is found flipped |
 //! | `deliveries` | webhooks, and letters about declines |
 //! | `draws` | the next happening |
 //! | `tables` | a broken disk below the tables |
@@ -17,6 +18,7 @@
 pub(crate) mod assembly;
 mod conditions;
 mod crashes;
+mod damage;
 mod deliveries;
 mod draws;
 pub mod files;

@@ -84,8 +84,8 @@ impl SocketRates {
             (SocketEvent::Garbage, rarely(12)),
             (SocketEvent::OddFrames, rarely(20)),
             (SocketEvent::Silence, rarely(8)),
-            (SocketEvent::Crash, rarely(10)),
-            (SocketEvent::BreakDisk, rarely(6)),
+            (SocketEvent::Crash, rarely(14)),
+            (SocketEvent::BreakDisk, rarely(12)),
             (SocketEvent::StopDoor, rarely(8)),
         ]);
         Self(events)

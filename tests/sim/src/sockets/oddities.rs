@@ -30,7 +30,7 @@ impl Draft {
     pub(super) fn make_odd(&mut self, rng: &mut Rng) {
         let is_clear = self.pin.is_none();
         self.lacks_time = rng.chance(6);
-        self.lacks_reference = rng.chance(if self.lacks_time { 40 } else { 3 });
+        self.lacks_reference = rng.chance(if self.lacks_time { 60 } else { 3 });
         if rng.chance(6) {
             self.spoil_track(rng);
         }

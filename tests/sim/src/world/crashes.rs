@@ -291,6 +291,7 @@ impl World {
             self.start_after_lies(&lost);
         }
         let state = self.verify_machine(&self.place, &killed);
+        self.damage_tables(&killed, state);
         let Some(mut nodes) = self.nodes.take() else { return };
         let options = |machine: &Machine| options(&machine.place, &self.clock, &self.rates);
         for machine in nodes.all_reach(&killed, &options) {
