@@ -298,7 +298,8 @@ async fn a_purchase_that_was_only_posted_was_not_authorized() {
     let bench = bench().await;
     let card = own_card(&bench).await;
     let id = force_post(&bench, &card, 1_000).await;
-    let [page, _] = pages(&bench, &id, &card).await;
+    let [page, list] = pages(&bench, &id, &card).await;
+    assert!(list.contains("Posted without authorization") && !list.contains("stand-in"), "{list}");
     for text in [
         "Posted without authorization (statement line 2)",
         "Posted without authorization. Decided by the network",

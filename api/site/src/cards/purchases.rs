@@ -6,7 +6,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::store::query::TransactionRow;
 
-use crate::transactions::decision::Teller;
+use crate::transactions::decision::{POSTED_ONLY, Teller, is_posted_only};
 use crate::words::{
     Badge, Moment, amount_words, decline_words, ending_words, kind_words, money, near_moment,
     place, shown_kind, title, transaction_badge,
@@ -77,6 +77,11 @@ fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -
             format!("Approved, then {}", ending_words(row))
         }
         DecisionMaker::Rules => "Approved".to_owned(),
+        DecisionMaker::Network
+            if is_posted_only(row) && progress.state == TransactionState::Completed =>
+        {
+            POSTED_ONLY.to_owned()
+        }
         DecisionMaker::Network => network_words(record.kind, progress.state).to_owned(),
         DecisionMaker::Transfer => "Bank transfer".to_owned(),
     }

@@ -172,10 +172,10 @@ impl<'a> Teller<'a> {
 }
 
 /// The verdict on a purchase that was posted without an authorization, without a full stop.
-pub(super) const POSTED_ONLY: &str = "Posted without authorization";
+pub(crate) const POSTED_ONLY: &str = "Posted without authorization";
 
 /// Whether a purchase was posted without an authorization.
-pub(super) fn is_posted_only(row: &TransactionRow) -> bool {
+pub(crate) fn is_posted_only(row: &TransactionRow) -> bool {
     row.progress.is_posted_only(row.record.authorized_at)
 }
 
