@@ -83,7 +83,8 @@ pub(super) fn execute_conclude_transfer(
         return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
     };
     let mut money = AccountMoney::open(change, open.account, seq);
-    if !money.can_transfer(open.requested) {
+    // What leaves transit has room there: only the ledger may have none.
+    if !money.can_move(open.requested) {
         return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
     }
     let mut progress = open.progress.clone();

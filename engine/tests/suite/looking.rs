@@ -6,13 +6,14 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, NumberViewer};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
+use cardswitch_engine::directory::member::MemberRole;
 use cardswitch_engine::directory::shared_link::{SharedLink, SharedLinkCommand};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
 
 use crate::audit_events::events_of;
-use crate::members::{ADA, BOB, FOREIGNER, Office};
+use crate::members::{ADA, BOB, FOREIGNER, Office, with_role};
 use crate::samples::{company_id, member_id};
 use crate::shared_links::{card_id, link_id, new_link};
 
@@ -85,6 +86,23 @@ fn a_number_is_shown_to_whom_it_may_be_shown_now() {
     office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));
     let closed = office.asks(shown_to(member(ADA), (0, 1)));
     assert_eq!(closed, Err(Rejection::CardTerminated), "a closed card");
+}
+
+#[test]
+fn administrators_see_the_number_of_anybodys_card_and_no_other_role_does() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let nobody = Err(Rejection::MemberNotFound);
+    for (role, expected) in [
+        (MemberRole::Administrator, Ok(())),
+        (MemberRole::Accountant, nobody),
+        (MemberRole::Reviewer, nobody),
+        (MemberRole::Member, nobody),
+    ] {
+        assert_eq!(office.update(BOB, with_role(role)), Ok(()));
+        let shown = office.asks(shown_to(NumberViewer::Member(member_id(BOB)), (0, 1)));
+        assert_eq!(shown, expected, "{role:?}");
+    }
 }
 
 fn last_link(office: &Office) -> SharedLink {

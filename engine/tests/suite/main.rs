@@ -30,6 +30,7 @@ mod looking;
 mod members;
 mod model_tests;
 mod money;
+mod money_bounds;
 mod pan_key;
 mod people;
 mod recall;

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::ids::{CardId, DimensionId, RequisitionId, Timesta
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
-use crate::members::{ADA, BOB, Office};
+use crate::members::{ADA, BOB, Office, with_role};
 use crate::samples::{company_id, member_id, new_card};
 
 fn id(number: u128) -> RequisitionId {
@@ -180,6 +180,23 @@ fn a_reviewer_decides_until_the_role_goes() {
     assert_eq!(office.update(BOB, role(MemberRole::Member)), Ok(()));
     let late = update(&mut office, 2, decided(RequisitionVerdict::Deny, Some(BOB)));
     assert_eq!(late, Err(Rejection::ReviewerNotFound));
+}
+
+#[test]
+fn administrators_and_reviewers_decide_and_no_other_role_does() {
+    let mut office = Office::open();
+    let roles = [
+        (MemberRole::Administrator, Ok(())),
+        (MemberRole::Accountant, Err(Rejection::ReviewerNotFound)),
+        (MemberRole::Reviewer, Ok(())),
+        (MemberRole::Member, Err(Rejection::ReviewerNotFound)),
+    ];
+    for (number, (role, expected)) in (1..).zip(roles) {
+        assert_eq!(office.update(BOB, with_role(role)), Ok(()));
+        office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(number))));
+        let denied = decided(RequisitionVerdict::Deny, Some(BOB));
+        assert_eq!(update(&mut office, number, denied), expected, "{role:?}");
+    }
 }
 
 #[test]
