@@ -13,7 +13,6 @@ mod first_frame;
 mod first_minute;
 mod hostile_story;
 mod http_door;
-mod lifecycle;
 mod pipelining;
 mod scenarios;
 mod sign_on;
