@@ -26,7 +26,7 @@ fn guesses_from_many_addresses_are_one_budget_and_the_owner_has_another() {
 
     let (judged, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
     let (http, began) = (switch.http, Instant::now());
-    let (owners_wait, seconds) = thread::scope(|scope| {
+    let owners_wait = thread::scope(|scope| {
         for last in 0..ADDRESSES {
             let (judged, is_over) = (&judged, &is_over);
             scope.spawn(move || {
@@ -55,9 +55,10 @@ fn guesses_from_many_addresses_are_one_budget_and_the_owner_has_another() {
         is_over.store(true, Ordering::Relaxed);
         eprintln!("{count} guesses judged in {seconds:.1} s; the owner waited {owners_wait:?}");
         assert!(f64::from(count) <= FREE + seconds / PACE_S, "{count} guesses in {seconds} s");
-        (owners_wait, seconds)
+        owners_wait
     });
-    assert!(owners_wait.as_secs_f64() < seconds, "the owner waits for no line");
+    // Who stands in the line waits for its pace at least.
+    assert!(owners_wait.as_secs_f64() < PACE_S, "the owner waited {owners_wait:?} in a line");
 
     let bearer = format!("Bearer {}", credentials.access_token);
     let client = HttpClient::with_authorization(http, &bearer);

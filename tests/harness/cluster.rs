@@ -487,7 +487,7 @@ fn start_members(installation: &Installation, lan: Option<&Lan>) -> (Vec<Member>
 
 /// Addresses that nobody listens at, of ports that the system gives to nobody who names none: they are
 /// still free when a node begins again.
-fn free_addresses() -> [SocketAddr; 3] {
+pub fn free_addresses() -> [SocketAddr; 3] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     [(); 3].map(|()| {
         loop {

@@ -172,11 +172,27 @@ impl Installation {
     /// As `begin_to_serve`, with further arguments.
     #[track_caller]
     pub fn begin_to_serve_with(&self, metrics: SocketAddr, further: &[&str]) -> Child {
+        self.begin_by(cardswitch_command, metrics, further)
+    }
+
+    /// As `begin_to_serve`, by a shell that does `prelude` before.
+    #[track_caller]
+    pub fn begin_to_serve_after(&self, prelude: &str, metrics: SocketAddr) -> Child {
+        self.begin_by(|arguments| cardswitch_after(prelude, arguments), metrics, &[])
+    }
+
+    #[track_caller]
+    fn begin_by(
+        &self,
+        command_of: impl Fn(&[&str]) -> Command,
+        metrics: SocketAddr,
+        further: &[&str],
+    ) -> Child {
         let (data, metrics) = (self.data(), metrics.to_string());
         let mut arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend(["--metrics", &metrics]);
         arguments.extend_from_slice(further);
-        let mut command = cardswitch_command(&arguments);
+        let mut command = command_of(&arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("cardswitch starts")
     }

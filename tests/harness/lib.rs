@@ -30,7 +30,7 @@ pub use acquirer::{Acquirer, Disconnection};
 pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
 pub use certificates::{Authority, Certificate};
-pub use cluster::{Cluster, etcd_machine, etcd_name, node_machine};
+pub use cluster::{Cluster, etcd_machine, etcd_name, free_addresses, node_machine};
 pub use command::{
     CommandOutput, cardswitch_after, cardswitch_binary, last_json_line, run_cardswitch,
     run_cardswitch_reading, run_cardswitch_with,
@@ -43,7 +43,7 @@ pub use ledger::{NetworkTransaction, minor, transactions_of_card};
 pub use mail_server::MailServer;
 pub use message::{Message, de39_of};
 pub use postgresql::Postgresql;
-pub use purchase::{Purchase, next_stan, original_data};
+pub use purchase::{Purchase, next_stan};
 pub use random::{Random, campaign_scaled, seed_for};
 pub use route::Route;
 pub use source::{connect_from, crowd, descriptors_of_this_process};

@@ -1,9 +1,10 @@
 //! A PostgreSQL of its own at a free port, asked by `psql`. It runs as the user `postgres` where the tests
 //! run as root, as which it refuses to run.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use crate::cluster::free_addresses;
 
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
@@ -20,8 +21,7 @@ impl Postgresql {
     pub fn start() -> Self {
         let made = run(&["mktemp", "--directory"]);
         let home = text_of(&made).trim().to_owned();
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr();
-        let port = port.expect("a listener has an address").port();
+        let port = free_addresses()[0].port();
         let server = Self { home, port };
         let data = format!("--pgdata={}/data", server.home);
         run(&[

@@ -149,7 +149,7 @@ const ACQUIRER: &str = "400001";
 
 /// Names the authorization with this trace number.
 /// Source: ISO DE90.
-pub fn original_data(stan: u32) -> String {
+fn original_data(stan: u32) -> String {
     format!("0100{stan:06}{TRANSMITTED_AT}{ACQUIRER:0>11}{:011}", 0)
 }
 

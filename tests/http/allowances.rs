@@ -4,30 +4,6 @@ use cardswitch_harness::{HttpClient, Installation, Purchase, TestCard, minor};
 use serde_json::{Value, json};
 
 #[test]
-fn allowance_shows_every_field_of_the_specification() {
-    let installation = Installation::init(60, 831);
-    let switch = installation.serve();
-    let allowance = get(&switch.api(), installation.cards.ordinary());
-    for key in [
-        "id",
-        "url",
-        "amount",
-        "interval",
-        "balance",
-        "daily_limit",
-        "transaction_limit",
-        "single_use",
-        "start_time",
-        "end_time",
-        "scope",
-        "created_at",
-    ] {
-        assert!(allowance.get(key).is_some(), "an allowance has `{key}`: {allowance:#}");
-    }
-    assert!(allowance["amount"].is_number() && allowance["balance"].is_number());
-}
-
-#[test]
 fn purchase_right_after_a_change_sees_it() {
     let installation = Installation::init(60, 832);
     let switch = installation.serve();
@@ -103,7 +79,8 @@ fn a_window_that_ends_before_it_starts_is_refused_whichever_end_moves() {
 #[test]
 fn usage_tells_what_is_spent_held_and_left() {
     let installation = Installation::init(60, 837);
-    let switch = installation.serve();
+    // Without midnights in between.
+    let switch = installation.serve_with(&["--clock", "manual"]);
     let (api, card) = (switch.api(), installation.cards.ordinary());
     api.put(&path_of(card), &json!({"amount": 500, "interval": "weekly", "daily_limit": 200}))
         .expect(200);
@@ -156,36 +133,6 @@ fn reset_is_refused_where_the_interval_resets() {
     assert_eq!(detail["errors"][0]["param"], "reset");
     api.put(&path, &json!({"reset": true, "interval": "monthly"})).expect_error(400);
     api.put(&path, &json!({"reset": true, "interval": null})).expect(200);
-}
-
-#[test]
-fn values_outside_their_rules_are_refused_and_change_nothing() {
-    let installation = Installation::init(60, 835);
-    let switch = installation.serve();
-    let api = switch.api();
-    let card = installation.cards.ordinary();
-    let before = get(&api, card);
-    let rows = [
-        ("amount", json!(-0.01)),
-        ("amount", json!(0.001)),
-        ("amount", json!("much")),
-        ("interval", json!("fortnightly")),
-        ("daily_limit", json!(0)),
-        ("transaction_limit", json!(0)),
-        ("single_use", json!("no")),
-        ("start_time", json!("soon")),
-        ("end_time", json!(17)),
-        ("scope", json!([5812, 5812])),
-        ("scope", json!((0..11).map(|n| 5800 + n).collect::<Vec<_>>())),
-        ("scope", json!("5812")),
-    ];
-    for (param, value) in rows {
-        let change = json!({"daily_limit": 77, param: value});
-        let detail = api.put(&path_of(card), &change).expect_error(400);
-        let named = detail["errors"][0]["param"].as_str().unwrap_or_default();
-        assert!(named.starts_with(param), "{change} names {named}");
-    }
-    assert_eq!(get(&api, card), before);
 }
 
 #[test]

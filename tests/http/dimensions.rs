@@ -1,7 +1,7 @@
 //! `/v1/categories`, `/v1/departments`, `/v1/labels`, `/v1/locations`: four trees of the same rules, on
 //! cards and on the transactions made with them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use cardswitch_harness::{HttpClient, Installation, Purchase, Switch};
@@ -375,10 +375,11 @@ fn a_category_leaves_twenty_thousand_transactions_at_once() {
     let by_category = format!("/v1/transactions?limit=1&category={category}");
     assert_eq!(api.get(&by_category).expect(200)["count"], CARRIED);
 
-    let is_over = AtomicBool::new(false);
+    let (is_over, pages, counts) =
+        (AtomicBool::new(false), Sightings::default(), Sightings::default());
     thread::scope(|scope| {
-        let lister = scope.spawn(|| watch_pages(&switch, &card, &is_over));
-        let counter = scope.spawn(|| watch_counts(&switch, &by_category, &is_over));
+        let lister = scope.spawn(|| watch_pages(&switch, &card, &is_over, &pages));
+        let counter = scope.spawn(|| watch_counts(&switch, &by_category, &is_over, &counts));
         let buyer = scope.spawn(|| {
             let mut bought = 0;
             while !is_over.load(Ordering::Acquire) {
@@ -387,46 +388,64 @@ fn a_category_leaves_twenty_thousand_transactions_at_once() {
             }
             bought
         });
-        // Some pages before, some after.
-        thread::sleep(std::time::Duration::from_millis(300));
+        // Some pages before, some after. A watcher that fails has seen enough.
+        let wait_until = |are_seen: &dyn Fn() -> bool| {
+            while !are_seen() && !lister.is_finished() && !counter.is_finished() {
+                thread::sleep(std::time::Duration::from_millis(5));
+            }
+        };
+        wait_until(&|| pages.with() > 0 && counts.with() > 0);
         api.delete(&format!("/v1/categories/{category}")).expect(204);
         assert_eq!(api.get(&by_category).expect(200)["count"], 0, "gone with the answer");
-        thread::sleep(std::time::Duration::from_millis(300));
+        wait_until(&|| pages.without() > 0 && counts.without() > 0);
         is_over.store(true, Ordering::Release);
-        let pages = lister.join().expect("no page is half");
-        let counts = counter.join().expect("no count is half");
+        lister.join().expect("no page is half");
+        counter.join().expect("no count is half");
         let bought = buyer.join().expect("purchases go on");
-        eprintln!("{pages:?} pages and {counts:?} counts with and without; {bought} purchases");
-        assert!(pages.0 > 0 && pages.1 > 0 && counts.0 > 0 && counts.1 > 0 && bought > 0);
+        eprintln!("{pages:?} and {counts:?}; {bought} purchases");
     });
 }
 
+/// How many answers had the category, and how many had it no more.
+#[derive(Debug, Default)]
+struct Sightings([AtomicUsize; 2]);
+
+impl Sightings {
+    fn add(&self, is_with: bool) {
+        self.0[usize::from(is_with)].fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn with(&self) -> usize {
+        self.0[1].load(Ordering::Acquire)
+    }
+
+    fn without(&self) -> usize {
+        self.0[0].load(Ordering::Acquire)
+    }
+}
+
 /// Lists large pages; each has the category on all of its rows or on none, and once it is gone it
-/// stays gone. Returns how many had it and how many had not.
-fn watch_pages(switch: &Switch, card: &str, is_over: &AtomicBool) -> (usize, usize) {
+/// stays gone.
+fn watch_pages(switch: &Switch, card: &str, is_over: &AtomicBool, seen: &Sightings) {
     let (api, path) = (switch.api(), format!("/v1/transactions?limit=1000&card={card}"));
-    let mut seen = (0, 0);
     while !is_over.load(Ordering::Acquire) {
         let page = api.get(&path).expect(200);
         let rows = page["results"].as_array().expect("results");
         let with = rows.iter().filter(|row| !row["category"].is_null()).count();
         assert!(with == 0 || with == rows.len(), "{with} of {} have it", rows.len());
-        assert!(with == 0 || seen.1 == 0, "it came back");
-        if with > 0 { seen.0 += 1 } else { seen.1 += 1 }
+        assert!(with == 0 || seen.without() == 0, "it came back");
+        seen.add(with > 0);
     }
-    seen
 }
 
 /// Counts what carries the category: everything bought so far, or nothing.
-fn watch_counts(switch: &Switch, by_category: &str, is_over: &AtomicBool) -> (usize, usize) {
+fn watch_counts(switch: &Switch, by_category: &str, is_over: &AtomicBool, seen: &Sightings) {
     let api = switch.api();
-    let mut seen = (0, 0);
     while !is_over.load(Ordering::Acquire) {
         let count = api.get(by_category).expect(200)["count"].as_u64().expect("a count");
         assert!(count == 0 || count >= CARRIED as u64, "{count} are left");
-        if count > 0 { seen.0 += 1 } else { seen.1 += 1 }
+        seen.add(count > 0);
     }
-    seen
 }
 
 #[track_caller]

@@ -35,29 +35,6 @@ fn two_hundred_messages_sent_at_once_are_each_answered_once() {
 }
 
 #[test]
-fn frames_cut_anywhere_are_put_together_again() {
-    let installation = Installation::init(60, 402);
-    let switch = installation.serve();
-    let mut acquirer = switch.acquirer();
-    let request = Purchase::of(installation.cards.ordinary(), 1).request().encode();
-    let length = u16::try_from(request.len()).expect("a short message").to_be_bytes();
-    let frame = [&length[..], &request].concat();
-    for byte in frame.chunks(1) {
-        acquirer.send_raw(byte).expect("the connection stays open");
-    }
-    acquirer.receive().expect("an answer").expect_approved();
-
-    // Two messages in one write, the second cut in its length.
-    let echo = Message::network_management("301", 900_001).encode();
-    let length = u16::try_from(echo.len()).expect("a short message").to_be_bytes();
-    let echo = [&length[..], &echo].concat();
-    acquirer.send_raw(&[&echo[..], &echo[..1]].concat()).expect("the connection stays open");
-    assert_eq!(acquirer.receive().expect("an answer").mti, "0810");
-    acquirer.send_raw(&echo[1..]).expect("the connection stays open");
-    assert_eq!(acquirer.receive().expect("an answer").mti, "0810");
-}
-
-#[test]
 fn answers_still_come_after_the_requester_has_finished_sending() {
     let installation = Installation::init(60, 403);
     let switch = installation.serve();

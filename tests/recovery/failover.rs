@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cardswitch_harness::{
     Cluster, Installation, MailServer, Purchase, Random, Route, Switch, TestCard, campaign_scaled,
-    last_json_line, run_cardswitch, seed_for, transactions_of_card,
+    free_addresses, last_json_line, run_cardswitch, seed_for, transactions_of_card,
 };
 
 use serde_json::json;
@@ -261,9 +261,7 @@ fn a_leader_that_stops_approves_until_its_delay_is_over() {
 /// A letter waits for the mail server when the leader dies. The next one sends it, and tells nobody twice.
 #[test]
 fn letters_that_wait_are_sent_by_the_next_leader() {
-    let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = server.local_addr().expect("an address");
-    drop(server);
+    let [address, ..] = free_addresses();
     let installation = Installation::init(60, 83);
     let settings = format!("[mail]\nsmtp_url = \"smtp://{address}?tls=none\"\n");
     std::fs::write(installation.data().join("cardswitch.toml"), settings).expect("a file");

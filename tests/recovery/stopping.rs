@@ -2,11 +2,11 @@
 //! start finds everything.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
 
-use cardswitch_harness::{HttpClient, Installation, Purchase};
+use cardswitch_harness::{HttpClient, Installation, Purchase, free_addresses};
 
 /// How many purchases are to be read again by each start.
 const PURCHASES: usize = 5_000;
@@ -14,12 +14,6 @@ const PURCHASES: usize = 5_000;
 const WINDOW: usize = 250;
 /// How often it is stopped: each time somewhere else on its way.
 const ROUNDS: usize = 6;
-
-/// A port that is free now.
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address")
-}
 
 /// Waits for the health answer, and returns it; none where the process has ended.
 fn first_word(address: SocketAddr, child: &mut Child) -> Option<String> {
@@ -64,9 +58,10 @@ fn a_stop_during_recovery_is_in_order_and_loses_nothing() {
     let made = Command::new("mkfifo").arg(&key).status().expect("mkfifo is there");
     assert!(made.success());
     // Nobody is asked at that address before the files are open.
-    let journal = format!("etcd://{}/none", free_address());
-    for further in [&[][..], &["--journal", &journal, "--node", "a"][..]] {
-        let address = free_address();
+    let [etcd, alone, in_cluster] = free_addresses();
+    let journal = format!("etcd://{etcd}/none");
+    let rows = [(alone, &[][..]), (in_cluster, &["--journal", &journal, "--node", "a"][..])];
+    for (address, further) in rows {
         let mut child = installation.begin_to_serve_with(address, further);
         assert_eq!(first_word(address, &mut child).as_deref(), Some("recovering"));
         signal(&child, "HUP");
@@ -96,10 +91,14 @@ fn stops_anywhere_in_a_recovery_lose_nothing() {
         }
     }
     switch.kill9();
+    // However slow this machine is to ask, the recovery is slower.
+    let segment = installation.journal_segment();
+    let slow = format!("-P '{}' -e inject=pread64:delay_enter=50000", segment.display());
+    let slow_reads = format!("set -- strace -D -f -qq -o /dev/null {slow} \"$@\"");
+    let [address, ..] = free_addresses();
     let mut words = Vec::new();
     for round in 0..ROUNDS {
-        let address = free_address();
-        let mut child = installation.begin_to_serve(address);
+        let mut child = installation.begin_to_serve_after(&slow_reads, address);
         // Later each time, as long as it recovers.
         for _ in 0..=round * 20 {
             let word = first_word(address, &mut child).expect("nobody has stopped it");

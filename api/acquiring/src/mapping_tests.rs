@@ -226,7 +226,7 @@ fn a_foreign_purchase_carries_both_amounts_if_it_has_them() {
 }
 
 #[test]
-fn credentials_are_handed_on_only_where_present_and_by_advices_never() {
+fn credentials_are_handed_on_only_where_present() {
     let secrets = secrets();
     let cvv = String::from_utf8(secrets.cvv(&pan()).to_vec()).unwrap();
     let wrong_cvv = if cvv == "000" { "001" } else { "000" };

@@ -371,7 +371,7 @@ async fn a_peer_that_takes_no_answers_is_not_read_from() {
 
 #[tokio::test]
 async fn silence_ends_a_connection_half_a_message_or_none() {
-    let door = door_with(|options| options.idle_limit = Duration::from_millis(100)).await;
+    let door = door_with(|options| options.idle_limit = Duration::from_secs(1)).await;
     let mut silent = door.connect().await;
     let mut halfway = door.connect().await;
     halfway.send(&plain(&purchase(1))[..20]).await;
@@ -382,12 +382,12 @@ async fn silence_ends_a_connection_half_a_message_or_none() {
 
 #[tokio::test]
 async fn a_request_with_the_engine_keeps_a_silent_connection() {
-    let door = door_with(|options| options.idle_limit = Duration::from_millis(50)).await;
+    let door = door_with(|options| options.idle_limit = Duration::from_secs(1)).await;
     door.engine.hold();
     let mut peer = door.connect().await;
     peer.send(&plain(&purchase(1))).await;
     door.held(1).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
     door.engine.release(&approved());
     peer.expect("0110", 1, "00").await;
 }

@@ -19,7 +19,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{DocumentedDoor, document};
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::test_world::by_switch;
 
 /// The scopes of a token that may change everything of a company.
@@ -227,6 +227,17 @@ impl World {
         ids
     }
 
+    /// Has the card of a company buy something, and approves a requisition with it.
+    pub(super) async fn buy(&self, side: Side, ids: &Ids) {
+        let path = format!("/v1/cards/{}", ids["card_id"]);
+        let card = self.ask((side, "admin"), "GET", &path, None).await.json();
+        assert!(self.bench.authorize(&card, amount(100)).await, "{card}");
+        let path = format!("/v1/requisitions/{}", ids["requisition_id"]);
+        let approval = json!({"status": "approved", "card": {"id": ids["card_id"]}});
+        let approved = self.ask((side, "admin"), "PUT", &path, Some(&approval)).await;
+        assert_eq!(approved.status, 200, "{approved:?}");
+    }
+
     /// A try to send a webhook, to where nobody is.
     async fn add_attempt(&self, side: Side, ids: &Ids) -> String {
         let path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test";
@@ -380,7 +391,7 @@ fn singular_id(plural: &str) -> String {
 pub(super) fn id_name(field: &str) -> &str {
     match field {
         "assigned_to" | "member" => "member_id",
-        "card" => "card_id",
+        "card" | "object" => "card_id",
         "category" => "category_id",
         "department" => "department_id",
         "label" => "label_id",

@@ -14,6 +14,7 @@ mod pages;
 mod password_tests;
 mod people_tests;
 mod requisition_tests;
+mod rights_tests;
 mod second_factor_tests;
 mod shared_card_tests;
 mod sign_in_tests;

@@ -1,6 +1,6 @@
 //! The pages of webhook endpoints as people of every role see them.
 
-use super::company_world::{ACCOUNTANT, EVIL, MEMBER, REVIEWER, company, visitor};
+use super::company_world::{EVIL, company, visitor};
 use super::site_world::EMAIL;
 use super::visitor_tests::Visitor;
 use crate::bench::Bench;
@@ -88,21 +88,6 @@ async fn what_was_tried_is_shown_and_can_be_sent_again() {
     assert!(page.body.contains("/copy-"), "it has a button that copies: {}", page.body);
     assert!(page.header("content-security-policy").contains("script-src 'self'"));
     assert!(ada.get(&path).await.body.contains("The previous secret stays valid until"));
-}
-
-#[tokio::test]
-async fn only_administrators_and_developers_see_webhooks() {
-    let bench = company().await;
-    let path = add(&mut administrator(&bench).await, NOWHERE, "").await;
-    for email in [REVIEWER, ACCOUNTANT, MEMBER] {
-        let mut visitor = visitor(&bench, email).await;
-        for path in ["/webhooks", "/webhooks/new", &path] {
-            visitor.get(path).await.expect(403);
-        }
-        visitor.get("/account").await.expect(200);
-        visitor.post(&format!("{path}/delete"), &[("is_confirmed", "true")]).await.expect(403);
-        visitor.post(&format!("{path}/secret"), &[]).await.expect(403);
-    }
 }
 
 #[tokio::test]

@@ -110,37 +110,56 @@ fn a_key_is_free_after_a_day_whenever_it_was_answered() {
     assert_eq!(driver.run(next, &keyed(1, 2, issue(2))), Reply::Done(RecordSeq(4)));
 }
 
+/// Answers a request of a company under the key with this number.
+fn claim(driver: &mut Driver, at: i64, (company, number): (u8, usize)) -> Reply {
+    let mut key = [company; 32];
+    key[OWNER_BYTES..][..8].copy_from_slice(&(number as u64).to_be_bytes());
+    let content = KeyedContent::Body(Vec::new());
+    let claim = KeyClaim { key, request: [0; 32], status: 200, content };
+    let command = KeyedCommand { claim, change: None, note: None };
+    driver.run(Timestamp(at), &Command::Keyed(Box::new(command)))
+}
+
+#[test]
+fn all_companies_together_have_so_many_keys_in_a_day() {
+    let mut driver = driver();
+    let of = |number| ((number / limits::KEYS_PER_COMPANY_MAX) as u8, number);
+    for number in 0..limits::KEYS_MAX {
+        let reply = claim(&mut driver, START + number as i64, of(number));
+        assert!(matches!(reply, Reply::Done(_)), "{number}: {reply:?}");
+        driver.payload.clear();
+        driver.ends.clear();
+    }
+    let most = limits::KEYS_MAX;
+    let full = Reply::Rejected(Rejection::Full);
+    assert_eq!(claim(&mut driver, START + most as i64, of(most)), full);
+    assert!(driver.ends.is_empty(), "what is refused leaves no record");
+    // A key has ended, though no record has come since.
+    assert_eq!(claim(&mut driver, START + DAY - 1, of(most)), full);
+    assert!(matches!(claim(&mut driver, START + DAY, of(most)), Reply::Done(_)));
+    assert_eq!(claim(&mut driver, START + DAY, of(most + 1)), full);
+}
+
 #[test]
 fn a_company_has_so_many_keys_in_a_day() {
     let mut driver = driver();
-    let name = |company: u8, number: usize| {
-        let mut key = [company; 32];
-        key[OWNER_BYTES..][..8].copy_from_slice(&(number as u64).to_le_bytes());
-        key
-    };
-    let ask = |driver: &mut Driver, at: i64, key| {
-        let content = KeyedContent::Body(Vec::new());
-        let claim = KeyClaim { key, request: [0; 32], status: 200, content };
-        let command = KeyedCommand { claim, change: None, note: None };
-        driver.run(Timestamp(at), &Command::Keyed(Box::new(command)))
-    };
     let most = limits::KEYS_PER_COMPANY_MAX;
-    assert!(matches!(ask(&mut driver, START + 1, name(2, 0)), Reply::Done(_)));
+    assert!(matches!(claim(&mut driver, START + 1, (2, 0)), Reply::Done(_)));
     for number in 0..most {
-        let reply = ask(&mut driver, START + 2 + number as i64, name(1, number));
+        let reply = claim(&mut driver, START + 2 + number as i64, (1, number));
         assert!(matches!(reply, Reply::Done(_)), "{number}: {reply:?}");
     }
     let at = START + 2 + most as i64;
     let refused = Reply::Rejected(Rejection::TooManyKeys);
-    assert_eq!(ask(&mut driver, at, name(1, most)), refused);
-    assert!(matches!(ask(&mut driver, at + 1, name(2, 1)), Reply::Done(_)), "another company's");
-    assert_eq!(ask(&mut driver, at + 2, name(1, most)), refused);
+    assert_eq!(claim(&mut driver, at, (1, most)), refused);
+    assert!(matches!(claim(&mut driver, at + 1, (2, 1)), Reply::Done(_)), "another company's");
+    assert_eq!(claim(&mut driver, at + 2, (1, most)), refused);
     // A key has ended, though no record has come since: of the other company, then of this one.
     let later = START + 1 + DAY;
-    assert_eq!(ask(&mut driver, later, name(1, most)), refused);
+    assert_eq!(claim(&mut driver, later, (1, most)), refused);
     let later = later + 1;
-    assert!(matches!(ask(&mut driver, later, name(1, most)), Reply::Done(_)));
-    assert_eq!(ask(&mut driver, later, name(1, most + 1)), refused);
+    assert!(matches!(claim(&mut driver, later, (1, most)), Reply::Done(_)));
+    assert_eq!(claim(&mut driver, later, (1, most + 1)), refused);
 }
 
 #[test]

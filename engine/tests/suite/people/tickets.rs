@@ -1,15 +1,18 @@
 //! Sessions, links and codes: their owners, their uses, their ends.
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::member::MemberCommand;
-use cardswitch_engine::directory::ticket::{TicketCommand, TicketState, USED_CODE_MEMORY};
+use cardswitch_engine::directory::ticket::{
+    Ticket, TicketCommand, TicketContent, TicketState, USED_CODE_MEMORY,
+};
 use cardswitch_engine::directory::user::{
     ProvenPassword, SecurityQuestion, Totp, UserChanges, UserCommand,
 };
-use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ids::{Timestamp, UserSlot};
 use cardswitch_engine::limits;
 
 use super::{APP, code_of, exchange, link, new_app, new_user, session, use_link};
@@ -46,6 +49,38 @@ fn a_ticket_is_issued_once_and_for_somebody() {
     let past = Timestamp(office.now() + 1_000_000);
     assert_eq!(office.issue_until(5, BOB, past, session()), Err(Rejection::TicketSpent));
     office.assert_replays();
+}
+
+#[test]
+fn all_users_together_have_so_many_tickets() {
+    let mut office = Office::with_people();
+    assert_eq!(office.issue(1, ADA, session()), Ok(()));
+    let now = Timestamp(office.now());
+    let ticket = |number: usize| Ticket {
+        // In their order: they are put in one behind the other.
+        digest: std::array::from_fn(|place| {
+            number.checked_shr(8 * (31 - place as u32)).unwrap_or(0) as u8
+        }),
+        id: ticket_id(1_000 + number as u64),
+        user: UserSlot(10 + number as u32 / 100),
+        created_at: now,
+        // One of them is forgotten first.
+        expires_at: now.plus(if number == 2 { HOUR } else { 3 * HOUR }),
+        address: String::new(),
+        state: TicketState::Open,
+        content: TicketContent::PasswordLink { is_invite: false, sent_by: None },
+    };
+    let tickets: Vec<_> = (2..limits::TICKETS_MAX).map(ticket).map(Effect::row).collect();
+    let state = &mut office.driver.state;
+    state.apply_record(state.last_seq().next(), now, &tickets);
+    let later = now.plus(2 * HOUR);
+    assert_eq!(office.issue_until(2, BOB, later, session()), Ok(()), "the last one");
+    for content in [session(), link(), code_of(APP, 0, BOB)] {
+        assert_eq!(office.issue(3, BOB, content), Err(Rejection::Full));
+    }
+    // The first has expired, though no record has come since.
+    office.wait_until(now.plus(HOUR).0 - 1_000_000);
+    assert_eq!(office.issue_until(3, BOB, later, session()), Ok(()));
 }
 
 /// A password was compared while its user was being deactivated: the session began all the same,
