@@ -197,7 +197,7 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let portfolio = Portfolio::read(cards)?;
     let asked = args.start.as_deref().map(parse_start).transpose()?;
     let start = match &args.pace.speed {
-        Some(_) => virtual_start(asked, http.as_ref())?,
+        Some(_) => virtual_start(asked, http.clone()).await?,
         None => default_start(),
     };
     let hostility = args.hostile.hostility();
@@ -313,9 +313,9 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
 /// The start of virtual time. A manual clock does not go back: all earlier messages would be
 /// stamped with one instant.
 /// Errors: the switch does not tell its clock, or it has passed the start that was asked for.
-fn virtual_start(
+async fn virtual_start(
     asked: Option<DateTime<Utc>>,
-    http: Option<&HttpSource>,
+    http: Option<HttpSource>,
 ) -> Result<DateTime<Utc>, Failure> {
     let Some(source) = http else {
         if asked.is_none() {
@@ -327,8 +327,8 @@ fn virtual_start(
         }
         return Ok(asked.unwrap_or_else(default_start));
     };
-    let clock = cardswitch_feed::manual_clock(source)?;
-    start_after(asked, clock)
+    let clock = tokio::task::spawn_blocking(move || cardswitch_feed::manual_clock(&source)).await?;
+    start_after(asked, clock?)
 }
 
 fn start_after(
