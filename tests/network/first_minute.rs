@@ -250,3 +250,14 @@ fn a_command_ends_without_a_word_once_nobody_reads() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(141), "as shells call it");
 }
+
+/// Once, it was a panic.
+#[test]
+fn an_output_that_takes_nothing_is_told_in_one_line() {
+    let mut command = cardswitch_after("exec > /dev/full", &["dialect", "show", "1993"]);
+    let output = command.output().expect("a shell starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let expected = "cardswitch: output could not be written: No space left on device";
+    assert!(told.starts_with(expected) && told.lines().count() == 1, "{told}");
+}
