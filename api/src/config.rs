@@ -83,7 +83,7 @@ cardswitch_wire::settings! {
         /// Requests a second that an access token may make, 0 for any number
         #[arg(value_name = "N")]
         token_requests_per_s: u32 = 500,
-        /// Seconds of normal work after /readyz first answers `stopping`
+        /// Seconds of normal work after /readyz first answers `stopping`, at most 600
         #[arg(value_name = "SECONDS")]
         stop_delay_s: u64 = 0,
         /// First 6 to 8 digits of new card numbers
@@ -151,6 +151,8 @@ const LEADER_SILENCE_MS_MIN: u64 = 300;
 /// A minute, in which an operator would have stepped in. Units: milliseconds.
 const LEADER_SILENCE_MS_MAX: u64 = 60_000;
 
+/// Ten minutes, in which any load balancer has heard of it.
+const STOP_DELAY_S_MAX: u64 = 600;
 impl ClusterSettings {
     /// Checks what types alone do not.
     fn check(&self, clock: ClockSetting) -> Result<(), ConfigError> {
@@ -344,6 +346,10 @@ impl Settings {
             (6..=8).contains(&self.bin.len()) && self.bin.bytes().all(|byte| byte.is_ascii_digit());
         if !is_bin {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
+        }
+        if self.stop_delay_s > STOP_DELAY_S_MAX {
+            let shown = self.stop_delay_s.to_string();
+            return Err(ConfigError::Value("stop_delay_s (0 to 600)", shown));
         }
         self.mail.check()?;
         self.cluster.check(self.clock)?;

@@ -59,7 +59,7 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     let settings = Settings { http: any_port, iso8583: any_port, ..Settings::default() };
     let server = Server::start(home.path.as_path(), &settings).await?;
     let measured = measure(&args, &server, (&portfolio, home.path.clone())).await;
-    server.stop().await;
+    server.close().await;
     let BenchFigures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
     let machine = Machine::of(&place);
     let (rate, echo_rate) = (most.per_second(), echo_most.per_second());
