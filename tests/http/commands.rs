@@ -173,6 +173,51 @@ fn mistakes_are_told() {
     installation.verify_ok();
 }
 
+/// Once, most of these were taken in silence, and the others ended with 1.
+#[test]
+fn settings_that_cannot_be_are_wrong_usage() {
+    let installation = Installation::init(1, 1_332);
+    let data = installation.data();
+    let serve = ["serve", "--print-config", "--data", data.to_str().expect("UTF-8")];
+    for (flag, value) in [
+        ("--base-url", "foo"),
+        ("--base-url", "ftp://example.com"),
+        ("--app-url", "http:"),
+        ("--iso8583-idle-timeout-s", "0"),
+        ("--leader-silence-ms", "10"),
+        ("--node", "a"),
+        ("--stop-delay-s", "601"),
+        ("--trusted-proxies", "somewhere"),
+        ("--iso8583-peers", ""),
+        ("--card-bin", "123"),
+        ("--mail-from", "nobody"),
+    ] {
+        let output = run_cardswitch(&[&serve[..], &[flag, value]].concat());
+        assert_eq!(output.code, Some(2), "{flag} {value}: {output:#?}");
+        let told = output.expect_one_line_error();
+        assert!(told.contains("is no value for"), "{flag} {value}: {told}");
+    }
+    let output =
+        run_cardswitch(&[&serve[..], &["--base-url", "https://cards.example.com"]].concat());
+    output.expect_done();
+}
+
+/// Once, they were taken in silence.
+#[test]
+fn no_company_has_an_empty_name() {
+    let installation = Installation::init(1, 1_333);
+    let company = installation.credentials.company_id.as_str();
+    let new = installation.home().join("new");
+    let init = ["init", "--data", new.to_str().expect("UTF-8"), "--name", ""];
+    let set = with_data(&installation, &["company", "set", "--company", company, "--name", " "]);
+    for arguments in [&init[..], &set.each_ref_str()] {
+        let output = run_cardswitch(arguments);
+        assert_eq!(output.code, Some(2), "{output:#?}");
+        assert!(output.stderr.contains("--name"), "{output:#?}");
+    }
+    assert!(!new.exists());
+}
+
 #[test]
 fn apps_are_registered_approved_and_listed() {
     let installation = Installation::init(60, 1_304);

@@ -97,6 +97,18 @@ fn a_feed_in_virtual_time_asks_the_switch_for_its_clock() {
     installation.verify_ok();
 }
 
+#[test]
+fn a_feed_that_sends_nothing_is_wrong_usage() {
+    for further in [["--duration", "0s"], ["--connections", "0"], ["--connections", "65"]] {
+        let output = run_cardswitch(&[&["feed", "--cards", "none"][..], &further].concat());
+        assert_eq!(output.code, Some(2), "{further:?}: {output:#?}");
+    }
+    let output = run_cardswitch(&["send", "--mti", "01"]);
+    assert_eq!(output.code, Some(2), "{output:#?}");
+    let output = run_cardswitch(&["bench", "--duration", "0s"]);
+    assert_eq!(output.code, Some(2), "{output:#?}");
+}
+
 /// Each mishap, thirty times as often as anybody meets it: messages get lost, doubled, late and cut.
 #[test]
 fn a_hostile_feed_and_the_switch_keep_the_same_books() {

@@ -16,7 +16,7 @@ use cardswitch_load::tally::Tally;
 use cardswitch_load::{BoxError, echo};
 
 use super::home::{Home, Program};
-use super::{Failure, parse_duration};
+use super::{Failure, parse_lasting};
 use crate::config::Settings;
 use crate::server::Server;
 
@@ -30,7 +30,7 @@ const LAG_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
     /// Duration of all measurements together
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_lasting)]
     duration: Duration,
     /// Directory on the disk to measure, for a data directory of its own [default: that of temporary
     /// files]

@@ -42,7 +42,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let mut file = read_settings(args.config.as_deref(), Some(&args.data))?;
     file.tls = args.tls.files().or(file.tls);
     args.door_security.over(&mut file);
-    let settings = args.settings.over(file)?;
+    let settings = args.settings.over(file).map_err(Failure::usage)?;
     if args.print_config {
         print!("{}", toml::to_string(&settings)?);
         return Ok(());
