@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use cardswitch_acquiring::fault_plan::FaultRuleError;
 use cardswitch_acquiring::zone::ZoneSettings;
@@ -20,7 +21,7 @@ use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
 use cardswitch_zone::KeyFileError;
 
 use crate::commands::parse_address;
-use crate::doors::{DoorSettings, FIRST, LengthSetting, admission};
+use crate::doors::{DoorSettings, FIRST, LengthSetting, admission, parse_networks};
 
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
@@ -57,7 +58,7 @@ cardswitch_wire::settings! {
         /// ISO 8583 connections of one peer [default: half of all]
         #[arg(value_name = "N")]
         iso8583_connections_per_peer: NonZeroUsize,
-        /// Seconds without a byte before an ISO 8583 connection is closed
+        /// Seconds without a byte before an ISO 8583 connection is closed, at least 1
         #[arg(value_name = "SECONDS")]
         iso8583_idle_timeout_s: u64 = 900,
         /// Older clients of such an API whose habits are followed, too [default: none]
@@ -83,7 +84,7 @@ cardswitch_wire::settings! {
         /// Requests a second that an access token may make, 0 for any number
         #[arg(value_name = "N")]
         token_requests_per_s: u32 = 500,
-        /// Seconds of normal work after /readyz first answers `stopping`
+        /// Seconds of normal work after /readyz first answers `stopping`, at most 600
         #[arg(value_name = "SECONDS")]
         stop_delay_s: u64 = 0,
         /// First 6 to 8 digits of new card numbers
@@ -150,12 +151,20 @@ cardswitch_wire::settings! {
 const LEADER_SILENCE_MS_MIN: u64 = 300;
 /// A minute, in which an operator would have stepped in. Units: milliseconds.
 const LEADER_SILENCE_MS_MAX: u64 = 60_000;
+/// Ten minutes, in which any load balancer has heard of it.
+const STOP_DELAY_S_MAX: u64 = 600;
 
 impl ClusterSettings {
     /// Checks what types alone do not.
     fn check(&self, clock: ClockSetting) -> Result<(), ConfigError> {
+        let silence = self.leader_silence_ms;
+        if !(LEADER_SILENCE_MS_MIN..=LEADER_SILENCE_MS_MAX).contains(&silence) {
+            let what = "cluster.leader_silence_ms (300 to 60000)";
+            return Err(ConfigError::Value(what, silence.to_string()));
+        }
         if self.journal.is_none() {
-            return Ok(());
+            let lone = |name| ConfigError::Value("cluster.node (without cluster.journal)", name);
+            return self.node.clone().map_or(Ok(()), |name| Err(lone(name)));
         }
         let is_symbol = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let name = self.node.clone().unwrap_or_default();
@@ -164,11 +173,6 @@ impl ClusterSettings {
         }
         if clock == ClockSetting::Manual {
             return Err(ConfigError::Value("clock in a cluster", "manual".to_owned()));
-        }
-        let silence = self.leader_silence_ms;
-        if !(LEADER_SILENCE_MS_MIN..=LEADER_SILENCE_MS_MAX).contains(&silence) {
-            let what = "cluster.leader_silence_ms (300 to 60000)";
-            return Err(ConfigError::Value(what, silence.to_string()));
         }
         Ok(())
     }
@@ -337,6 +341,13 @@ pub fn read_settings(named: Option<&Path>, data: Option<&Path>) -> Result<Settin
     }
 }
 
+/// Errors: no address of a site, which begins with http or https and names a host.
+fn check_site(name: &'static str, url: &str) -> Result<(), ConfigError> {
+    let parsed = Url::parse(url).ok();
+    let is_site = parsed.is_some_and(|url| ["http", "https"].contains(&url.scheme()));
+    is_site.then_some(()).ok_or_else(|| ConfigError::Value(name, url.to_owned()))
+}
+
 impl Settings {
     /// Checks what types alone do not.
     pub fn checked(self) -> Result<Self, ConfigError> {
@@ -345,8 +356,21 @@ impl Settings {
         if !is_bin {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
         }
+        let urls = [("base_url", &self.base_url), ("app_url", &self.app_url)];
+        for (name, url) in urls {
+            url.as_deref().map_or(Ok(()), |url| check_site(name, url))?;
+        }
+        let of_doors = self.iso8583_doors.iter().filter_map(|door| door.idle_timeout_s);
+        if [self.iso8583_idle_timeout_s].into_iter().chain(of_doors).any(|limit_s| limit_s == 0) {
+            return Err(ConfigError::Value("an idle timeout (at least 1 s)", "0".to_owned()));
+        }
+        if self.stop_delay_s > STOP_DELAY_S_MAX {
+            let shown = self.stop_delay_s.to_string();
+            return Err(ConfigError::Value("stop_delay_s (0 to 600)", shown));
+        }
         self.mail.check()?;
         self.cluster.check(self.clock)?;
+        parse_networks("trusted_proxies", &self.trusted_proxies)?;
         admission(FIRST, self.iso8583, &self.iso8583_peers)?;
         Ok(self)
     }

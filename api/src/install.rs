@@ -4,6 +4,7 @@
 //! Such an installation is for simulations only, since its seed reveals its keys.
 
 mod company_order;
+mod unpublished_directory;
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use argon2::password_hash::PasswordHasher;
 use cardswitch_edge::switch::Switch;
+use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
@@ -25,7 +27,6 @@ use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember}
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::cell::Cell;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::text::LineText;
@@ -48,6 +49,7 @@ use cardswitch_wire::time::render_date;
 use serde::{Deserialize, Serialize};
 
 pub use self::company_order::{CompanyOrder, new_company};
+pub use self::unpublished_directory::UnpublishedDirectory;
 use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 
 /// How many cards are made at a time.
@@ -112,6 +114,9 @@ pub enum InstallError {
     /// The directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// Its place.
+    #[error(transparent)]
+    Place(#[from] CopyError),
     /// The master key, or the data key that it wraps.
     #[error(transparent)]
     Keys(#[from] DataKeyError),
@@ -152,24 +157,24 @@ impl From<MasterKeyError> for InstallError {
 }
 
 /// Makes the data directory and everything in it, of the cell that `random` names. `made` gets the number of
-/// cards made so far.
+/// cards made so far. Whoever has shown or kept the credentials publishes it.
 /// Errors: see `InstallError`; an existing data directory is never touched.
 pub async fn install(
     order: &InstallationOrder,
     random: &mut (dyn RandomSource + Send),
     made: &(dyn Fn(usize) + Sync),
-) -> Result<Credentials, InstallError> {
-    let mut cards_file = order.cards_out.as_deref().map(open_cards_file).transpose()?;
+) -> Result<(Credentials, UnpublishedDirectory), InstallError> {
+    let mut unpublished = UnpublishedDirectory::begin(&order.data)?;
+    let cards_out = order.cards_out.as_deref().map(|path| unpublished.path_of(path));
+    let mut cards_file = cards_out.as_deref().map(open_cards_file).transpose()?;
+    cards_out.into_iter().for_each(|path| unpublished.add(path));
     let mut directory_id = [0; 16];
     random.fill(&mut directory_id)?;
     let drawn = MasterKey::draw(random)?;
     let mut data_key = DataKey::default();
     random.fill(data_key.as_mut_slice())?;
-    let made_directory = make_directory(order, (directory_id, random.cell()), drawn);
-    let (directory, master) = made_directory.inspect_err(|_| {
-        // It is of no cards. The error tells why there is no directory.
-        order.cards_out.iter().for_each(|path| drop(std::fs::remove_file(path)));
-    })?;
+    let master = find_or_make_key(order, drawn, &mut unpublished)?;
+    let directory = DataDirectory::create_in_cell(unpublished.path(), directory_id, random.cell())?;
     let secrets = Secrets::from_root(*data_key);
     let wrapped = WrappedKey::wrap(&data_key, &master, directory_id).map_err(DataKeyError::Seal)?;
     write_wrapped(directory.path(), &wrapped, &secrets)?;
@@ -192,46 +197,26 @@ pub async fn install(
         installer.install_cards(&credentials, cards_file.as_mut(), made).await?;
     }
     installer.switch.engine().shut_down();
-    Ok(credentials)
+    Ok((credentials, unpublished))
 }
 
-/// Makes the directory, and its master key where there is none. A key that cannot be read or made
-/// fails before the directory is made. A key made for nothing is removed.
-fn make_directory(
+/// The master key: the one that is there already, or else `drawn`, which goes with the directory.
+/// Errors: it cannot be read or made.
+fn find_or_make_key(
     order: &InstallationOrder,
-    (id, cell): ([u8; 16], Option<Cell>),
     drawn: MasterKey,
-) -> Result<(DataDirectory, MasterKey), InstallError> {
-    let create = || DataDirectory::create_in_cell(&order.data, id, cell);
-    match (find_master_key(order)?, order.master_key.own_path(&order.data)) {
-        (Some(found), _) => Ok((create()?, found)),
-        (None, None) => Ok((create()?, drawn)),
-        (None, Some(path)) if is_inside(&path, &order.data) => {
-            let directory = create()?;
-            drawn.write_new(&path)?;
-            Ok((directory, drawn))
-        }
-        (None, Some(path)) => {
-            drawn.write_new(&path)?;
-            // The key opens nothing. The error tells why there is no directory.
-            let directory = create().inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-            Ok((directory, drawn))
-        }
-    }
-}
-
-/// The master key that is there already; none where it is to be made.
-fn find_master_key(order: &InstallationOrder) -> Result<Option<MasterKey>, MasterKeyError> {
+    unpublished: &mut UnpublishedDirectory,
+) -> Result<MasterKey, MasterKeyError> {
     match order.master_key.read(&order.data) {
-        Err(MasterKeyError::Missing(_)) => Ok(None),
-        read => read.map(Some),
+        Err(MasterKeyError::Missing(_)) => {}
+        read => return read,
     }
-}
-
-/// Whether a key is to stand in the data directory itself.
-fn is_inside(key: &Path, data: &Path) -> bool {
-    let absolute = |path: &Path| std::path::absolute(path).ok();
-    absolute(key).is_some_and(|key| key.parent() == absolute(data).as_deref())
+    if let Some(path) = order.master_key.own_path(&order.data) {
+        let path = unpublished.path_of(&path);
+        drawn.write_new(&path)?;
+        unpublished.add(path);
+    }
+    Ok(drawn)
 }
 
 struct Installer<'a> {
@@ -507,7 +492,8 @@ mod tests {
                 master_key: MasterKeySource::InDirectory,
             };
             let installed = install(&order, &mut SystemRandom, &|_| {}).await;
-            let error = installed.map_err(|error| error.to_string()).err();
+            let published = installed.map(|(_, directory)| directory.publish().unwrap());
+            let error = published.map_err(|error| error.to_string()).err();
             assert_eq!(error.is_none(), is_made, "{error:?}");
             assert_eq!(cards_out.exists(), is_made && cards > 0);
         }

@@ -16,7 +16,7 @@ static ALLOCATOR: WipingAllocator = WipingAllocator;
 const OUTPUT_CLOSED: i32 = 141;
 
 fn main() -> ExitCode {
-    end_with_reader();
+    end_with_output();
     let cli = Cli::parse();
     if let Err(error) = keep_memory_private() {
         return fail(&format!("cannot keep memory out of core dumps: {error}"), 1);
@@ -33,15 +33,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process without a message once its output is not read any more, as after `head` has its lines.
-fn end_with_reader() {
+/// Ends the process once its output takes no more: without a message where nobody reads it, as after `head` has its
+/// lines.
+fn end_with_output() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         let text = panic.payload_as_str().unwrap_or_default();
-        if text.starts_with("failed printing to stdout") && text.contains("Broken pipe") {
-            process::exit(OUTPUT_CLOSED);
+        match text.strip_prefix("failed printing to stdout: ") {
+            Some(cause) if cause.contains("Broken pipe") => process::exit(OUTPUT_CLOSED),
+            Some(cause) => {
+                fail(&format!("output could not be written: {cause}"), 1);
+                process::exit(1);
+            }
+            None => usual(panic),
         }
-        usual(panic);
     }));
 }
 

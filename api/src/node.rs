@@ -406,12 +406,18 @@ async fn lead(
     tracing::info!("stopping");
     beats.announce_stop();
     // Normal work: etcd is waited for as long as ever.
-    server.announce_stop().await;
+    let mut is_told_again = false;
+    let again = async {
+        stop.received().await;
+        is_told_again = true;
+    };
+    let kept = server.announce_stop(again).await;
     let patience = close_after_patience(is_stopping);
     server.close().await;
     patience.abort();
     drop(tokio::task::spawn_blocking(move || beats.finish()).await);
-    if end == LeadEnd::SteppedDown {
+    kept.map_err(Failure::new)?;
+    if end == LeadEnd::SteppedDown && !is_told_again {
         return begin_again(&desk.master_keys.source(), &mut stop).await;
     }
     Ok(())

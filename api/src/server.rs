@@ -224,18 +224,16 @@ impl Server {
         self.engine.failure()
     }
 
-    /// Announces the stop, goes on for the configured delay, and closes.
-    pub async fn stop(self) {
-        self.announce_stop().await;
-        self.close().await;
-    }
-
-    /// Announces the stop, and goes on for the configured delay.
-    pub async fn announce_stop(&self) {
+    /// Announces the stop, and goes on for the configured delay, at most until `again`.
+    /// Errors: the reason why the engine failed before or meanwhile.
+    pub async fn announce_stop(&self, again: impl Future<Output = ()>) -> Result<(), String> {
         self.telemetry.set_stopping();
-        if self.engine.failure().is_none() {
+        tokio::select! {
+            biased;
+            reason = self.failed() => Err(reason),
+            () = again => Ok(()),
             // A load balancer learns of it meanwhile and sends no more requests.
-            tokio::time::sleep(self.stop_delay).await;
+            () = tokio::time::sleep(self.stop_delay) => Ok(()),
         }
     }
 

@@ -1,4 +1,5 @@
-//! The private copy of a backup that `restore` reads: `PLACE.staging`, beside the directory it makes.
+//! The private copy of a backup that `restore` reads: `PLACE.staging`, beside the directory it makes. Inside its
+//! place, `init` prepares a directory.
 //!
 //! | inside | content |
 //! |---|---|
@@ -8,6 +9,7 @@
 //! INVARIANT: the restored bytes are the bytes that were proven. A user who may write to a backup can
 //! change it at any moment, also after it was proven; this copy is its owner's alone.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -36,10 +38,31 @@ impl Staging {
         if place.symlink_metadata().is_ok() {
             return Err(CopyError::Exists(place.to_path_buf()));
         }
-        let folder = beside(place, ".staging");
+        Self::at(beside(place, ".staging"))
+    }
+
+    /// Makes it inside the place where a directory is to be: that may be there already, and be a mount.
+    /// Errors: as of `make`.
+    pub fn within(place: &Path) -> Result<Self, CopyError> {
+        Self::at(place.join("staging"))
+    }
+
+    fn at(folder: PathBuf) -> Result<Self, CopyError> {
         remove_leftover(&folder)?;
         let lock = make_locked(&folder).map_err(|error| CopyError::Io(folder.clone(), error))?;
         Ok(Self { folder, _lock: lock })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What is in it, but its lock.
+    /// Errors: it cannot be read.
+    pub fn entries(&self) -> io::Result<Vec<OsString>> {
+        let names = fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
+        names.filter(|name| !name.as_ref().is_ok_and(|name| name == LOCK_FILE)).collect()
     }
 
     /// Copies a backup into it under this name, and proves the copy. Returns where it is.

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use cardswitch_harness::{
-    Browser, Installation, run_cardswitch, run_cardswitch_reading, run_cardswitch_with,
+    Browser, Installation, cardswitch_after, run_cardswitch, run_cardswitch_reading,
+    run_cardswitch_with,
 };
 use serde_json::{Value, json};
 
@@ -172,6 +173,97 @@ fn mistakes_are_told() {
     }
     assert_eq!(run(&installation, &["app", "list", "--company", company])["apps"], json!([]));
     installation.verify_ok();
+}
+
+/// Once, most of these were taken in silence, and the others ended with 1.
+#[test]
+fn settings_that_cannot_be_are_wrong_usage() {
+    let installation = Installation::init(1, 1_332);
+    let data = installation.data();
+    let serve = ["serve", "--print-config", "--data", data.to_str().expect("UTF-8")];
+    for (flag, value) in [
+        ("--base-url", "foo"),
+        ("--base-url", "ftp://example.com"),
+        ("--app-url", "http:"),
+        ("--iso8583-idle-timeout-s", "0"),
+        ("--leader-silence-ms", "10"),
+        ("--node", "a"),
+        ("--stop-delay-s", "601"),
+        ("--trusted-proxies", "somewhere"),
+        ("--iso8583-peers", ""),
+        ("--card-bin", "123"),
+        ("--mail-from", "nobody"),
+    ] {
+        let output = run_cardswitch(&[&serve[..], &[flag, value]].concat());
+        assert_eq!(output.code, Some(2), "{flag} {value}: {output:#?}");
+        let told = output.expect_one_line_error();
+        assert!(told.contains("is no value for"), "{flag} {value}: {told}");
+    }
+    let output =
+        run_cardswitch(&[&serve[..], &["--base-url", "https://cards.example.com"]].concat());
+    output.expect_done();
+}
+
+/// Once, they were taken in silence.
+#[test]
+fn no_company_has_an_empty_name() {
+    let installation = Installation::init(1, 1_333);
+    let company = installation.credentials.company_id.as_str();
+    let new = installation.home().join("new");
+    let init = ["init", "--data", new.to_str().expect("UTF-8"), "--name", ""];
+    let set = with_data(&installation, &["company", "set", "--company", company, "--name", " "]);
+    for arguments in [&init[..], &set.each_ref_str()] {
+        let output = run_cardswitch(arguments);
+        assert_eq!(output.code, Some(2), "{output:#?}");
+        assert!(output.stderr.contains("--name"), "{output:#?}");
+    }
+    assert!(!new.exists());
+}
+
+/// Once, a panic lost the secrets that are shown once, and left the directory.
+#[test]
+fn an_init_whose_secrets_nobody_was_shown_leaves_nothing() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let (data, cards) = (home.path().join("data"), home.path().join("cards"));
+    let paths = [&data, &cards].map(|path| path.to_str().expect("UTF-8"));
+    for form in [&["--json"][..], &[]] {
+        let init = ["init", "--data", paths[0], "--cards", "1", "--cards-out", paths[1]];
+        let mut init = cardswitch_after("exec > /dev/full", &[&init, form].concat());
+        let output = init.output().expect("a shell starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        let expected = "cardswitch: output could not be written: No space left on device";
+        assert!(told.starts_with(expected) && told.lines().count() == 1, "{told}");
+        assert_eq!(fs::read_dir(home.path()).expect("it is there").count(), 0, "{form:?}");
+    }
+}
+
+/// Once, `serve` and `verify` took what it left: a switch without a company, a user or a token. No `init` repeated it.
+#[test]
+fn a_killed_init_leaves_no_data_directory_and_can_be_repeated() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let data = home.path().join("data");
+    let data = data.to_str().expect("UTF-8");
+    // It makes cards for minutes.
+    let many = ["init", "--data", data, "--cards", "1000000"];
+    let mut init = cardswitch_after(":", &many).spawn().expect("a shell starts");
+    let has_begun = || {
+        let inside = fs::read_dir(home.path().join("data")).into_iter().flatten().flatten();
+        let mut places = inside.map(|entry| entry.path()).chain([home.path().join("data")]);
+        places.any(|place| place.join("journal").exists())
+    };
+    while !has_begun() {
+        assert!(init.try_wait().expect("it can be asked").is_none(), "it has ended");
+        std::thread::yield_now();
+    }
+    init.kill().expect("it runs");
+    init.wait().expect("it ends");
+    for command in ["verify", "serve"] {
+        let told = run_cardswitch(&[command, "--data", data]).expect_one_line_error();
+        assert!(told.contains("is no data directory"), "{told}");
+    }
+    run_cardswitch(&["init", "--data", data, "--json"]).expect_json();
+    run_cardswitch(&["verify", "--data", data]).expect_done();
 }
 
 #[test]

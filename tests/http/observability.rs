@@ -338,6 +338,18 @@ fn a_switch_that_stops_says_so_goes_on_and_loses_nothing() {
     installation.verify_ok();
 }
 
+/// Once, the delay had no bound, and every further signal was ignored.
+#[test]
+fn a_second_signal_ends_the_delay_of_a_stop() {
+    let installation = Installation::init(1, 887);
+    let switch = installation.serve_with(&["--stop-delay-s", "600"]);
+    switch.ask_to_stop();
+    until_stopping(&switch.watcher());
+    switch.ask_to_stop();
+    switch.wait();
+    installation.verify_ok();
+}
+
 #[test]
 fn a_port_for_metrics_that_was_asked_for_and_is_taken_is_told_in_one_line() {
     let installation = Installation::init(1, 886);

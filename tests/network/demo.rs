@@ -80,6 +80,34 @@ fn feed_and_the_switch_in_another_process_keep_the_same_books() {
     installation.verify_ok();
 }
 
+/// Once, it ended in a panic before the first purchase.
+#[test]
+fn a_feed_in_virtual_time_asks_the_switch_for_its_clock() {
+    let installation = Installation::init(100, 927);
+    let switch = installation.serve_with(&["--clock", "manual"]);
+    let cards_file = installation.cards_file();
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let mut arguments = vec!["feed", "--connect", &iso8583];
+    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8")]);
+    arguments.extend(["--speed", "max", "--duration", "2h", "--json"]);
+    arguments.extend(["--http", &http, "--network-key", &installation.credentials.network_key]);
+    assert_feed_report(&run_cardswitch(&arguments).expect_json());
+    switch.stop();
+    installation.verify_ok();
+}
+
+#[test]
+fn a_feed_that_sends_nothing_is_wrong_usage() {
+    for further in [["--duration", "0s"], ["--connections", "0"], ["--connections", "65"]] {
+        let output = run_cardswitch(&[&["feed", "--cards", "none"][..], &further].concat());
+        assert_eq!(output.code, Some(2), "{further:?}: {output:#?}");
+    }
+    let output = run_cardswitch(&["send", "--mti", "01"]);
+    assert_eq!(output.code, Some(2), "{output:#?}");
+    let output = run_cardswitch(&["bench", "--duration", "0s"]);
+    assert_eq!(output.code, Some(2), "{output:#?}");
+}
+
 /// Each mishap, thirty times as often as anybody meets it: messages get lost, doubled, late and cut.
 #[test]
 fn a_hostile_feed_and_the_switch_keep_the_same_books() {

@@ -241,6 +241,24 @@ fn bench_tells_two_figures_beside_their_yardsticks_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(place.path()).expect("the directory").count(), 0);
 }
 
+/// Once, it left its directory.
+#[test]
+fn a_bench_that_is_ended_leaves_nothing() {
+    let place = TempDir::new().expect("a temporary directory");
+    let path = place.path().to_str().expect("UTF-8");
+    let arguments = ["bench", "--duration", "1h", "--cards", "30", "--in", path];
+    let mut bench =
+        cardswitch_after(":", &arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+    let stdout = BufReader::new(bench.stdout.take().expect("a pipe"));
+    // The loads have begun.
+    let begun = stdout.lines().map_while(Result::ok).find(|line| line.contains("test cards"));
+    assert!(begun.is_some());
+    let kill = format!("kill -TERM {}", bench.id());
+    Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+    assert_eq!(bench.wait().expect("it ends").code(), Some(1));
+    assert_eq!(std::fs::read_dir(place.path()).expect("the directory").count(), 0);
+}
+
 #[test]
 fn a_command_ends_without_a_word_once_nobody_reads() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -249,4 +267,15 @@ fn a_command_ends_without_a_word_once_nobody_reads() {
     let output = command.stdout(writer).stderr(Stdio::piped()).output().expect("it starts");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(141), "as shells call it");
+}
+
+/// Once, it was a panic.
+#[test]
+fn an_output_that_takes_nothing_is_told_in_one_line() {
+    let mut command = cardswitch_after("exec > /dev/full", &["dialect", "show", "1993"]);
+    let output = command.output().expect("a shell starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let expected = "cardswitch: output could not be written: No space left on device";
+    assert!(told.starts_with(expected) && told.lines().count() == 1, "{told}");
 }

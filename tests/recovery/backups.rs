@@ -156,6 +156,29 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     assert!(!restored.exists());
 }
 
+/// Once, undamaged keys were called damaged, an empty directory lacked the master key, and a backup could lie in what
+/// it is made of.
+#[test]
+fn what_no_backup_comes_of_is_told_as_what_it_is() {
+    let (installation, other) = (Installation::init(1, 8_608), Installation::init(1, 8_609));
+    let [backup, restored, key] = places(&installation);
+    let data = installation.data();
+    let inside = back_up(&data, &data.join("backups/first")).expect_one_line_error();
+    assert!(inside.contains("lies in the data directory"), "{inside}");
+    assert!(!data.join("backups").exists());
+    back_up(&data, &backup).expect_json();
+    fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
+    let foreign = restore(&backup, &restored, &key, &["--journal", text(&other.data())]);
+    let foreign = foreign.expect_one_line_error();
+    assert!(foreign.contains("belongs to another data directory"), "{foreign}");
+    let empty = installation.home().join("empty");
+    fs::create_dir(&empty).expect("a directory");
+    let none = run_cardswitch(&["restore", "--from", text(&empty), "--data", text(&restored)]);
+    let none = none.expect_one_line_error();
+    assert!(none.contains("manifest") && !none.contains("master key"), "{none}");
+    assert!(!restored.exists());
+}
+
 /// Once, the message had the whole directory restored, without the commands since the backup.
 #[test]
 fn a_lost_data_key_comes_out_of_any_backup_and_nothing_else_goes_back() {

@@ -203,6 +203,13 @@ fn an_export_says_what_is_wrong() {
     assert!(error.contains("database \"nothing\" does not exist"), "{error}");
     let error = refused(export(&switch, &database, &[]).env("CARDSWITCH_EXPORT_TO", "mysql://x/y"));
     assert!(error.contains("--to is no address of a database"), "{error}");
+    // Once, it was tried again for ever, and its cause was not told.
+    let secured = format!("{}?sslmode=require", database.url());
+    let error = refused(export(&switch, &database, &[]).env("CARDSWITCH_EXPORT_TO", secured));
+    assert!(
+        error.contains("127.0.0.1") && error.contains("server does not support TLS"),
+        "{error}"
+    );
     // The place that a run has read first may be one that a COMMIT of the run before has still to move.
     export_all(&switch, &database);
     let mut running = export(&switch, &database, &[]).spawn().expect("it starts");

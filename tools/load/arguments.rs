@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Which door
     pub(crate) door: Door,
     /// Open loop: messages a second, sent at their instants whatever becomes of them
-    #[arg(long, value_name = "N", required_unless_present = "in_flight")]
+    #[arg(long, value_name = "N", required_unless_present = "in_flight", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// Doubles --rate until p99 is above so many milliseconds or an answer in a hundred is missing,
     /// then looks between for the greatest rate that is kept

@@ -161,7 +161,7 @@ impl HttpDoor {
 
     async fn connect(&self, cell: Cell) -> Result<(CellConnection, DoorPlace), NoAnswer> {
         let refused = |error: &dyn Display| {
-            tracing::warn!(%cell, %error, "the cell takes no HTTP connection");
+            tracing::debug!(%cell, %error, "the cell takes no HTTP connection");
             NoAnswer::CellDown
         };
         let stream = self.cells.doors(cell).http.connect().await;

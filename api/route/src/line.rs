@@ -86,7 +86,8 @@ async fn run(mut messages: Receiver<ForwardedMessage>, way: CellWay, answers: Se
         let unsent: Vec<_> = match way.door.connect().await {
             Ok(stream) => carry(stream, first, &mut messages, (&way, &answers)).await,
             Err(error) => {
-                tracing::warn!(cell = %way.door.cell, %error, "the cell takes no ISO 8583 connection");
+                // At every message; what watches the cell warns once.
+                tracing::debug!(cell = %way.door.cell, %error, "the cell takes no ISO 8583 connection");
                 // Messages that came meanwhile share the attempt.
                 let rest = std::iter::from_fn(|| messages.try_recv().ok());
                 let all = std::iter::once(first).chain(rest);

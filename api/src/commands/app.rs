@@ -51,7 +51,7 @@ pub struct AddAppArgs {
     /// Redirect URL that codes may be sent to; may be repeated
     #[arg(long, value_name = "URL")]
     redirect_url: Vec<String>,
-    /// Scopes that it may ask for, with commas between several; approved immediately [default: read]
+    /// Scopes that it may ask for, with commas between several; approved immediately [default: none, which reads]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
     /// Also make an access token of all that, to the company's own data; prints it, this once

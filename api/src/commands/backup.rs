@@ -11,7 +11,8 @@ use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::inspection::Inspection;
 use cardswitch_secrets::master_key::data_key::{
-    DataKey, WrappedKey, check_file, open_keys, read_wrapped, write_wrapped,
+    DATA_KEY_FILE, DataKey, DataKeyError, WrappedKey, check_file, open_keys, read_wrapped,
+    write_wrapped,
 };
 use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
@@ -96,6 +97,7 @@ fn parse_until(text: &str) -> Result<Timestamp, String> {
 /// receipts that are damaged.
 pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     let to = std::path::absolute(&args.to)?;
+    refuse_inside(&to, &args.data)?;
     let report = match at_rest(&args, &to) {
         Err(AtRestError::InUse) => ask_running(&args.data, &ControlRequest::BackUp { to }).await?,
         Err(AtRestError::Failed(failure)) => return Err(failure),
@@ -110,6 +112,17 @@ pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
         );
     }
     whole(&report, &args.to)
+}
+
+/// Errors: the backup would lie in the directory that it is to outlive.
+fn refuse_inside(to: &Path, data: &Path) -> Result<(), Failure> {
+    let Ok(data) = data.canonicalize() else { return Ok(()) };
+    let above = to.ancestors().find_map(|above| above.canonicalize().ok());
+    if above.is_some_and(|above| above.starts_with(&data)) {
+        let what = "lies in the data directory, with which it would be lost";
+        return Err(Failure::usage(format!("`{}` {what}", to.display())));
+    }
+    Ok(())
 }
 
 /// Tells of receipts that are not in a copy that was made.
@@ -167,8 +180,8 @@ fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
 /// or they do not meet.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let source = args.master_key.source();
-    let master = source.read_apart(&args.from)?;
     let manifest = Manifest::read(&args.from)?;
+    let master = source.read_apart(&args.from)?;
     let (secrets, data_key) = keys_of(&manifest, args, &master)?;
     let staging = Staging::make(&args.data)?;
     let proven = ProvenSources::copy(args, (&manifest, &secrets), &staging)?;
@@ -275,6 +288,11 @@ impl ProvenSources {
         let lost = args.journal.as_ref().filter(|journal| !is_backup(journal));
         if let Some(lost) = lost {
             // Before anything is copied.
+            let found = read_wrapped(lost).map_err(ManifestError::Keys)?;
+            if found.directory != manifest.wrapped.directory {
+                let other = DataKeyError::OtherDirectory(lost.join(DATA_KEY_FILE));
+                return Err(ManifestError::Keys(other));
+            }
             check_file(lost, secrets).map_err(ManifestError::Keys)?;
         }
         let backup = staging.take(manifest, secrets, "backup")?;

@@ -16,7 +16,7 @@ use cardswitch_load::tally::Tally;
 use cardswitch_load::{BoxError, echo};
 
 use super::home::{Home, Program};
-use super::{Failure, parse_duration};
+use super::{Failure, StopSignal, parse_lasting};
 use crate::config::Settings;
 use crate::server::Server;
 
@@ -30,7 +30,7 @@ const LAG_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
     /// Duration of all measurements together
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_lasting)]
     duration: Duration,
     /// Directory on the disk to measure, for a data directory of its own [default: that of temporary
     /// files]
@@ -50,18 +50,29 @@ const _: () = assert!(2 * (LOAD_PERCENT + ECHO_PERCENT) + BLOCKS_PERCENT == 100)
 /// Carries out `bench`.
 /// Errors: the switch does not start, or leaves authorizations unanswered.
 pub async fn run(args: BenchArgs) -> Result<(), Failure> {
+    let mut stop = StopSignal::listen()?;
     let place = args.place.clone().unwrap_or_else(std::env::temp_dir);
     let home = Home::temporary(&place, "bench");
+    tokio::select! {
+        outcome = run_in(&args, &place, &home) => return outcome,
+        () = stop.received() => {}
+    }
+    drop(home);
+    // The load would be waited for at any other end.
+    std::process::exit(1)
+}
+
+async fn run_in(args: &BenchArgs, place: &Path, home: &Home) -> Result<(), Failure> {
     let program = Program { cards: args.cards, seed: Some(1), at: None };
     home.install_if_needed(program, |line| println!("{line}")).await?;
     let portfolio = home.portfolio()?;
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = Settings { http: any_port, iso8583: any_port, ..Settings::default() };
     let server = Server::start(home.path.as_path(), &settings).await?;
-    let measured = measure(&args, &server, (&portfolio, home.path.clone())).await;
-    server.stop().await;
+    let measured = measure(args, &server, (&portfolio, home.path.clone())).await;
+    server.close().await;
     let BenchFigures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
-    let machine = Machine::of(&place);
+    let machine = Machine::of(place);
     let (rate, echo_rate) = (most.per_second(), echo_most.per_second());
     let [p99, echo_p99, block_p99] = [half.latencies(), echo_half.latencies(), &blocks]
         .map(|each| each.percentile_us(99.0) / 1e3);

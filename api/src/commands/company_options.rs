@@ -1,6 +1,8 @@
 //! The options of a company: `init` and `company add` take them for a new one, which has defaults,
 //! and `company set` for a change, which leaves what is not named.
 
+use std::str::FromStr;
+
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
@@ -18,7 +20,7 @@ use super::Failure;
 #[derive(Clone, Debug, clap::Args, Serialize, Deserialize)]
 pub struct CompanyOptions {
     /// Name of the company; `Example Company` if it is new
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(super) name: Option<LineText>,
     /// Website of the company; `https://example.com` if it is new
     #[arg(long, value_name = "URL")]
@@ -49,6 +51,14 @@ pub struct CompanyOptions {
     /// Whether that bank account is verified
     #[arg(long, value_name = "BOOL")]
     pub(super) funding_verified: Option<bool>,
+}
+
+/// Reads a name, which tells companies apart for people.
+fn parse_name(text: &str) -> Result<LineText, String> {
+    if text.trim().is_empty() {
+        return Err("write a name".to_owned());
+    }
+    text.parse().map_err(|error: <LineText as FromStr>::Err| error.to_string())
 }
 
 /// Reads a velocity limit.

@@ -75,7 +75,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let outcome = run_until_stopped(options, progress).await;
     screen.finish().await;
     let engine_failure = server.failure();
-    server.stop().await;
+    server.close().await;
     if let Some(reason) = engine_failure {
         return Err(Failure::new(format!("the switch stopped: {reason}")));
     }

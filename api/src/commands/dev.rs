@@ -84,7 +84,7 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
         keep_access(path, &DevAddresses::default())?;
     }
     let file = read_settings(None, Some(path))?;
-    let settings = args.settings.over(file)?;
+    let settings = args.settings.over(file).map_err(Failure::usage)?;
     let settings = Settings { allow_local_webhooks: true, ..settings };
     start_log(settings.log);
     let stop = StopSignal::listen()?;

@@ -14,9 +14,10 @@ use cardswitch_feed::{
 };
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
+use clap::builder::RangedU64ValueParser;
 
 use super::line_args::LineArgs;
-use super::{Failure, StopSignal, parse_address, parse_duration};
+use super::{Failure, StopSignal, parse_address, parse_lasting};
 
 /// The arguments of `feed`.
 #[derive(Debug, clap::Args)]
@@ -38,7 +39,7 @@ pub struct FeedArgs {
     #[command(flatten)]
     pace: PaceArgs,
     /// Connections to spread purchases over, in real time
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = connections())]
     connections: usize,
     /// When virtual time starts (RFC 3339); not before the time that the switch has reached, at which
     /// it starts with --http where that is later than the default
@@ -115,7 +116,7 @@ pub struct PaceArgs {
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// Duration of the purchases (30s, 5m, 3d); in virtual time, virtual
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_lasting)]
     pub duration: Option<Duration>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -145,6 +146,10 @@ impl std::str::FromStr for Speed {
         let times = times.filter(|times: &f64| times.is_finite() && *times > 0.0);
         times.map(Self::Times).ok_or_else(|| format!("`{text}` is neither a number nor `max`"))
     }
+}
+
+fn connections() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=cardswitch_feed::CONNECTIONS_MAX as u64)
 }
 
 /// A rate that `feed` will take, so that `demo` makes nothing for one that it will not.
@@ -197,7 +202,7 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let portfolio = Portfolio::read(cards)?;
     let asked = args.start.as_deref().map(parse_start).transpose()?;
     let start = match &args.pace.speed {
-        Some(_) => virtual_start(asked, http.as_ref())?,
+        Some(_) => virtual_start(asked, http.clone()).await?,
         None => default_start(),
     };
     let hostility = args.hostile.hostility();
@@ -313,9 +318,9 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
 /// The start of virtual time. A manual clock does not go back: all earlier messages would be
 /// stamped with one instant.
 /// Errors: the switch does not tell its clock, or it has passed the start that was asked for.
-fn virtual_start(
+async fn virtual_start(
     asked: Option<DateTime<Utc>>,
-    http: Option<&HttpSource>,
+    http: Option<HttpSource>,
 ) -> Result<DateTime<Utc>, Failure> {
     let Some(source) = http else {
         if asked.is_none() {
@@ -327,8 +332,8 @@ fn virtual_start(
         }
         return Ok(asked.unwrap_or_else(default_start));
     };
-    let clock = cardswitch_feed::manual_clock(source)?;
-    start_after(asked, clock)
+    let clock = tokio::task::spawn_blocking(move || cardswitch_feed::manual_clock(&source)).await?;
+    start_after(asked, clock?)
 }
 
 fn start_after(

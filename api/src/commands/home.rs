@@ -89,15 +89,15 @@ impl Home {
             return Err(unusable(&self.path, what));
         }
         say(&format!("making {} test cards", program.cards));
-        std::fs::create_dir_all(&self.path).map_err(|error| unusable(&self.path, error))?;
         let installation = self.installation(program)?;
         let mut random = random_source(program.seed, None);
-        let credentials = install(&installation, random.as_mut(), &|_| {}).await?;
+        let (credentials, directory) = install(&installation, random.as_mut(), &|_| {}).await?;
         let text = serde_json::to_string(&credentials)?;
-        let path = self.path.join(CREDENTIALS_FILE);
+        let path = directory.path().join(CREDENTIALS_FILE);
         create_private(&path)
             .and_then(|mut file: File| writeln!(file, "{text}"))
             .map_err(|error| unusable(&path, error))?;
+        directory.publish()?;
         Ok(credentials)
     }
 

@@ -1,7 +1,7 @@
 //! `cardswitch init`.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::cell::Cell;
 use cardswitch_engine::domain::company::{CompanyState, VelocityLimits};
@@ -129,15 +129,19 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     let bar = progress_bar(installation.cards, !args.json);
     let mut random = random_source(args.seed, args.cell);
     let made = |count: usize| bar.set_position(count as u64);
-    let credentials = install(&installation, random.as_mut(), &made).await?;
+    let (credentials, directory) = install(&installation, random.as_mut(), &made).await?;
     bar.finish_and_clear();
-    keep_settings(&args)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&credentials)?);
+    keep_settings(&args, directory.path())?;
+    let text = if args.json {
+        serde_json::to_string(&credentials)? + "\n"
     } else {
-        print_credentials(&args, &credentials)?;
-    }
-    Ok(())
+        told(&args, &credentials)?
+    };
+    // Nobody could use a directory whose secrets were not shown.
+    let mut out = io::stdout().lock();
+    let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    shown.map_err(|error| Failure::new(format!("output could not be written: {error}")))?;
+    directory.publish().map_err(Failure::new)
 }
 
 fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
@@ -161,12 +165,12 @@ fn installation(args: &InitArgs) -> Result<InstallationOrder, Failure> {
 
 /// Writes the chosen settings to the configuration file, so that they hold later; an existing file
 /// stays.
-fn keep_settings(args: &InitArgs) -> Result<(), Failure> {
-    let path = args.data.join(CONFIG_FILE);
+fn keep_settings(args: &InitArgs, directory: &Path) -> Result<(), Failure> {
+    let path = directory.join(CONFIG_FILE);
     let bin = args.bin.as_ref().map(|bin| format!("bin = \"{bin}\"\n"));
     let retention = args.retention.map(|retention| format!("retention = \"{retention}\"\n"));
     let lines: String = bin.into_iter().chain(retention).collect();
-    if lines.is_empty() || path.exists() {
+    if lines.is_empty() || args.data.join(CONFIG_FILE).exists() {
         return Ok(());
     }
     private_file::replace(&path, lines.as_bytes())
@@ -209,22 +213,25 @@ fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
     bar
 }
 
-fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), Failure> {
+fn told(args: &InitArgs, credentials: &Credentials) -> Result<String, Failure> {
     let settings = args.config.read(&args.data)?;
-    println!("made data directory {}", args.data.display());
-    println!("  company id      {}", credentials.company_id);
-    println!("  account id      {}", credentials.account_id);
-    println!("  administrator   {}", credentials.admin_email);
-    println!("  password        {}", credentials.admin_password);
-    println!("  sign in at      {}/login", settings.app_url_for(settings.http));
-    println!("  access token    {}", credentials.access_token);
-    println!("  network key     {}", credentials.network_key);
+    let mut lines = vec![
+        format!("made data directory {}", args.data.display()),
+        format!("  company id      {}", credentials.company_id),
+        format!("  account id      {}", credentials.account_id),
+        format!("  administrator   {}", credentials.admin_email),
+        format!("  password        {}", credentials.admin_password),
+        format!("  sign in at      {}/login", settings.app_url_for(settings.http)),
+        format!("  access token    {}", credentials.access_token),
+        format!("  network key     {}", credentials.network_key),
+    ];
     if let Some(path) = &args.cards_out {
-        println!("  test cards      {} in {}", args.cards, path.display());
+        lines.push(format!("  test cards      {} in {}", args.cards, path.display()));
     }
-    println!("These secrets are shown this once. Settings go into {CONFIG_FILE} in the directory.");
-    println!("Next: cardswitch serve --data {}", args.data.display());
-    Ok(())
+    let once = "These secrets are shown this once. Settings go into";
+    lines.push(format!("{once} {CONFIG_FILE} in the directory."));
+    lines.push(format!("Next: cardswitch serve --data {}\n", args.data.display()));
+    Ok(lines.join("\n"))
 }
 
 #[cfg(test)]

@@ -224,6 +224,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(ms))
 }
 
+/// As `parse_duration`, for what lasts some time.
+pub fn parse_lasting(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() { Err("write more than 0".to_owned()) } else { Ok(duration) }
+}
+
 /// Parses an address with its port.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:8080".to_owned())

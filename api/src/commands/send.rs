@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use cardswitch_feed::{SendRequest, send};
+use cardswitch_feed::{FeedError, SendRequest, send};
 
 use super::line_args::LineArgs;
 use super::{Failure, parse_address, parse_duration};
@@ -39,7 +39,10 @@ pub async fn run(args: SendArgs) -> Result<(), Failure> {
     let request = SendRequest { mti: args.mti, fields: args.fields };
     let line = args.line.line(args.connect)?;
     let exchange = move || send(&line, &request, args.timeout);
-    let sent = tokio::task::spawn_blocking(exchange).await??;
+    let sent = tokio::task::spawn_blocking(exchange).await?.map_err(|error| match error {
+        FeedError::Refused(_) => Failure::usage(error),
+        error => error.into(),
+    })?;
     println!("request\n{}", sent.request);
     match sent.answer {
         Some(answer) => {

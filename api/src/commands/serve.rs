@@ -42,7 +42,7 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     let mut file = read_settings(args.config.as_deref(), Some(&args.data))?;
     file.tls = args.tls.files().or(file.tls);
     args.door_security.over(&mut file);
-    let settings = args.settings.over(file)?;
+    let settings = args.settings.over(file).map_err(Failure::usage)?;
     if args.print_config {
         print!("{}", toml::to_string(&settings)?);
         return Ok(());
@@ -66,15 +66,13 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
 /// Lets a switch run until Ctrl-C or SIGTERM.
 /// Errors: its journal fails.
 pub(super) async fn run_until_stopped(server: Server, mut stop: StopSignal) -> Result<(), Failure> {
-    let failure = tokio::select! {
-        () = stop.received() => None,
-        reason = server.failed() => Some(reason),
-    };
-    if failure.is_none() {
-        tracing::info!("stopping");
+    tokio::select! {
+        () = stop.received() => tracing::info!("stopping"),
+        _ = server.failed() => {}
     }
-    server.stop().await;
-    failure.map_or(Ok(()), |reason| {
-        Err(Failure::new(format!("stopped, because it can keep nothing any more: {reason}")))
+    let kept = server.announce_stop(stop.received()).await;
+    server.close().await;
+    kept.map_err(|reason| {
+        Failure::new(format!("stopped, because it can keep nothing any more: {reason}"))
     })
 }

@@ -29,7 +29,7 @@ pub enum TokenCommand {
 pub struct AddTokenArgs {
     #[command(flatten)]
     of: CompanyDataArgs,
-    /// Scopes, with commas between several [default: read]
+    /// Scopes, with commas between several [default: none, which reads]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
 }

@@ -3,8 +3,11 @@
 //! INVARIANT: pages and the place behind them are one database transaction, which compares the place before
 //! it: whenever an export dies, the next one goes on behind what is written, and two never write the same.
 
+use std::io;
+
 use bytes::Bytes;
 use futures_util::SinkExt;
+use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error, Statement, Transaction};
 use uuid::Uuid;
@@ -15,6 +18,8 @@ use super::database_tls::SystemTls;
 use super::feed::ExportedPages;
 use super::rows::{PageRows, columns};
 
+/// How `tokio_postgres` begins to tell that TLS failed.
+const HANDSHAKE: &str = "error performing TLS handshake";
 const SCHEMA: &str = include_str!("schema.sql");
 const MAKE_PAGE: &str =
     "CREATE TEMPORARY TABLE page (LIKE cardswitch.transactions) ON COMMIT DELETE ROWS";
@@ -55,7 +60,8 @@ impl Database {
     /// Connects, makes what is missing, and reads how far the company's events are written.
     /// Errors: nobody is there, or the database refuses.
     pub(super) async fn open(to: &Config, company: Uuid) -> Result<Self, StreamEnd> {
-        let (client, connection) = to.connect(SystemTls).await.map_err(ended)?;
+        let connected = to.connect(SystemTls).await;
+        let (client, connection) = connected.map_err(|error| not_connected(to, error))?;
         // Its own error shows in what it fails.
         tokio::spawn(async move { drop(connection.await) });
         client.batch_execute("SET client_min_messages = warning").await.map_err(ended)?;
@@ -157,6 +163,39 @@ fn merge_statement() -> String {
     )
 }
 
+/// The end of a connection that was not made, with its hosts. One that no try makes is refused: a certificate that is
+/// not trusted, a database without TLS. A handshake that breaks off is tried again.
+fn not_connected(to: &Config, error: Error) -> StreamEnd {
+    let is_handshake = error.to_string().starts_with(HANDSHAKE);
+    let breaks_off = chain(&error).any(|cause| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() != io::ErrorKind::InvalidData)
+    });
+    let hosts: Vec<_> = to.get_hosts().iter().map(host_name).collect();
+    let named = |words| format!("{}: {words}", hosts.join(", "));
+    match ended(error) {
+        StreamEnd::Broken(words) if is_handshake && !breaks_off => {
+            StreamEnd::Refused(Failure::new(named(words)))
+        }
+        StreamEnd::Broken(words) => StreamEnd::Broken(named(words)),
+        StreamEnd::Refused(failure) => StreamEnd::Refused(Failure::new(named(failure.message))),
+    }
+}
+
+fn host_name(host: &Host) -> String {
+    match host {
+        Host::Tcp(name) => name.clone(),
+        Host::Unix(path) => path.display().to_string(),
+    }
+}
+
+/// An error and its causes.
+fn chain(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error as _), |cause: &&(dyn std::error::Error + 'static)| {
+        cause.source()
+    })
+}
+
 /// An error that passes by itself is tried again: a database that starts, stops or is full.
 fn ended(error: Error) -> StreamEnd {
     let passes = |code: &SqlState| {
@@ -164,7 +203,7 @@ fn ended(error: Error) -> StreamEnd {
     };
     let words = match error.as_db_error() {
         Some(refused) => refused.message().to_owned(),
-        None => error.to_string(),
+        None => chain(&error).map(ToString::to_string).collect::<Vec<_>>().join(": "),
     };
     let words = format!("PostgreSQL: {words}");
     match error.code() {

@@ -1,0 +1,108 @@
+//! A data directory while it is made: in a folder of its place, where no command takes it for one.
+//!
+//! INVARIANT: a directory at its place is whole, and somebody was shown its secrets: whatever ends the process
+//! before leaves none, and the next `init` begins anew.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cardswitch_engine::backup::CopyError;
+use cardswitch_engine::data_directory::DirectoryError;
+
+use crate::staging::Staging;
+
+/// The file that makes a directory a data directory.
+const IDENTITY_FILE: &str = "directory";
+
+/// The directory. It goes with this value unless it is published, and so do the files that belong to it.
+#[derive(Debug)]
+pub struct UnpublishedDirectory {
+    place: PathBuf,
+    /// None once it is published.
+    staging: Option<Staging>,
+    is_new_place: bool,
+    /// Files elsewhere.
+    outside: Vec<PathBuf>,
+}
+
+impl UnpublishedDirectory {
+    /// Begins one that is to be at `place`. The leftover of a killed process goes.
+    /// Errors: a data directory is there already, or another process makes one.
+    pub(super) fn begin(place: &Path) -> Result<Self, CopyError> {
+        if place.join(IDENTITY_FILE).exists() {
+            return Err(DirectoryError::Exists(place.to_path_buf()).into());
+        }
+        let is_new_place = !place.exists();
+        let staging = Some(Staging::within(place)?);
+        Ok(Self { place: place.to_path_buf(), staging, is_new_place, outside: Vec::new() })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.staging.as_ref().map_or(&self.place, Staging::folder)
+    }
+
+    /// Where a file is made that is to be at `path`, which may be beside the others.
+    pub(super) fn path_of(&self, path: &Path) -> PathBuf {
+        let absolute = |path: &Path| std::path::absolute(path).ok();
+        let is_inside =
+            absolute(path).is_some_and(|file| file.parent() == absolute(&self.place).as_deref());
+        match path.file_name().filter(|_| is_inside) {
+            Some(name) => self.path().join(name),
+            None => path.to_path_buf(),
+        }
+    }
+
+    /// Takes a file that was made.
+    pub(super) fn add(&mut self, file: PathBuf) {
+        if !file.starts_with(self.path()) {
+            self.outside.push(file);
+        }
+    }
+
+    /// Puts everything at its place. From the last step on it is a data directory.
+    /// Errors: something is in the way.
+    pub fn publish(mut self) -> Result<(), CopyError> {
+        let failed = |error| CopyError::Io(self.place.clone(), error);
+        let Some(staging) = &self.staging else { return Ok(()) };
+        let mut names = staging.entries().map_err(failed)?;
+        names.sort_by_key(|name| name == IDENTITY_FILE);
+        assert!(
+            names.last().is_some_and(|name| name == IDENTITY_FILE),
+            "every data directory has it"
+        );
+        for name in &names {
+            let path = self.place.join(name);
+            if path.symlink_metadata().is_ok() {
+                return Err(CopyError::Exists(path));
+            }
+        }
+        for name in &names {
+            if name == IDENTITY_FILE {
+                sync(&self.place).map_err(failed)?;
+            }
+            fs::rename(staging.folder().join(name), self.place.join(name)).map_err(failed)?;
+        }
+        sync(&self.place).map_err(failed)?;
+        self.staging = None;
+        Ok(())
+    }
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+impl Drop for UnpublishedDirectory {
+    fn drop(&mut self) {
+        if self.staging.take().is_none() {
+            return;
+        }
+        self.outside.iter().for_each(|file| drop(fs::remove_file(file)));
+        if self.is_new_place {
+            // One that somebody else has put something into stays.
+            drop(fs::remove_dir(&self.place));
+        }
+    }
+}
