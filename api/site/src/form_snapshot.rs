@@ -80,14 +80,14 @@ impl fmt::Display for FormSnapshot {
 
 /// Why a thing was not changed as a form says.
 #[derive(Debug)]
-pub(super) enum Unsaved {
+pub(super) enum RefusedChange {
     /// What the form showed has changed since, or does not permit the change.
     Unchecked(Faults),
     /// The values typed are refused.
     Refused(ApiError),
 }
 
-impl Unsaved {
+impl RefusedChange {
     /// The values typed, if they were meant for the values that are current now, and the faults.
     /// Errors: a failure that has a page of its own.
     pub(super) fn shown<F>(
@@ -110,21 +110,21 @@ pub(super) async fn change_as_seen<T, F>(
     find: impl Fn() -> F,
     check: impl Fn(&T) -> Result<(), Faults>,
     change: impl AsyncFnOnce(ActorState, T) -> Result<Response, ApiError>,
-) -> Result<Result<Response, (T, Unsaved)>, ApiError>
+) -> Result<Result<Response, (T, RefusedChange)>, ApiError>
 where
     F: Future<Output = Result<(WatchedObject, T), ApiError>>,
 {
     let since = acting.state.switch.shown_seq().await;
     let (object, thing) = find().await?;
     if let Err(faults) = check(&thing) {
-        return Ok(Err((thing, Unsaved::Unchecked(faults))));
+        return Ok(Err((thing, RefusedChange::Unchecked(faults))));
     }
     let state = acting.state.clone().if_unchanged(SeenObject { object, since });
     match change(state, thing).await {
         Ok(answer) => Ok(Ok(answer)),
         Err(error) if error.status().is_client_error() => {
             let (_, thing) = find().await?;
-            let why = check(&thing).map_or_else(Unsaved::Unchecked, |()| Unsaved::Refused(error));
+            let why = check(&thing).map_or_else(RefusedChange::Unchecked, |()| RefusedChange::Refused(error));
             Ok(Err((thing, why)))
         }
         Err(error) => Err(error),

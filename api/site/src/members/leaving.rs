@@ -23,7 +23,7 @@ use serde_json::json;
 use super::get_member;
 use super::member::member_page;
 use crate::faults::{Faults, with_status};
-use crate::form_snapshot::{Unsaved, change_as_seen};
+use crate::form_snapshot::{RefusedChange, change_as_seen};
 use crate::forms::{FormBody, SiteForm};
 use crate::frame;
 use crate::notice::Notice;
@@ -164,10 +164,10 @@ pub(super) async fn leave(
     match left.await? {
         Ok(left) => Ok(left),
         Err(((member, _), _)) if !is_open(&member, way) => Ok(Redirect::to(&path).into_response()),
-        Err(((member, effects), Unsaved::Unchecked(faults))) => {
+        Err(((member, effects), RefusedChange::Unchecked(faults))) => {
             Ok(leave_page(&acting, &member, (way, effects, &faults)))
         }
-        Err(((member, _), Unsaved::Refused(error))) => {
+        Err(((member, _), RefusedChange::Refused(error))) => {
             member_page(&acting, &member, (None, Faults::of_refusal(error)?)).await
         }
     }

@@ -20,7 +20,7 @@ use super::page::{TransactionForms, receipt_seen, refused_page};
 use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
 use crate::faults::Faults;
-use crate::form_snapshot::{Unsaved, change_as_seen};
+use crate::form_snapshot::{RefusedChange, change_as_seen};
 use crate::forms::SiteForm;
 use crate::notice::Notice;
 use crate::rights::{ActingMember, Right};
@@ -86,13 +86,13 @@ async fn change_receipt(
     });
     match saved.await? {
         Ok(saved) => Ok(saved),
-        Err((row, Unsaved::Refused(error)))
+        Err((row, RefusedChange::Refused(error)))
             if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE =>
         {
             let text = "That file isn’t a PNG, JPEG or PDF.";
             refused(acting, &row, (error.status(), text)).await
         }
-        Err((row, Unsaved::Refused(error))) if error.status() == StatusCode::BAD_REQUEST => {
+        Err((row, RefusedChange::Refused(error))) if error.status() == StatusCode::BAD_REQUEST => {
             let text = "The file name contains invisible characters. Rename the file first.";
             refused(acting, &row, (error.status(), text)).await
         }
