@@ -1,14 +1,11 @@
 //! Authorizations over ISO 8583: an approval, and every decline that the test cards can produce,
 //! each with its DE39 and its exact code in DE44.
 
-use cardswitch_harness::{HttpClient, Installation, Message, Purchase, TestCard, minor};
+use cardswitch_harness::{HttpClient, Installation, Purchase, TestCard};
 use serde_json::Value;
 
 /// More than any tiny limit, less than any ordinary one.
 const ORDINARY_MINOR: u64 = 7_500;
-
-/// Inside every limit.
-const SMALL_MINOR: u64 = 100;
 
 #[test]
 fn approves_and_echoes_what_identifies_the_request() {

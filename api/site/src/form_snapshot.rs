@@ -124,7 +124,8 @@ where
         Ok(answer) => Ok(Ok(answer)),
         Err(error) if error.status().is_client_error() => {
             let (_, thing) = find().await?;
-            let why = check(&thing).map_or_else(RefusedChange::Unchecked, |()| RefusedChange::Refused(error));
+            let why = check(&thing)
+                .map_or_else(RefusedChange::Unchecked, |()| RefusedChange::Refused(error));
             Ok(Err((thing, why)))
         }
         Err(error) => Err(error),
