@@ -20,7 +20,7 @@ use cardswitch_iso8583::line_of;
 use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
 use cardswitch_zone::KeyFileError;
 
-use crate::commands::parse_address;
+use crate::commands::{parse_address, parse_count};
 use crate::doors::{DoorSettings, FIRST, LengthSetting, admission, parse_networks};
 
 /// The name of the configuration file inside a data directory.
@@ -49,14 +49,14 @@ cardswitch_wire::settings! {
         #[arg(value_name = "NETWORKS", value_delimiter = ',')]
         trusted_proxies: Vec<String> = Vec::new(),
         /// HTTP connections of one address, except trusted proxies [default: half of all]
-        #[arg(value_name = "N")]
+        #[arg(value_name = "N", value_parser = parse_count)]
         http_connections_per_address: NonZeroUsize,
         /// Peers that may connect to the ISO 8583 door: addresses or networks, with commas between
         /// them; `any` admits the whole world
         #[arg(value_name = "NETWORKS", value_delimiter = ',')]
         iso8583_peers: Vec<String> = vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
         /// ISO 8583 connections of one peer [default: half of all]
-        #[arg(value_name = "N")]
+        #[arg(value_name = "N", value_parser = parse_count)]
         iso8583_connections_per_peer: NonZeroUsize,
         /// Seconds without a byte before an ISO 8583 connection is closed, at least 1
         #[arg(value_name = "SECONDS")]

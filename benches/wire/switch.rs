@@ -49,7 +49,7 @@ impl BenchSwitch {
     /// Stops it.
     pub async fn stop(self) {
         assert_eq!(self.0.failure(), None);
-        self.0.stop().await;
+        self.0.close().await;
     }
 }
 

@@ -45,6 +45,7 @@ pub mod zone_keys;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -230,6 +231,11 @@ pub fn parse_lasting(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err("write more than 0".to_owned()) } else { Ok(duration) }
 }
 
+/// Parses a number above 0.
+pub fn parse_count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "write a number above 0".to_owned())
+}
+
 /// Parses an address with its port.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:8080".to_owned())
@@ -299,6 +305,13 @@ mod tests {
         for text in ["", "s", "5w", "-1s", "99999999999999999999d"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_lasts_and_what_counts_is_above_zero() {
+        assert!(parse_lasting("1ms").is_ok() && parse_lasting("0s").is_err());
+        let refused = parse_count("0").unwrap_err();
+        assert!(parse_count("1").is_ok() && refused == "write a number above 0", "{refused}");
     }
 
     #[test]
