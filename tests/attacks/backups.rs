@@ -211,7 +211,7 @@ fn a_further_journal_is_of_the_same_directory_and_whole() {
     assert!(gap.contains("take a later backup, or a journal that was kept longer"), "{gap}");
     let foreign = back_up(&other, "backup");
     for (journal, told) in
-        [(foreign, "was cut or changed"), (other.data(), "is damaged or was changed")]
+        [(foreign, "was cut or changed"), (other.data(), "belongs to another data directory")]
     {
         let refused = restore(&installation, &early, &["--journal", text(&journal)]);
         let line = refused.expect_one_line_error();

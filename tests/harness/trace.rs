@@ -39,10 +39,15 @@ impl Trace {
     /// The calls of the process `pid`, which ends, in the order in which they were entered.
     #[track_caller]
     pub fn calls(&self, pid: u32) -> Vec<SystemCall> {
-        let end = format!("{pid} +++ exited with ");
+        let pid = pid.to_string();
+        // Blanks fill a short id up.
+        let is_end = |line: &str| {
+            line.strip_prefix(&pid)
+                .is_some_and(|rest| rest.trim_start().starts_with("+++ exited with "))
+        };
         loop {
             let text = fs::read_to_string(&self.0).expect("strace is there");
-            if text.lines().any(|line| line.starts_with(&end)) {
+            if text.lines().any(is_end) {
                 return parse(&text);
             }
             thread::sleep(LOOK_AGAIN);

@@ -107,12 +107,14 @@ fn a_segment_is_durable_by_name_and_length_before_anything_is_written_to_it() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let (trace, data) = (Trace::at(home.path().join("trace")), home.path().join("data"));
     let calls = calls_of_command(&trace, &["init", "--data", text(&data)]);
-    let segment = data.join("journal/0000000000000001.segment");
+    // A directory is made apart, and moved to its place when it is whole.
+    let journal = data.join("staging/journal");
+    let segment = journal.join("0000000000000001.segment");
     let made = the(&calls, "new segment", |call| {
         call.text.contains("O_CREAT") && call.text.contains(&format!("\"{}\"", text(&segment)))
     });
     let written = the(&calls, "write", |call| is_on(call, &["pwritev2"], text(&segment)));
-    for path in [segment.as_path(), &data.join("journal")] {
+    for path in [&segment, &journal] {
         the(&calls, "sync before the first write", |call| {
             call.syncs(path) && made.is_before(call) && call.is_before(written)
         });
