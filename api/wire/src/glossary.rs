@@ -302,19 +302,19 @@ pub trait Audience {
         [asked, limit]: [Minor; 2],
         usage: Option<[Quantity; 2]>,
     ) -> String {
-        let (asked, limit) = (self.amount(asked), self.amount(limit));
+        let asked = self.amount(asked);
         match usage {
             Some([Quantity::Amount(before), Quantity::Amount(after)]) => {
-                let before_words = self.amount(before);
-                let spent = format!("{asked} requested; {before_words} of {limit} spent before");
-                if after == before {
-                    spent
-                } else {
-                    format!("{spent}, {} after", self.amount(after))
-                }
+                format!("{asked} requested{}", self.usage(limit, [before, after]))
             }
-            _ => format!("{asked} requested, {limit} {}", entry(rule).threshold),
+            _ => format!("{asked} requested, {} {}", self.amount(limit), entry(rule).threshold),
         }
+    }
+
+    /// How much of a limit is used up, behind the amount that was requested.
+    fn usage(&self, limit: Minor, [before, after]: [Minor; 2]) -> String {
+        let spent = format!("; {} of {} spent before", self.amount(before), self.amount(limit));
+        if after == before { spent } else { format!("{spent}, {} after", self.amount(after)) }
     }
 
     /// The change that would have satisfied a rule, within a sentence; `scope` is the card's.

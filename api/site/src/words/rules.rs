@@ -1,7 +1,7 @@
 //! Decision rules as pages write them: in the words of the glossary for people, with money, times and
 //! merchants as a company reads them.
 
-use cardswitch_engine::decision::{Quantity, Rule, RuleFinding};
+use cardswitch_engine::decision::{Rule, RuleFinding};
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::Company;
@@ -56,20 +56,9 @@ impl Audience for PageReader {
         merchant_kind(code)
     }
 
-    /// Of what is used up, what was left of it.
-    fn amounts(
-        &self,
-        rule: Rule,
-        [asked, limit]: [Minor; 2],
-        usage: Option<[Quantity; 2]>,
-    ) -> String {
-        let (asked, of) = (self.amount(asked), self.amount(limit));
-        match usage {
-            Some([Quantity::Amount(before), _]) => {
-                format!("{asked} requested, {} left of {of}", self.amount(limit - before))
-            }
-            _ => format!("{asked} requested, {of} {}", entry(rule).threshold),
-        }
+    /// People read what was left.
+    fn usage(&self, limit: Minor, [before, _]: [Minor; 2]) -> String {
+        format!(", {} left of {}", self.amount(limit - before), self.amount(limit))
     }
 
     /// The reason of a suspension, where nobody did it by hand.
@@ -84,7 +73,7 @@ impl Audience for PageReader {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::decision::{Change, ComparedValues, Remedy};
+    use cardswitch_engine::decision::{Change, ComparedValues, Quantity, Remedy};
     use cardswitch_engine::domain::allowance::Scope;
     use cardswitch_engine::domain::merchant::Mcc;
 
