@@ -157,7 +157,7 @@ impl From<MasterKeyError> for InstallError {
 }
 
 /// Makes the data directory and everything in it, of the cell that `random` names. `made` gets the number of
-/// cards made so far. Whoever has shown or kept the credentials publishes it.
+/// cards made so far. The caller shows or keeps the credentials, then publishes the directory.
 /// Errors: see `InstallError`; an existing data directory is never touched.
 pub async fn install(
     order: &InstallationOrder,

@@ -57,7 +57,7 @@ fn guesses_from_many_addresses_are_one_budget_and_the_owner_has_another() {
         assert!(f64::from(count) <= FREE + seconds / PACE_S, "{count} guesses in {seconds} s");
         owners_wait
     });
-    // Who stands in the line waits for its pace at least.
+    // A client in the line waits at least as long as one step of its pace.
     assert!(owners_wait.as_secs_f64() < PACE_S, "the owner waited {owners_wait:?} in a line");
 
     let bearer = format!("Bearer {}", credentials.access_token);

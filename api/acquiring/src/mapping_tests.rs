@@ -476,7 +476,7 @@ fn what_identifies_a_message_is_in_its_fingerprint_and_nothing_else() {
 #[test]
 fn one_trace_belongs_to_one_card_and_amount() {
     let base = asked(&message("0100")).1;
-    // A repeat in another currency was told of a part as of the whole, or of the whole as of a part.
+    // The answer to a repeat in another currency took a partial approval for a full one, or the reverse.
     for other in [
         message("0100").set(2, b"5500000000000004"),
         message("0100").set_number(4, 12_346),

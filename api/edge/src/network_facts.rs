@@ -21,7 +21,7 @@ const _: () = assert!(CARDS_MAX >= 1 << CURRENCY_BITS && CARDS_MAX.is_power_of_t
 /// The same of those named by their id, in 64 bytes each.
 const NAMED_CARDS_MAX: usize = 1 << 16;
 
-/// What never changes of a card.
+/// The facts of a card that never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardFacts {
     /// Its public id.

@@ -273,7 +273,7 @@ impl Switch {
         Ok(Some(currency))
     }
 
-    /// What never changes of the card with this id; none where no such card is there.
+    /// The facts that never change of the card with this id; none where no such card is there.
     pub fn card_facts(
         &self,
         view: &LazySnapshot<'_>,

@@ -66,7 +66,7 @@ impl HeldAnswers {
         let port = Arc::new(HoldingPort { is_reached, let_go: Mutex::new(let_go) });
         let tick = Envelope { command: Command::Tick.into(), tag: 0, port };
         let engine = Arc::clone(bench.state.switch.engine());
-        // Whoever submits may be the one who answers.
+        // The thread that submits may carry the command out and answer, so it is another one.
         std::thread::spawn(move || engine.submit(vec![tick]).unwrap());
         reached.recv().unwrap();
         Self(sender)

@@ -358,7 +358,7 @@ async fn where_too_many_wait_the_next_is_refused() {
     sign_in(&bench, EMAIL).await;
 }
 
-/// What was typed when a session had ended was lost without a word.
+/// A form that was sent after its session had ended was lost, and no page said so.
 #[tokio::test]
 async fn a_form_of_an_ended_session_is_said_to_be_lost() {
     let bench = bench().await;

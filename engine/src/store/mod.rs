@@ -406,7 +406,7 @@ fn io_failure(error: std::io::Error) -> StoreError {
     StoreError::Storage(Box::new(redb::Error::Io(error)))
 }
 
-/// Where redb panicked over them.
+/// The error where redb panicked over damaged pages.
 pub(crate) fn in_disorder() -> StoreError {
     StoreError::Damaged { what: "its pages are in disorder".to_owned() }
 }

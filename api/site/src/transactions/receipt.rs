@@ -138,7 +138,7 @@ pub(super) async fn lose_receipt(
     set_as_seen(&acting, (id, &form.seen), (receipt, Notice::RECEIPT_LOST)).await
 }
 
-/// Sets the receipt of a transaction, unless it is so already.
+/// Sets the receipt of a transaction, unless it already is as wanted.
 async fn set_as_seen(
     acting: &ActingMember,
     (id, seen): (Uuid, &str),
