@@ -74,8 +74,12 @@ impl Trail {
         Self { state: Mutex::default(), writer: Doorbell::default(), committer }
     }
 
-    /// Puts batches in that the window has, oldest first, and takes buffers out for new ones.
+    /// Puts batches in that the window has, oldest first, and takes buffers out for new ones. There are none where a
+    /// commit changed nothing.
     pub(super) fn offer(&self, batches: &mut Vec<SealedBatch>, spare_buffers: &mut Vec<Vec<u8>>) {
+        if batches.is_empty() {
+            return;
+        }
         let BatchSum { batches: len, bytes } = BatchSum::of(batches);
         let mut state = self.state.lock();
         let was_due = state.is_due();
@@ -323,6 +327,15 @@ mod tests {
         trailing.offer(8);
         assert!(trailing.trail.stall() >= Duration::from_millis(20), "since the first of them");
         trailing.steps.step();
+        assert_eq!(trailing.trail.stall(), Duration::ZERO);
+    }
+
+    /// Once, a leader that repeated an answer and then was asked nothing gave the lead away after 10 s.
+    #[test]
+    fn a_commit_that_changed_nothing_stalls_no_log() {
+        let trailing = TrailHarness::start();
+        trailing.trail.offer(&mut Vec::new(), &mut Vec::new());
+        std::thread::sleep(Duration::from_millis(1));
         assert_eq!(trailing.trail.stall(), Duration::ZERO);
     }
 
