@@ -86,9 +86,9 @@ impl Addresses {
         self.current.load(Ordering::Relaxed)
     }
 
-    /// Whether there is another address to go to.
-    pub(crate) const fn has_others(&self) -> bool {
-        self.all.len() > 1
+    /// The number of addresses.
+    pub(crate) const fn len(&self) -> usize {
+        self.all.len()
     }
 
     /// Goes on to the next address, unless another connection has done so.
