@@ -167,7 +167,7 @@ impl ClusterSettings {
             return self.node.clone().map_or(Ok(()), |name| Err(lone(name)));
         }
         let is_symbol = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let name = self.node.clone().unwrap_or_default();
+        let name = self.node.clone().ok_or(ConfigError::NodeUnnamed)?;
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_symbol) {
             return Err(ConfigError::Value("cluster.node (letters, digits, - _ .)", name));
         }
@@ -300,6 +300,9 @@ pub enum ConfigError {
     /// A value is out of range.
     #[error("`{1}` is no value for {0}")]
     Value(&'static str, String),
+    /// A node of a cluster has no name.
+    #[error("a node of a cluster needs a name: `--node NAME`, or `node` of `[cluster]`")]
+    NodeUnnamed,
     /// A dialect cannot be used.
     #[error(transparent)]
     Dialect(#[from] DialectError),

@@ -136,7 +136,7 @@ fn doors_of(settings: &Settings) -> Vec<DoorAddress> {
 fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
     let cluster = settings.cluster.clone();
     let (Some(address), Some(name)) = (cluster.journal, cluster.node) else {
-        return Err(ConfigError::Value("cluster.node", String::new()));
+        return Err(ConfigError::NodeUnnamed);
     };
     let reached = |door: SocketAddr| match cluster.peer {
         Some(peer) => Ok(SocketAddr::new(peer, door.port())),
@@ -284,7 +284,7 @@ fn is_etcd_behind(error: &FollowError, was_node: bool) -> bool {
     match error {
         FollowError::Cluster(OpenWindowError::Absent(_)) => was_node,
         FollowError::Chain(OpenError::Journal(JournalError::Window(window))) => {
-            matches!(window, WindowError::Parted(_))
+            matches!(window, WindowError::Parted(_) | WindowError::Foreign(_))
         }
         _ => false,
     }

@@ -146,7 +146,12 @@ pub fn follow(
             std::thread::sleep(YIELD_PAUSE);
             continue;
         }
-        tracing::info!(epoch = seen.tip.position.epoch.0 + 1, "the leader is silent: taking over");
+        let why = match (is_led, is_refused) {
+            (false, _) => "nobody leads",
+            (true, true) => "the leader's door is closed",
+            (true, false) => "the leader is silent",
+        };
+        tracing::info!(epoch = seen.tip.position.epoch.0 + 1, "{why}: trying to lead");
         match standby.take_over(Box::new(window), &seen.tip) {
             Ok(TakeOver::Leads(engine)) => return Ok(Some(engine)),
             Ok(TakeOver::Follows(still)) => standby = *still,

@@ -57,7 +57,8 @@ impl NodeRecord {
         self.writer != own.writer && self.at > own.at
     }
 
-    pub(crate) fn is_of(&self, writer: WriterId) -> bool {
+    /// Whether a run published it.
+    pub fn is_of(&self, writer: WriterId) -> bool {
         self.writer == writer.to_string()
     }
 }

@@ -161,6 +161,11 @@ fn remove(args: &RemoveArgs) -> Result<(), Failure> {
 }
 
 fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
+    let before = ClusterView::read(&args.journal)?;
+    let mut others = before.nodes.iter().filter(|node| !node.is_of(before.tip.writer));
+    if others.all(is_away) {
+        return Err(Failure::new("no other node was there a moment ago, so nobody was asked"));
+    }
     let after = ClusterView::step_down(&args.journal, STEP_DOWN_PATIENCE)?;
     let after = after.ok_or_else(|| Failure::new("no other node leads yet: is there one?"))?;
     let name = after.leader().map_or("another node", |leader| leader.name.as_str());
