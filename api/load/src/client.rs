@@ -381,9 +381,11 @@ impl<W: Wire> LoadClient<W> {
             tally.note_unanswered(now.saturating_sub(intended_ns));
         }
         if let SendPace::Open(schedule) = task.pace {
+            // With all connections broken the run ends early, and no message has waited less for that.
+            let last_call = now.max(task.last_call_ns());
             let unsent = (self.sent..schedule.total()).map(|number| schedule.intended_ns(number));
             for intended_ns in unsent.filter(is_measured) {
-                tally.note_unsent(now.saturating_sub(intended_ns));
+                tally.note_unsent(last_call.saturating_sub(intended_ns));
             }
         }
         tally.counts.messages = self.sent;

@@ -167,7 +167,9 @@ fn messages_without_an_answer_are_in_the_percentiles() {
     assert_eq!(counts.answered + counts.unanswered + counts.unsent, 300);
     assert!(counts.answered <= 1, "{counts:?}");
     assert!(counts.unanswered + counts.unsent >= 299);
-    assert!(tally.latencies().max_us() > 0.0);
+    // Once, the run ended with its connection, and what was meant for later had waited for nothing.
+    let second_us = 1e6;
+    assert!(tally.latencies().percentile_us(50.0) >= second_us, "{}", tally.latencies());
 }
 
 #[test]
