@@ -254,6 +254,26 @@ fn a_purchase_that_was_not_taken_has_the_code_of_its_duplicate() {
 }
 
 #[test]
+fn an_approval_in_part_of_more_than_was_asked_for_is_found_and_not_presented() {
+    let (report, _) = virtual_run(Faults { more_in_part_every: Some(40), ..Faults::default() }, 19);
+    let told: Vec<_> = report.differences.iter().map(|one| one.expected.as_str()).collect();
+    assert!(told.contains(&"an approval in part of at most 0 minor units"), "seed 19: {told:?}");
+}
+
+#[test]
+fn an_address_that_asks_for_tls_is_sent_nothing() {
+    let (address, _switch) = SmallSwitch::start(Faults::default());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let http = HttpSource { url, network_key: "key".to_owned() };
+    let options = FeedOptions { http: Some(http), ..virtual_options(address, 19) };
+    let refused = run(&options, &Progress::default()).unwrap_err();
+    assert!(matches!(refused, FeedError::BadUrl(_)), "{refused}");
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "nobody connects");
+}
+
+#[test]
 fn a_cent_too_much_is_found() {
     let (report, _) = virtual_run(Faults { wrong_every: Some(40), ..Faults::default() }, 19);
     assert!(!report.differences.is_empty(), "seed 19");

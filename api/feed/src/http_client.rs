@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -15,6 +16,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use super::FeedError;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The connection, and the runtime that it moves on while somebody waits for an answer.
 pub(super) struct HttpClient {
@@ -29,14 +33,18 @@ impl HttpClient {
     /// Errors: an address that is none, nobody there.
     pub(super) fn open(url: &str) -> Result<Self, FeedError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
+            .enable_all()
             .build()
             .map_err(FeedError::Thread)?;
         let bad_url = || FeedError::BadUrl(url.to_owned());
         let uri = Uri::from_str(url).map_err(|_| bad_url())?;
+        // A key would travel in clear where the user asked for TLS.
+        if uri.scheme_str() != Some("http") {
+            return Err(bad_url());
+        }
         let authority = uri.authority().ok_or_else(bad_url)?.to_string();
         let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
-        let sender = runtime.block_on(connect(address))?;
+        let sender = runtime.block_on(within_patience(connect(address)))?;
         let prefix = uri.path().trim_end_matches('/').to_owned();
         Ok(Self { runtime, authority, prefix, sender })
     }
@@ -61,13 +69,20 @@ impl HttpClient {
             .body(Full::new(content))
             .map_err(failed)?;
         let sender = &mut self.sender;
-        self.runtime.block_on(async {
+        self.runtime.block_on(within_patience(async {
             sender.ready().await.map_err(failed)?;
             let response = sender.send_request(request).await.map_err(failed)?;
             let status = response.status();
             Ok((status, response.into_body().collect().await.map_err(failed)?.to_bytes()))
-        })
+        }))
     }
+}
+
+async fn within_patience<T>(
+    asked: impl Future<Output = Result<T, FeedError>>,
+) -> Result<T, FeedError> {
+    let answered = tokio::time::timeout(PATIENCE, asked).await;
+    answered.unwrap_or_else(|_| Err(failed(format_args!("no answer within {PATIENCE:?}"))))
 }
 
 async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedError> {

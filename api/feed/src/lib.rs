@@ -214,7 +214,7 @@ pub enum FeedError {
     #[error("the connection broke: {0}")]
     Connection(#[source] io::Error),
     /// The address of the HTTP door is none.
-    #[error("`{0}` is not an HTTP address")]
+    #[error("`{0}` is not an address of plain HTTP, as `http://127.0.0.1:8080`")]
     BadUrl(String),
     /// The HTTP door does not answer as it should.
     #[error("the HTTP door: {0}")]
@@ -234,6 +234,10 @@ pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, Fee
     let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
     sign(&mut side, options, epoch, NetworkManagement::SignOn)?;
     let before = read_balances(&mut side, options, (epoch, start_us, LAST_RRN))?;
+    if let Some(http) = &options.http {
+        // A key that opens nothing shows now, not after the run.
+        manual_clock(http)?;
+    }
 
     // Asking took time: purchases start now.
     let epoch = Epoch { start_us: start_us.max(self::start_us(options.time)), ..epoch };

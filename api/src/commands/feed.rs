@@ -303,6 +303,14 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
             first.found,
         )));
     }
+    let counts = &report.counts;
+    let answered = counts.approved + counts.declined.values().sum::<u64>() + counts.unknown;
+    if answered == 0 && counts.unanswered > 0 {
+        return Err(Failure::new(format!(
+            "no purchase was answered, and {} messages were not",
+            counts.unanswered
+        )));
+    }
     let Comparison { cards, unchecked, .. } = report.comparison;
     if report.ended_early.is_none() && cards == 0 && unchecked > 0 {
         return Err(Failure::new(format!(

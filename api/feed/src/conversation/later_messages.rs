@@ -2,7 +2,9 @@
 //! consequences of silence.
 
 use super::due_action::Action;
-use super::live_purchase::{FirstAnswer, SentMessage, Verdict, is_approval, is_final};
+use super::live_purchase::{
+    FirstAnswer, LivePurchase, SentMessage, Verdict, is_approval, is_final,
+};
 use super::{Conversation, MessagePlace, RRN_LIMIT, TRIES_MAX, UnframedMessage};
 use crate::books::{Difference, Outcome};
 use crate::message::AnswerFields;
@@ -220,16 +222,24 @@ impl Conversation<'_> {
     ) {
         let says_nothing = !is_final(given.response) || first == given;
         let Some(live) = self.live.get(&purchase).filter(|_| !says_nothing) else { return };
+        let difference = self.difference(
+            live,
+            format!("the first answer again, {first}"),
+            format!("to a duplicate, {given}"),
+        );
+        self.differences.push(difference);
+    }
+
+    /// A difference between an answer and what it should have been.
+    pub(super) fn difference(
+        &self,
+        live: &LivePurchase,
+        expected: String,
+        found: String,
+    ) -> Difference {
         let card_id = self.payer(&live.plan).0.map(|card| card.card_id.clone());
-        let text = |answer: FirstAnswer| {
-            format!("the first answer again, {}", String::from_utf8_lossy(&answer.response))
-        };
-        self.differences.push(Difference {
-            card_id: card_id.unwrap_or_default(),
-            rrn: Some(format!("{:012}", live.identity.rrn)),
-            expected: text(first),
-            found: text(given).replace("the first answer again", "to a duplicate"),
-        });
+        let rrn = Some(format!("{:012}", live.identity.rrn));
+        Difference { card_id: card_id.unwrap_or_default(), rrn, expected, found }
     }
 }
 

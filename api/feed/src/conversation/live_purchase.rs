@@ -62,6 +62,16 @@ pub(super) struct FirstAnswer {
     pub(super) authorization_id: Option<[u8; 6]>,
 }
 
+impl std::fmt::Display for FirstAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(&self.response))?;
+        match &self.authorization_id {
+            Some(id) => write!(f, " with DE38 {}", String::from_utf8_lossy(id)),
+            None => f.write_str(" without DE38"),
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct AwaitedAnswer {
     pub(super) purchase: u64,

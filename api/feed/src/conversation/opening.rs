@@ -155,9 +155,20 @@ impl Conversation<'_> {
     fn approved(&mut self, purchase: u64, held_minor: u64, answer: &AnswerFields, now_us: u64) {
         self.books.set_response_code(purchase, 0);
         self.record_purchase(purchase, 0);
+        let is_part = answer.response == *b"10";
+        self.tally.counts.approved_in_part += u64::from(is_part);
+        let Some(live) = self.live.get(&purchase) else { return };
+        let asked_minor = live.plan.price.billing_minor;
+        if is_part && (!live.plan.partial || held_minor > asked_minor) {
+            let most = if live.plan.partial { asked_minor } else { 0 };
+            let expected = format!("an approval in part of at most {most} minor units");
+            let difference = self.difference(live, expected, format!("one of {held_minor}"));
+            self.differences.push(difference);
+        }
+        // No more is presented than was asked for.
+        let held_minor = held_minor.min(asked_minor);
         let Some(live) = self.live.get_mut(&purchase) else { return };
         live.authorization_id = answer.authorization_id;
-        self.tally.counts.approved_in_part += u64::from(answer.response == *b"10");
         if held_minor != live.held_minor {
             // Approved in part, which happens in the account's currency only.
             live.amount_minor = held_minor;

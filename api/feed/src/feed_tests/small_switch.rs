@@ -21,6 +21,8 @@ pub(super) struct Faults {
     pub(super) not_taken_every: Option<u64>,
     /// Takes one cent too much, so many holds.
     pub(super) wrong_every: Option<u64>,
+    /// Approves three times the amount, "in part", so many holds that nobody offered to take in part.
+    pub(super) more_in_part_every: Option<u64>,
     /// Answers duplicates with a decline.
     pub(super) forgets_duplicates: bool,
     /// Never answers duplicates.
@@ -61,6 +63,7 @@ struct Verdict {
     code: &'static str,
     authorization_id: Option<String>,
     balance: Option<i64>,
+    amount: Option<i64>,
 }
 
 const ALLOWANCE: i64 = 400_000;
@@ -159,6 +162,10 @@ impl SmallSwitch {
             ..Hold::default()
         });
         let authorization_id = Some(authorization_id);
+        if self.faults.more_in_part_every.is_some_and(|n| self.messages.is_multiple_of(n)) {
+            let amount = Some(3 * amount);
+            return Verdict { response: "10", authorization_id, amount, ..Verdict::default() };
+        }
         Verdict { response: "00", code: "0", authorization_id, ..Verdict::default() }
     }
 
@@ -284,6 +291,10 @@ pub(super) fn serve_http(switch: Arc<Mutex<SmallSwitch>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
+        // The first connection asks for the clock, as a look at key and address.
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}").unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         let (mut buffer, mut chunk) = (Vec::new(), [0; 4096]);
         while let Ok(len @ 1..) = stream.read(&mut chunk) {
@@ -339,6 +350,9 @@ fn encode(request: &Message<'_>, verdict: &Verdict) -> Vec<u8> {
         builder = builder.copy(request, de);
     }
     builder = builder.set_text(39, verdict.response);
+    if let Some(amount) = verdict.amount {
+        builder = builder.set_number(4, amount.unsigned_abs());
+    }
     if !verdict.code.is_empty() {
         builder = builder.set_text(44, verdict.code);
     }
