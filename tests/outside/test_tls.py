@@ -158,11 +158,14 @@ def test_files_that_cannot_be_used_are_named(tmp_path, directory):
     chain, key = write_pems(tmp_path, "good", ca.issue_cert("127.0.0.1"))
     expired = ca.issue_cert("127.0.0.1", not_before=NOW - 2 * DAY, not_after=NOW - DAY)
     expired_chain, expired_key = write_pems(tmp_path, "expired", expired)
+    later = ca.issue_cert("127.0.0.1", not_before=NOW + DAY, not_after=NOW + 2 * DAY)
+    later_chain, later_key = write_pems(tmp_path, "later", later)
     _, other_key = write_pems(tmp_path, "other", ca.issue_cert("127.0.0.1"))
     text = tmp_path / "text.pem"
     text.write_text("no certificate")
     for certificate, private, words in [
         (expired_chain, expired_key, f"certificate `{expired_chain}`: has expired on "),
+        (later_chain, later_key, f"certificate `{later_chain}`: is not valid before "),
         (str(text), key, f"certificate `{text}`: has no certificate in PEM form"),
         (str(tmp_path / "gone.pem"), key, f"certificate `{tmp_path}/gone.pem`: "),
         (chain, other_key, f"key `{other_key}`: "),

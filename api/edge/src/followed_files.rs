@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,29 +17,46 @@ use crate::tls::TlsFileError;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Calls `reload` whenever one of `files` changes or SIGHUP comes, until `stop` turns true.
+/// Signs that a file was replaced; none where there is none.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// Files as they were just before they were read first.
+pub(crate) struct SeenFiles {
+    paths: Arc<[PathBuf]>,
+    stamps: Vec<Stamp>,
+}
+
+impl SeenFiles {
+    /// Looks at them.
+    pub(crate) fn look(paths: Vec<PathBuf>) -> Self {
+        Self { stamps: stamps(&paths), paths: paths.into() }
+    }
+}
+
+/// Calls `reload` whenever one of `files` changes, also before this is called, or SIGHUP comes, until `stop` turns true.
 pub(crate) async fn follow<F: Future<Output = ()>>(
-    files: Vec<PathBuf>,
+    files: &SeenFiles,
     mut stop: watch::Receiver<bool>,
     reload: impl Fn() -> F,
 ) {
+    let SeenFiles { paths, stamps: seen } = files;
     let Ok(mut hangup) = signal(SignalKind::hangup()) else {
-        tracing::warn!(?files, "no signal asks for new certificates");
+        tracing::warn!(?paths, "no signal asks for new certificates");
         return;
     };
-    let files: Arc<[PathBuf]> = files.into();
-    let mut seen = stamps(Arc::clone(&files)).await;
+    let (mut seen, mut is_asked) = (seen.clone(), false);
     loop {
-        let is_asked = tokio::select! {
-            asked = hangup.recv() => asked.is_some(),
-            () = tokio::time::sleep(LOOK_EVERY) => false,
-            _ = stop.wait_for(|stop| *stop) => return,
-        };
-        let now = stamps(Arc::clone(&files)).await;
+        let look = Arc::clone(paths);
+        let now = tokio::task::spawn_blocking(move || stamps(&look)).await.unwrap_or_default();
         if is_asked || now != seen {
             seen = now;
             reload().await;
         }
+        is_asked = tokio::select! {
+            asked = hangup.recv() => asked.is_some(),
+            () = tokio::time::sleep(LOOK_EVERY) => false,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
     }
 }
 
@@ -59,12 +76,35 @@ pub(crate) async fn read_again<T: Send + 'static>(
     }
 }
 
-/// Signs that a file was replaced.
-async fn stamps(files: Arc<[PathBuf]>) -> Vec<Option<(SystemTime, u64)>> {
-    let stamp = |path: &Path| {
+fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
+    let stamp = |path: &PathBuf| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     };
-    let look = move || files.iter().map(|path| stamp(path)).collect();
-    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+    files.iter().map(stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Files are read before a recovery and followed after it: once, what was renewed meanwhile was not read.
+    #[tokio::test]
+    async fn a_change_before_files_are_followed_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("certificate");
+        fs::write(&file, "old").unwrap();
+        let seen = SeenFiles::look(vec![file.clone()]);
+        fs::write(&file, "a newer one").unwrap();
+        let (stop, reloads) = (watch::Sender::new(false), AtomicUsize::new(0));
+        follow(&seen, stop.subscribe(), || {
+            reloads.fetch_add(1, Ordering::Relaxed);
+            stop.send_replace(true);
+            std::future::ready(())
+        })
+        .await;
+        assert_eq!(reloads.into_inner(), 1);
+    }
 }

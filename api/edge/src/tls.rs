@@ -23,7 +23,7 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use crate::followed_files::{follow, read_again};
+use crate::followed_files::{SeenFiles, follow, read_again};
 use crate::plain_http::{refuse_plain, speaks_plain};
 
 /// How long a peer may take until TLS is agreed on.
@@ -76,6 +76,7 @@ pub enum TlsProtocol {
 pub struct TlsDoor {
     protocol: TlsProtocol,
     files: TlsFiles,
+    files_seen: SeenFiles,
     config: Mutex<Arc<ServerConfig>>,
 }
 
@@ -85,8 +86,11 @@ impl TlsDoor {
     /// Reads the files.
     /// Errors: the first file that cannot be used.
     pub fn open(protocol: TlsProtocol, files: TlsFiles) -> Result<Self, TlsFileError> {
+        let TlsFiles { certificate, key, client_ca } = files.clone();
+        let followed = [Some(certificate), Some(key), client_ca];
+        let files_seen = SeenFiles::look(followed.into_iter().flatten().collect());
         let config = Mutex::new(Arc::new(config_of(&files, protocol)?));
-        Ok(Self { protocol, files, config })
+        Ok(Self { protocol, files, files_seen, config })
     }
 
     /// Agrees on TLS with a peer that has connected. A peer that speaks plain HTTP gets a refusal
@@ -114,9 +118,7 @@ impl TlsDoor {
 
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        let TlsFiles { certificate, key, client_ca } = self.files.clone();
-        let files = [Some(certificate), Some(key), client_ca];
-        follow(files.into_iter().flatten().collect(), stop, || Arc::clone(&self).reload()).await;
+        follow(&self.files_seen, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {
@@ -144,11 +146,7 @@ fn config_of(files: &TlsFiles, protocol: TlsProtocol) -> Result<ServerConfig, Tl
     let unproven = match &files.client_ca {
         None => versions.with_no_client_auth(),
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for authority in certificates("client_ca", path)? {
-                let added = roots.add(authority);
-                added.map_err(|error| refusing("client_ca", path)(error.to_string()))?;
-            }
+            let roots = authorities("client_ca", path)?;
             let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider);
             let verifier = verifier.build();
             versions.with_client_cert_verifier(
@@ -165,7 +163,7 @@ fn config_of(files: &TlsFiles, protocol: TlsProtocol) -> Result<ServerConfig, Tl
     Ok(config)
 }
 
-/// A chain whose certificate has not run out, and its private key.
+/// A chain whose certificate is valid now, and its private key.
 pub(crate) fn certificate_and_key(
     certificate: &Path,
     key: &Path,
@@ -189,15 +187,44 @@ pub(crate) fn certificates(
     }
 }
 
-/// Refuses an expired certificate when its file is read, instead of at each handshake.
-pub(crate) fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
+/// The authorities of a file that are valid now: handshakes do not look at their dates.
+/// Errors: none is.
+pub(crate) fn authorities(
+    setting: &'static str,
+    path: &Path,
+) -> Result<RootCertStore, TlsFileError> {
+    let (mut roots, mut invalid) = (RootCertStore::empty(), None);
+    for authority in certificates(setting, path)? {
+        match check_dates(&authority) {
+            Ok(()) => {
+                let added = roots.add(authority);
+                added.map_err(|error| refusing(setting, path)(error.to_string()))?;
+            }
+            Err(reason) => {
+                tracing::warn!(setting, file = %path.display(), "an authority {reason}");
+                invalid = Some(reason);
+            }
+        }
+    }
+    match invalid.filter(|_| roots.is_empty()) {
+        Some(reason) => Err(refusing(setting, path)(reason)),
+        None => Ok(roots),
+    }
+}
+
+/// Refuses a certificate that is not valid now when its file is read, instead of at each handshake.
+fn check_dates(certificate: &CertificateDer<'_>) -> Result<(), String> {
     let certificate = Certificate::from_der(certificate);
     let certificate = certificate.map_err(|error| format!("is no certificate: {error}"))?;
-    let end = certificate.tbs_certificate().validity().not_after;
-    match end.to_system_time() < SystemTime::now() {
-        true => Err(format!("has expired on {end}")),
-        false => Ok(()),
+    let validity = certificate.tbs_certificate().validity();
+    let (begin, end, now) = (validity.not_before, validity.not_after, SystemTime::now());
+    if end.to_system_time() < now {
+        return Err(format!("has expired on {end}"));
     }
+    if now < begin.to_system_time() {
+        return Err(format!("is not valid before {begin}"));
+    }
+    Ok(())
 }
 
 pub(crate) fn refusing(setting: &'static str, path: &Path) -> impl FnOnce(String) -> TlsFileError {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::followed_files::{follow, read_again};
-use crate::tls::{TlsFileError, certificate_and_key, certificates, check_dates, refusing};
+use crate::followed_files::{SeenFiles, follow, read_again};
+use crate::tls::{TlsFileError, authorities, certificate_and_key, refusing};
 
 /// How long a door may take until TLS is agreed on.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,6 +33,7 @@ pub struct ClientTlsFiles {
 /// The TLS of a client, towards doors of any name.
 pub struct ClientTls {
     files: ClientTlsFiles,
+    files_seen: SeenFiles,
     config: Mutex<Arc<ClientConfig>>,
 }
 
@@ -52,10 +53,13 @@ cardswitch_engine::opaque!(ClientTls);
 
 impl ClientTls {
     /// Reads the files.
-    /// Errors: the first file that cannot be used, or whose certificates have all expired.
+    /// Errors: the first file that cannot be used, or whose certificates are all invalid now.
     pub fn open(files: ClientTlsFiles) -> Result<Arc<Self>, TlsFileError> {
+        let ClientTlsFiles { authorities, shown } = files.clone();
+        let shown = shown.into_iter().flat_map(|(certificate, key)| [certificate, key]);
+        let files_seen = SeenFiles::look(std::iter::once(authorities).chain(shown).collect());
         let config = Mutex::new(Arc::new(config_of(&files)?));
-        Ok(Arc::new(Self { files, config }))
+        Ok(Arc::new(Self { files, files_seen, config }))
     }
 
     /// The same towards the door at `host`, which is what its certificate has to be for: a name or an address.
@@ -70,10 +74,7 @@ impl ClientTls {
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true. Connections that are
     /// made from then on use what was read.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        let ClientTlsFiles { authorities, shown } = self.files.clone();
-        let shown = shown.into_iter().flat_map(|(certificate, key)| [certificate, key]);
-        let files = std::iter::once(authorities).chain(shown).collect();
-        follow(files, stop, || Arc::clone(&self).reload()).await;
+        follow(&self.files_seen, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {
@@ -97,15 +98,7 @@ impl TlsClient {
 
 fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
     let path = &files.authorities;
-    let authorities = certificates("authorities", path)?;
-    if authorities.iter().all(|authority| check_dates(authority).is_err()) {
-        check_dates(&authorities[0]).map_err(refusing("authorities", path))?;
-    }
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        let added = roots.add(authority);
-        added.map_err(|error| refusing("authorities", path)(error.to_string()))?;
-    }
+    let roots = authorities("authorities", path)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
