@@ -237,7 +237,7 @@ impl Engine {
         // A batch larger than the bound passes when nothing waits, or it could never pass.
         if waiting > 0 && waiting + count > limits::QUEUED_COMMANDS_MAX {
             self.queued.fetch_sub(count, Ordering::AcqRel);
-            self.meters.overloaded.fetch_add(count as u64, Ordering::Relaxed);
+            self.meters.overloaded.add(count as u64);
             return Err(SubmitError::Overloaded);
         }
         let sent = match self.desk.read().as_ref() {

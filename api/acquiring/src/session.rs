@@ -196,7 +196,7 @@ impl PeerSession {
                 let fault = format_args!("{} {refusal:?}", message.mti());
                 self.note_undecodable(&fault, (frame, way_back.tpdu));
                 if matches!(refusal, Refusal::Security(_)) {
-                    self.shared.counters.add_insecure();
+                    self.shared.counters.insecure.add(1);
                 }
                 let refusal = refusal.with_numbers(|de| self.shared.field_of(de));
                 self.answer(
@@ -242,12 +242,12 @@ impl PeerSession {
             return;
         }
         let tags: Vec<u64> = envelopes.iter().map(|envelope| envelope.tag).collect();
-        self.shared.counters.add_messages(tags.len());
+        self.shared.counters.messages.add(tags.len() as u64);
         if let Some(since) = decoding {
             self.shared.counters.decode.record_many(since.elapsed(), tags.len() as u64);
         }
         if let Err(error) = self.shared.engine.submit(envelopes) {
-            self.shared.counters.add_not_taken(tags.len());
+            self.shared.counters.not_taken.add(tags.len() as u64);
             tracing::debug!(peer = %self.peer, %error, messages = tags.len(), "not taken");
             for tag in tags {
                 self.answer_pending(tag, None, |_| AnswerElements::not_taken());
@@ -271,11 +271,11 @@ impl PeerSession {
         let mut together = AnswerBatch::default();
         let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
-            match reply {
-                Reply::OutcomeUnknown => counters.add_outcome_unknown(),
-                Reply::Rejected(Rejection::ZoneKeyRepeated) => counters.add_insecure(),
-                _ => {}
-            }
+            _ = match reply {
+                Reply::OutcomeUnknown => counters.outcome_unknown.add(1),
+                Reply::Rejected(Rejection::ZoneKeyRepeated) => counters.insecure.add(1),
+                _ => 0,
+            };
             if let Some(fault) = self.faults.as_mut().and_then(|faults| faults.take(tag)) {
                 self.answer_falsely(tag, &reply, fault);
                 continue;
@@ -374,7 +374,7 @@ impl PeerSession {
     /// Counts a bad message and logs it, ever more seldom: a peer must not fill the log.
     pub(crate) fn note_bad_message(&mut self, fault: &dyn fmt::Display) {
         self.bad_messages += 1;
-        self.shared.counters.add_bad_message();
+        self.shared.counters.bad_messages.add(1);
         let is_told = self.bad_messages.is_power_of_two();
         self.line.note_bad_message(is_told.then_some(fault));
         if is_told {

@@ -216,7 +216,7 @@ impl Listener {
                     let (shared, tls) = (Arc::clone(&self.shared), self.options.tls.clone());
                     let stop = stop.clone();
                     let counters = Arc::clone(&self.shared.counters);
-                    counters.add_connection();
+                    counters.connections.add(1);
                     let line = self.board.enter(self.number, peer.ip());
                     connections.spawn(async move {
                         match tls {
@@ -229,7 +229,7 @@ impl Listener {
                                 Box::pin(serve_secured(stream, line, shared, &tls, stop)).await;
                             }
                         }
-                        counters.end_connection();
+                        counters.connections_closed.add(1);
                         drop(place);
                     });
                 }
@@ -257,7 +257,7 @@ impl Listener {
 
     /// Counts a refused connection and logs it, ever more seldom.
     fn refuse(&self, peer: SocketAddr, reason: &str) {
-        let refused = self.shared.counters.add_refused_connection();
+        let refused = self.shared.counters.connections_refused.add(1);
         self.board.note_refused(self.number, peer.ip(), reason);
         if refused.is_power_of_two() {
             let door = self.name();

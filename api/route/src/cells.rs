@@ -20,7 +20,7 @@ use cardswitch_iso8583::{Message, Track2};
 use uuid::Uuid;
 
 use crate::addresses::{Addresses, Place};
-use crate::cell_door::{CellDoor, CellDoorSnapshot, DoorKind};
+use crate::cell_door::{CellDoor, DoorKind};
 
 /// The doors of one cell.
 #[derive(Debug)]
@@ -160,12 +160,8 @@ impl Cells {
         self.doors.get(&cell).expect("the doors of a known cell")
     }
 
-    /// Every door as it is now, in the order of cells.
-    pub fn now(&self) -> Vec<CellDoorSnapshot> {
-        self.all_doors().map(|door| door.now()).collect()
-    }
-
-    pub(crate) fn all_doors(&self) -> impl Iterator<Item = &Arc<CellDoor>> {
+    /// Every door, in the order of cells.
+    pub fn all_doors(&self) -> impl Iterator<Item = &Arc<CellDoor>> {
         self.doors.values().flat_map(|doors| [&doors.http, &doors.iso8583])
     }
 
