@@ -74,7 +74,7 @@ impl CommitterLine {
         let journal = journal.expect("open a journal");
         let (requests, inbox) = inbox(16);
         let (spent_buffers, spent) = crossbeam_channel::bounded(16);
-        let trim = Arc::new(TrimControl::ringing(inbox.bell()));
+        let trim = Arc::new(TrimControl::ringing(&inbox.bell));
         let wiring = CommitterWiring {
             inbox,
             position: Arc::new(DurablePosition::new(0)),

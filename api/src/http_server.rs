@@ -168,7 +168,7 @@ impl HttpSide {
         if let (Some(shown), Some(whole)) = (shown, self.whole.get())
             && is_for_known_callers(&response, path.is_some())
         {
-            let seq = shown(whole.switch.engine()).0;
+            let seq = shown(&whole.switch.engine).0;
             // A response of another node has its own.
             response.headers_mut().entry(SEQ).or_insert_with(|| seq.into());
         }
@@ -394,7 +394,7 @@ mod tests {
             assert!(answer.contains(shape), "{path}: {answer}");
         }
         let bench = crate::bench::Bench::new().await;
-        telemetry.set_working(bench.state.switch.engine(), Arc::default());
+        telemetry.set_working(&bench.state.switch.engine, Arc::default());
         side.open(test_world::served(bench.state.clone()));
         assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
         let answer = ask(address, "/v1/company").await;

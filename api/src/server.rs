@@ -52,19 +52,22 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
 /// A running switch.
 #[derive(Debug)]
 pub struct Server {
-    engine: Arc<Engine>,
+    /// The engine.
+    pub engine: Arc<Engine>,
     telemetry: Arc<Telemetry>,
-    http: SocketAddr,
+    /// The address of the HTTP door.
+    pub http: SocketAddr,
     /// The first is the one at `iso8583`.
     iso8583: Vec<DoorAddress>,
-    metrics: SocketAddr,
+    /// The address that shows figures and health.
+    pub metrics: SocketAddr,
     stop_delay: Duration,
     stop: watch::Sender<bool>,
     /// They end with this value, at the latest.
     doors: JoinSet<()>,
     operators: OperatorListener,
     /// The permit of the one backup that is made at a time.
-    backups: Arc<Semaphore>,
+    pub backups: Arc<Semaphore>,
     _iso8583_threads: DoorThreads,
 }
 
@@ -134,7 +137,7 @@ impl Server {
         let (secrets, master_keys) = (Arc::clone(&state.secrets), begun.master_keys);
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
-        let (backups, control) = (Arc::clone(desk.backups()), listen_for_commands(desk));
+        let (backups, control) = (Arc::clone(&desk.backups), listen_for_commands(desk));
         tasks.push(keep_receipts(&state, &backups, &stopped));
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
@@ -148,7 +151,7 @@ impl Server {
             telemetry,
             http: http_address,
             iso8583,
-            metrics: operators.address(),
+            metrics: operators.address,
             stop_delay: Duration::from_secs(settings.stop_delay_s),
             stop,
             doors,
@@ -156,11 +159,6 @@ impl Server {
             backups,
             _iso8583_threads: threads,
         })
-    }
-
-    /// The address of the HTTP door.
-    pub const fn http(&self) -> SocketAddr {
-        self.http
     }
 
     /// The address of the ISO 8583 door of the setting `iso8583`.
@@ -173,11 +171,6 @@ impl Server {
     /// `iso8583.NAME=ADDR` of each further door.
     pub fn addresses(&self) -> String {
         address_line(self.http, &self.iso8583, self.metrics)
-    }
-
-    /// The address that shows figures and health.
-    pub const fn metrics(&self) -> SocketAddr {
-        self.metrics
     }
 
     /// Resolves when the engine has failed, with the reason. Tables that stand still and a clock behind the
@@ -207,16 +200,6 @@ impl Server {
             is_late_told = are_late;
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }
-    }
-
-    /// The engine.
-    pub const fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    /// The permit of the one backup that is made at a time.
-    pub const fn backups(&self) -> &Arc<Semaphore> {
-        &self.backups
     }
 
     /// Why the engine has failed, if it has.

@@ -54,7 +54,8 @@ pub fn inbox<T>(capacity: usize) -> (InboxSender<T>, Inbox<T>) {
 /// The receiving end: of one thread.
 pub struct Inbox<T> {
     receiver: Receiver<T>,
-    bell: Arc<Doorbell>,
+    /// The bell that wakes the thread waiting here.
+    pub bell: Arc<Doorbell>,
 }
 
 impl<T> Inbox<T> {
@@ -78,11 +79,6 @@ impl<T> Inbox<T> {
     /// Sleeps until there may be something new, or until the time is up.
     pub fn wait(&self, timeout: Option<Duration>) {
         self.bell.wait(timeout);
-    }
-
-    /// The bell that wakes the thread waiting here.
-    pub const fn bell(&self) -> &Arc<Doorbell> {
-        &self.bell
     }
 }
 

@@ -32,14 +32,15 @@ use super::peer_board::{PeerLine, SeenMessage};
 /// The conversation with one peer.
 pub(crate) struct PeerSession {
     peer: SocketAddr,
-    shared: Arc<DoorParts>,
+    pub(crate) shared: Arc<DoorParts>,
     in_flight: InFlightRequests,
     port: Arc<ConnectionPort>,
     arrived: Vec<(u64, Reply)>,
     faults: Option<Box<AnswerFaults>>,
     /// Whether a fault ends the connection.
-    is_cut: bool,
-    outbox: Vec<u8>,
+    pub(crate) is_cut: bool,
+    /// The answers not yet written to the peer.
+    pub(crate) outbox: Vec<u8>,
     bad_messages: u64,
     line: PeerLine,
     /// The time since the first messages were decoded that have not gone to the engine.
@@ -70,15 +71,6 @@ impl PeerSession {
         }
     }
 
-    pub(crate) fn shared(&self) -> &DoorParts {
-        &self.shared
-    }
-
-    /// Whether a fault ends the connection now.
-    pub(crate) const fn is_cut(&self) -> bool {
-        self.is_cut
-    }
-
     /// Whether every request has its answer.
     pub(crate) const fn is_all_answered(&self) -> bool {
         self.in_flight.is_empty()
@@ -93,11 +85,6 @@ impl PeerSession {
     /// The time at which an answer is due that a fault holds back.
     pub(crate) fn next_release(&self) -> Option<Duration> {
         self.faults.as_ref().and_then(|faults| faults.next_release())
-    }
-
-    /// The answers not yet written to the peer.
-    pub(crate) fn outbox(&self) -> &[u8] {
-        &self.outbox
     }
 
     /// The bytes that it keeps for answers, used or not.
@@ -172,7 +159,7 @@ impl PeerSession {
             }
         };
         let translation = self.shared.dialect.translation.as_ref();
-        if translation.is_some_and(|translation| translation.names_by_local_time()) {
+        if translation.is_some_and(|translation| translation.names_by_local_time) {
             name_by_local_time(&mut mapped, &message, &self.shared.secrets);
         }
         match mapped {
@@ -464,7 +451,7 @@ impl AnswerBatch {
 fn log_answer(peer: SocketAddr, request: &PendingRequest, reply: &Reply) {
     tracing::debug!(
         %peer,
-        mti = %request.echo.mti(),
+        mti = %request.echo.mti,
         stan = request.echo.get_number(11),
         transaction = transaction_of(reply).map(|id| tracing::field::display(id.0)),
         response_code = response_code_of(reply),
@@ -509,7 +496,7 @@ fn append_answer(
     request: &PendingRequest,
     elements: &AnswerElements,
 ) {
-    if request.echo.mti().response().is_none() {
+    if request.echo.mti.response().is_none() {
         return;
     }
     if outbox.capacity() == 0 {
@@ -529,7 +516,7 @@ fn append_answer(
         })
     });
     if let Err(error) = written {
-        tracing::warn!(%peer, %error, mti = %request.echo.mti(), "cannot be answered");
+        tracing::warn!(%peer, %error, mti = %request.echo.mti, "cannot be answered");
     }
 }
 

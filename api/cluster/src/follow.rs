@@ -92,7 +92,7 @@ pub fn follow(
     mut node: Node,
     doors: &dyn FollowerNotices,
 ) -> Result<Option<Engine>, FollowError> {
-    let directory = standby.engine().directory().id();
+    let directory = standby.engine().directory.id();
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
     let mut patience = Patience::new(node.leader_silence, spread_of(&node.record.name));
     let mut lookout = Lookout::new(&node.cluster, doors);

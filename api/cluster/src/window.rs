@@ -279,7 +279,7 @@ impl EtcdWindow {
         if extent.trim() {
             let old = DeleteRangeRequest {
                 key: self.keys.batches().into(),
-                range_end: self.keys.batch(extent.first()).into(),
+                range_end: self.keys.batch(extent.first).into(),
             };
             writes.push(put(self.keys.extent(), extent.to_bytes().into()));
             writes.push(EtcdRequest::DeleteRange(old).into());
@@ -372,7 +372,7 @@ impl ChainWindow for EtcdWindow {
             let key = self.keys.extent();
             let extent =
                 value_of(self.ask(&one(key))?).map(|saved| extent_of(&saved)).transpose()?;
-            let first = extent.map_or(0, |extent| extent.first());
+            let first = extent.map_or(0, |extent| extent.first);
             if first > number.0 {
                 return Err(WindowError::Trimmed { wanted: number, first: BatchNumber(first) });
             }
@@ -463,7 +463,7 @@ impl EtcdClient {
         let extent = self.get(keys.extent())?.and_then(|saved| Extent::parse(&saved));
         let tip = tip_of(self.get(keys.tip())?);
         if let (Some(extent), Ok(tip)) = (extent, tip) {
-            return Ok((tip.position.number.0 + 1).saturating_sub(extent.first()));
+            return Ok((tip.position.number.0 + 1).saturating_sub(extent.first));
         }
         let batches = keys.batches();
         let (key, range_end) = (batches.clone().into(), end_of(&batches));

@@ -66,7 +66,7 @@ impl EndpointDesk {
     /// Hands the lane the events that it has read past. Returns whether there were any.
     pub(crate) fn take_missed(&mut self, missed: MissedEvents, followed: EventNumber) -> bool {
         let MissedEvents { entries, again_after } = missed;
-        if self.lane.is_off() || (entries.is_empty() && again_after.is_none()) {
+        if self.lane.is_off || (entries.is_empty() && again_after.is_none()) {
             return false;
         }
         match again_after {

@@ -225,7 +225,7 @@ pub struct Translation {
     /// The fields of partial reversals, where these are not told apart by an element.
     pub(crate) partial: Option<PartialFields>,
     /// Whether messages are named by local time, not by that of their transmission.
-    pub(crate) names_by_local_time: bool,
+    pub names_by_local_time: bool,
 }
 
 /// The fields that tell what a partial reversal leaves.
@@ -284,11 +284,6 @@ impl Translation {
             function: made.field_of(70),
         });
         Ok(made)
-    }
-
-    /// Whether messages are named by local date and time (elements 12 and 13), not by that of their transmission (7).
-    pub const fn names_by_local_time(&self) -> bool {
-        self.names_by_local_time
     }
 
     /// Whether such messages can be cut out of a stream framed so.

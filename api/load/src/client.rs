@@ -72,7 +72,8 @@ pub struct Task {
 /// A client with its connections.
 #[derive(Debug)]
 pub struct LoadClient<W> {
-    wire: W,
+    /// The protocol's side of the client.
+    pub wire: W,
     connections: Vec<LoadConnection>,
     poll: OwnedFd,
     slots: Slots,
@@ -152,11 +153,6 @@ impl<W: Wire> LoadClient<W> {
         Self { again: addresses.iter().copied().collect(), ..self }
     }
 
-    /// The protocol's side of the client.
-    pub const fn wire(&self) -> &W {
-        &self.wire
-    }
-
     /// Sends and receives until the end, and returns the results.
     /// Errors: those of the system; broken connections are counted instead.
     pub fn run(&mut self, task: &Task) -> io::Result<Tally> {
@@ -210,7 +206,7 @@ impl<W: Wire> LoadClient<W> {
         let all_sent = now >= task.last_call_ns() || self.sent == task.total();
         let is_open = |one: &LoadConnection| one.condition != Condition::Broken;
         let is_alive = !self.again.is_empty() || self.connections.iter().any(is_open);
-        now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting() == 0)
+        now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting == 0)
     }
 
     fn has_room(&self, task: &Task) -> bool {

@@ -86,14 +86,17 @@ pub struct Secrets {
     pan_seal: PanSeal,
     pan_key_wrap: ChaCha20Poly1305,
     pan_keys_tag: KeyedHash,
-    data_key_sum: KeyedHash,
-    manifest_sum: KeyedHash,
+    /// The key of the data key file's sum.
+    pub data_key_sum: KeyedHash,
+    /// The key of a backup manifest's sum.
+    pub manifest_sum: KeyedHash,
     pan_lookup: KeyedHash,
     cvv: KeyedHash,
     pin: KeyedHash,
     id_key: Zeroizing<[u8; 16]>,
     fingerprint_key: Zeroizing<[u8; 16]>,
-    idempotency: IdempotencyKeys,
+    /// The keys behind idempotency keys.
+    pub idempotency: IdempotencyKeys,
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
     totp_seal: ChaCha20Poly1305,
@@ -363,21 +366,6 @@ impl Secrets {
     /// The key of the public ids.
     pub fn id_key(&self) -> [u8; 16] {
         *self.id_key
-    }
-
-    /// The key of the data key file's sum.
-    pub const fn data_key_sum(&self) -> &KeyedHash {
-        &self.data_key_sum
-    }
-
-    /// The key of a backup manifest's sum.
-    pub const fn manifest_sum(&self) -> &KeyedHash {
-        &self.manifest_sum
-    }
-
-    /// The keys behind idempotency keys.
-    pub const fn idempotency(&self) -> &IdempotencyKeys {
-        &self.idempotency
     }
 
     /// A keyed hash over the parts of a message; hashes of different purposes never meet.

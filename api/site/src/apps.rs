@@ -86,7 +86,7 @@ fn new_app_page(acting: &ActingMember, form: &AppForm) -> Response {
     let csrf = acting.csrf();
     let content = NewAppContent { csrf, company: &acting.company.name, form };
     let page = frame::page("Register an app", content);
-    with_status(page, form.faults.status())
+    with_status(page, form.faults.status)
 }
 
 /// Registers an app and shows its secret, once. POST /apps/new.

@@ -261,7 +261,7 @@ fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
         visitor,
         ways,
         notice: visit.take_notice(),
-        has_faults: visit.has_faults(),
+        has_faults: visit.has_faults,
         body: &page.body,
     };
     layout.render()
@@ -269,7 +269,7 @@ fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
 
 fn visitor_of<'a>(known: &'a SignedInVisitor, visit: &'a Visit) -> Visitor<'a> {
     let SignedInVisitor { session, csrf } = known;
-    let (user, here) = (&session.user, visit.path());
+    let (user, here) = (&session.user, &visit.path);
     let is_below = |path: &str| {
         here.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -294,7 +294,7 @@ fn visitor_of<'a>(known: &'a SignedInVisitor, visit: &'a Visit) -> Visitor<'a> {
         name: person(&user.first_name, &user.last_name, &user.email),
         email: &user.email,
         company: current.map(|company| company.name.as_str()),
-        searched: visit.searched(),
+        searched: &visit.searched,
         others: others.map(other).collect(),
         ways: vec![shown("", Group::Company), shown("Settings", Group::Settings)],
         csrf,

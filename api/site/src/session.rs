@@ -168,7 +168,7 @@ impl FromRequestParts<AppState> for RequiredSession {
                 return Redirect::to(&login_path(next)).into_response();
             }
             // What was typed is lost: sign-in leads back to the page with the form.
-            let next = page_before(&parts.headers, state.urls().app());
+            let next = page_before(&parts.headers, &state.urls().app);
             go_on(&state, &login_path(&next), Notice::SIGN_IN_LOST)
         })
     }

@@ -33,9 +33,12 @@ const FORM_KEY_S: i64 = 12 * 3600;
 /// The facts of a request that pages use.
 #[derive(Debug)]
 pub(super) struct Visit {
-    path: String,
-    searched: String,
-    has_faults: bool,
+    /// The path of the page.
+    pub(super) path: String,
+    /// The visitor's search text, on the page of the results; blank elsewhere.
+    pub(super) searched: String,
+    /// Whether the switch misbehaves on purpose.
+    pub(super) has_faults: bool,
     form_key: String,
     is_form_key_new: bool,
     is_form_key_used: AtomicBool,
@@ -78,21 +81,6 @@ impl Visit {
     /// The visit of a request of the site.
     pub(super) fn find(extensions: &Extensions) -> Option<&Self> {
         extensions.get::<Arc<Self>>().map(Arc::as_ref)
-    }
-
-    /// The path of the page.
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Whether the switch misbehaves on purpose.
-    pub(super) const fn has_faults(&self) -> bool {
-        self.has_faults
-    }
-
-    /// The visitor's search text, on the page of the results; blank elsewhere.
-    pub(super) fn searched(&self) -> &str {
-        &self.searched
     }
 
     /// Notes the visitor, for the frame of the page.

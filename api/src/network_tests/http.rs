@@ -142,7 +142,7 @@ async fn a_marked_request_is_carried_out_once() {
 async fn a_stopped_engine_is_not_available() {
     let bench = Bench::new().await;
     let card = bench.card(100).await;
-    bench.state.switch.engine().shut_down();
+    bench.state.switch.engine.shut_down();
     let (status, detail) = bench.refused("authorizations", purchase(&card, json!(1))).await;
     assert_eq!((status, &detail["code"]), (503, &json!("stopped")));
 }

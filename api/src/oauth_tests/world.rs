@@ -189,7 +189,7 @@ impl World {
     }
 
     pub(super) fn advance(&self, micros: i64) {
-        self.bench.state.switch.engine().clock().advance_to(self.now().plus(micros));
+        self.bench.state.switch.engine.clock.advance_to(self.now().plus(micros));
     }
 
     pub(super) fn request(&self, query: &str) -> AuthorizationRequest {

@@ -143,7 +143,8 @@ pub struct PanRotation {
     keys: Mutex<PanKeys>,
     /// One change of the keys at a time.
     changing: tokio::sync::Mutex<()>,
-    progress: Arc<ResealingProgress>,
+    /// The progress that figures read.
+    pub progress: Arc<ResealingProgress>,
     wake: Notify,
 }
 
@@ -169,11 +170,6 @@ impl PanRotation {
         Self { nodes, ..self }
     }
 
-    /// The progress that figures read.
-    pub const fn figures(&self) -> &Arc<ResealingProgress> {
-        &self.progress
-    }
-
     /// Tells the engine of the newest generation, where a crash came between file and engine, and
     /// asks for cards to be looked through where there are older ones.
     /// Errors: the engine knows a newer one: the file of keys is an old one.
@@ -192,7 +188,7 @@ impl PanRotation {
     pub async fn rotate(&self) -> Result<PanKeyProgress, PanRotationError> {
         let _changing = self.changing.lock().await;
         let keys = self.keys.lock().clone();
-        let at = self.switch.engine().now();
+        let at = self.switch.engine.now();
         let keys = keys.with(at, Secrets::fresh_pan_key()?)?;
         // If one node refuses, the nodes before it are given the former keys.
         self.give(&keys).await?;

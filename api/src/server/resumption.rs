@@ -73,7 +73,7 @@ async fn sweep(state: &AppState, backups: &Semaphore) -> Result<usize, String> {
     let (switch, receipts) = (state.switch.clone(), Arc::clone(&state.receipts));
     receipts.begin_sweep();
     // An upload that has ended is durable by now.
-    if !switch.visible(switch.engine().durable_seq()).await {
+    if !switch.visible(switch.engine.durable_seq()).await {
         return Err("the tables are late".to_owned());
     }
     let named = tokio::task::spawn_blocking(move || switch.read_at_once(named_receipts)).await;

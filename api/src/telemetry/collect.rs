@@ -29,8 +29,8 @@ pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     recovery(&mut text, &telemetry.recovery);
     if let Some(engine) = telemetry.engine() {
         let door = telemetry.iso8583();
-        stages(&mut text, engine.meters(), door);
-        answers(&mut text, engine.meters());
+        stages(&mut text, &engine.meters, door);
+        answers(&mut text, &engine.meters);
         queues(&mut text, &engine);
         projection(&mut text, &engine);
         files(&mut text, &engine);
@@ -111,7 +111,7 @@ fn queues(text: &mut Exposition, engine: &Engine) {
     let help = "Commands that may wait; further ones are refused.";
     let max = cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
     text.single("cardswitch_queued_commands_max", Kind::Gauge, help, max);
-    let overloaded = engine.meters().overloaded.now();
+    let overloaded = engine.meters.overloaded.now();
     let help = "Commands refused because too many were waiting.";
     text.single("cardswitch_overloaded_commands_total", Kind::Counter, help, overloaded);
 }
@@ -135,7 +135,7 @@ fn projection(text: &mut Exposition, engine: &Engine) {
 }
 
 fn files(text: &mut Exposition, engine: &Engine) {
-    let directory = engine.directory();
+    let directory = &engine.directory;
     let name = "cardswitch_file_bytes";
     text.family(name, Kind::Gauge, "Length of the files of the data directory.");
     let store = fs::metadata(directory.store_path()).map(|found| found.len());

@@ -152,7 +152,7 @@ impl RecoveredEngine {
             Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
         let (log, state) = recover(&store, caches, position, || open_journal(&expected), progress)?;
 
-        let (from_file, journal_notes) = (log.reader(), log.notes().to_vec());
+        let (from_file, journal_notes) = (log.reader(), log.notes.to_vec());
         let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
         let feed = Arc::new(BatchFeed::after(log.tip().number, state.last_seq().0));
         let bell = Arc::clone(&feed);
@@ -160,7 +160,7 @@ impl RecoveredEngine {
         let watermark = Arc::new(watermark);
         // (2) shard -> committer.
         let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
-        let trim = Arc::new(TrimControl::ringing(from_shard.bell()));
+        let trim = Arc::new(TrimControl::ringing(&from_shard.bell));
         // (5), (6), (7) the projector follows the journal.
         let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
         let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
@@ -173,7 +173,7 @@ impl RecoveredEngine {
             health: Arc::default(),
             durable: Arc::new(DurablePosition::new(state.last_seq().0)),
             watermark,
-            projection: Arc::clone(projector.health()),
+            projection: Arc::clone(&projector.health),
             feed,
             meters: Arc::default(),
             journal_notes,
@@ -231,7 +231,7 @@ impl RecoveredEngine {
         // The buffers of (2) back.
         let (spent, spent_buffers) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
         // (3), (4) the committer makes durable, publishes, releases.
-        let (journal, trail) = journal(log, &mut engine, from_shard.bell());
+        let (journal, trail) = journal(log, &mut engine, &from_shard.bell);
         let wiring = CommitterWiring {
             inbox: from_shard,
             position: Arc::clone(&engine.durable),
@@ -245,7 +245,7 @@ impl RecoveredEngine {
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
         // The loader reads for the shard what the shard does not keep in memory.
         let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;
-        let loader = Loader::new(tables, from_edges.bell());
+        let loader = Loader::new(tables, &from_edges.bell);
         let wiring = ShardWiring {
             inbox: from_edges,
             queued: Arc::clone(&engine.queued),
@@ -256,14 +256,14 @@ impl RecoveredEngine {
             recall: Some(RecallWiring {
                 loader,
                 watermark: Arc::clone(&engine.watermark),
-                late_holds: Arc::clone(engine.store.late_holds()),
+                late_holds: Arc::clone(&engine.store.late_holds),
                 ends_holds_late: !engine.is_replicated,
             }),
             meters: Arc::clone(&engine.meters),
         };
         if !engine.is_replicated {
             // Before the projector forgets anything.
-            state.expect_holds_in(engine.store.late_holds());
+            state.expect_holds_in(&engine.store.late_holds);
         }
         let shard = Shard::new(state, wiring);
         *engine.desk.get_mut() = Some(ShardDesk::passing_on(to_shard));

@@ -75,8 +75,8 @@ impl CommitterRun {
         let disk = FaultyDisk::default();
         let opened = open(&disk);
         let (requests, inbox) = inbox(QUEUE_LEN);
-        let (health, trim) = (Arc::default(), Arc::new(TrimControl::ringing(inbox.bell())));
-        let position = Arc::new(DurablePosition::new(opened.recovered().last_seq));
+        let (health, trim) = (Arc::default(), Arc::new(TrimControl::ringing(&inbox.bell)));
+        let position = Arc::new(DurablePosition::new(opened.recovered.last_seq));
         let wiring = CommitterWiring {
             inbox,
             position: Arc::clone(&position),

@@ -58,7 +58,8 @@ impl LoggedEvents {
 /// A block that events are appended to.
 #[derive(Clone, Debug)]
 pub struct EventBlock {
-    bytes: Vec<u8>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
     first: u64,
     end: u64,
     next_transaction: u64,
@@ -113,11 +114,6 @@ impl EventBlock {
     /// Whether the block is empty.
     pub const fn is_empty(&self) -> bool {
         self.first == self.end
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Whether `events` can follow the events of the block, in at most `bytes_max` bytes.
@@ -262,11 +258,11 @@ mod tests {
             assert!(block.takes(&created(seq, 1), 40));
             block.push(&created(seq, 1));
             if seq % 1_000 == 0 {
-                block = EventBlock::resume(block.bytes()).unwrap();
+                block = EventBlock::resume(&block.bytes).unwrap();
             }
         }
-        assert_eq!(entries(block.bytes()), [(7, created(100, 200_000))]);
-        assert_eq!(block.bytes().len(), HEAD_BYTES + 3);
+        assert_eq!(entries(&block.bytes), [(7, created(100, 200_000))]);
+        assert_eq!(block.bytes.len(), HEAD_BYTES + 3);
     }
 
     #[test]
@@ -322,12 +318,12 @@ mod tests {
                 }
                 number += events.count();
                 if below(4) == 0 {
-                    block = EventBlock::resume(block.bytes()).unwrap();
+                    block = EventBlock::resume(&block.bytes).unwrap();
                 }
             }
-            assert_eq!(entries(block.bytes()), expected);
-            for cut in 0..block.bytes().len() {
-                let cut = EventEntries::parse(&block.bytes()[..cut]);
+            assert_eq!(entries(&block.bytes), expected);
+            for cut in 0..block.bytes.len() {
+                let cut = EventEntries::parse(&block.bytes[..cut]);
                 assert!(cut.is_err() || cut.unwrap().any(|entry| entry.is_err()));
             }
         }

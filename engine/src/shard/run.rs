@@ -231,7 +231,7 @@ impl Shard {
 
     /// The bell that wakes the shard's thread.
     pub(super) fn bell(&self) -> Arc<Doorbell> {
-        Arc::clone(self.wiring.inbox.bell())
+        Arc::clone(&self.wiring.inbox.bell)
     }
 
     /// (2) Carries out a batch, strictly in order but for what is put aside.

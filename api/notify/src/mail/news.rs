@@ -162,7 +162,7 @@ impl Share<'_> {
 
 /// Sends the letter that news becomes, or forgets news of a change that was not made.
 pub async fn tell(desk: MailDesk, held: HeldNews) {
-    let is_whole = desk.switch.visible(desk.switch.engine().durable_seq()).await;
+    let is_whole = desk.switch.visible(desk.switch.engine.durable_seq()).await;
     match desk.switch.read_at_once(|snapshot| held.news.letter(snapshot, &desk)) {
         Ok(Some(letter)) if desk.outbox.may_tell(&held.news, &letter) => {
             desk.outbox.send_held(held, letter).await;

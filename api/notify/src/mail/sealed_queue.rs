@@ -40,7 +40,8 @@ pub(super) struct Parcel {
 /// Letters that wait.
 #[derive(Debug)]
 pub(super) struct SealedQueue {
-    queue: MailQueue,
+    /// The files, as they are.
+    pub(super) queue: MailQueue,
     secrets: Arc<Secrets>,
     started: Instant,
     /// Says that a letter came.
@@ -62,11 +63,6 @@ impl SealedQueue {
     /// The time of the queue.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    /// The files, as they are.
-    pub(super) const fn files(&self) -> &MailQueue {
-        &self.queue
     }
 
     /// Keeps news until it is known whether it is true.
@@ -162,7 +158,7 @@ mod tests {
         queue.hold(held, &News::NewPassword { key: KEY.to_owned() }).unwrap();
         drop(queue);
         let (queue, found) = open(data.path(), 5);
-        assert_eq!((found, queue.files().len()), (vec![held], 2));
+        assert_eq!((found, queue.queue.len()), (vec![held], 2));
         assert!(matches!(queue.read_news(held).unwrap(), News::NewPassword { key } if key == KEY));
         assert_eq!(queue.read_letter(id).unwrap().to, "ada@example.com");
     }

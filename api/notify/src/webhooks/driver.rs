@@ -212,7 +212,7 @@ impl Driver {
     }
 
     fn publish(&self) {
-        *self.tools.figures.lock() = self.dispatcher.figures(self.tools.switch.engine().store());
+        *self.tools.figures.lock() = self.dispatcher.figures(&self.tools.switch.engine.store);
     }
 
     /// Waits, not for long, for the requests that are under way.
@@ -229,8 +229,8 @@ impl Driver {
 
 /// The present, for the dispatcher.
 fn now(tools: &DriverTools, since: Instant) -> StepContext<'_> {
-    let engine = tools.switch.engine();
-    StepContext { tables: engine.store(), time: engine.clock().now(), uptime: since.elapsed() }
+    let engine = &tools.switch.engine;
+    StepContext { tables: &engine.store, time: engine.clock.now(), uptime: since.elapsed() }
 }
 
 /// Reports an endpoint as gone. Returns whether the engine knows, and has turned it off unless somebody

@@ -81,7 +81,8 @@ impl From<DispatcherRefusal> for ApiError {
 pub struct Webhooks {
     orders: mpsc::Sender<DispatcherOrder>,
     figures: Arc<Mutex<DeliveryFigures>>,
-    reach: Reach,
+    /// How far webhooks may go.
+    pub reach: Reach,
     streams: Arc<Streams>,
     tail: Tail,
     streams_stop: watch::Receiver<bool>,
@@ -128,14 +129,14 @@ impl Webhooks {
         let deliveries = Arc::new(Deliveries::open(data)?.and(elsewhere));
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
-        let engine = switch.engine();
+        let engine = &switch.engine;
         let (healthy, failing) = (shares.sends.healthy, shares.sends.failing);
         let tools = Tools {
             deliveries: Arc::clone(&deliveries),
             places: RequestPlaces { healthy, failing, asked: ASKED_SENDS_MAX },
             ids: Box::new(|at| SystemRandom.id(at).ok()),
         };
-        let dispatcher = Dispatcher::new(tools, engine.store(), engine.decides_after())?;
+        let dispatcher = Dispatcher::new(tools, &engine.store, engine.decides_after)?;
         let tools = DriverTools {
             switch,
             secrets,
@@ -166,11 +167,6 @@ impl Webhooks {
     ) -> Arc<Self> {
         let streams = Arc::new(Streams::new(shares.streams_max, shares.waiting_pages_max));
         Arc::new(Self { orders, figures, reach, streams, tail: Tail::default(), streams_stop })
-    }
-
-    /// How far webhooks may go.
-    pub const fn reach(&self) -> Reach {
-        self.reach
     }
 
     /// Takes a place among the answers that wait for events.

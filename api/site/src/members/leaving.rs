@@ -117,7 +117,7 @@ fn leave_page(
         alert: faults.alert().to_owned(),
         effects,
     };
-    with_status(frame::page(&title, content), faults.status())
+    with_status(frame::page(&title, content), faults.status)
 }
 
 /// POST /members/{id}/deactivate and /members/{id}/delete.

@@ -155,7 +155,7 @@ pub(super) async fn requisition_page(
     };
     let title = format!("Requisition: {}", requisition.description);
     let faults = if said.faults.is_empty() { &said.review_faults } else { &said.faults };
-    Ok(with_status(frame::page(&title, content), faults.status()))
+    Ok(with_status(frame::page(&title, content), faults.status))
 }
 
 fn facts_of(

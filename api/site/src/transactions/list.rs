@@ -89,7 +89,7 @@ pub(super) async fn list_transactions(
         rows: listed.rows,
     };
     let page = frame::page("Transactions", content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 /// None where the filter names something unknown.

@@ -55,11 +55,11 @@ async fn new_page(
     });
     let apps = std::iter::once(own).chain(of_apps).collect();
     let csrf = acting.csrf();
-    let address_hint = acting.state.webhooks.reach().hint();
+    let address_hint = acting.state.webhooks.reach.hint();
     let content =
         NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
     let page = frame::page("Add a webhook endpoint", content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 /// POST /webhooks/new.
@@ -69,7 +69,7 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
-    let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach());
+    let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach);
     if !is_app_known(&acting, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
     }

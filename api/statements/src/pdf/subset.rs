@@ -115,7 +115,7 @@ impl Subset {
     }
 
     fn write_program(&self, face: &Face, pdf: &mut Pdf, id: Ref) -> Result<(), StatementError> {
-        let program = subsetter::subset(face.file(), 0, &self.codes).map_err(|error| {
+        let program = subsetter::subset(face.file, 0, &self.codes).map_err(|error| {
             StatementError::Pdf { what: format!("a font cannot be embedded: {error}") }
         })?;
         let compressed = compress(&program);

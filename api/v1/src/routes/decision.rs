@@ -361,7 +361,7 @@ impl TermsBody {
 pub async fn get_decision(call: Call, PathId(id): PathId) -> Answer<Json<DecisionBody>> {
     let Call(state, _) = &call;
     let id = TransactionId(id);
-    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let seq = state.switch.engine.ids.open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;
     let body = read_view(&call, |view| {
         let Some(row) = find_transaction(view, seq, id)? else { return Ok(None) };

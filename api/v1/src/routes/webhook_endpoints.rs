@@ -187,7 +187,7 @@ pub async fn create_webhook_endpoint(
 ) -> Answer<(StatusCode, NoStore<Json<WebhookEndpointBody>>)> {
     let Call(state, caller) = &call;
     let mut fields = body.fields()?;
-    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
+    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach);
     if let Some(app) = given.app
         && !webhook_endpoints::is_own_app(state, &caller.company, app).await?
     {
@@ -219,7 +219,7 @@ pub async fn update_webhook_endpoint(
     let Call(state, caller) = &call;
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
-    let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+    let given = GivenChanges::parse(&mut fields, state.webhooks.reach);
     webhook_endpoints::get_endpoint(state, &caller.company, id).await?;
     fields.finish()?;
     webhook_endpoints::update(state, caller.company.id, id, given).await?;

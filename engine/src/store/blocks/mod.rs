@@ -63,7 +63,8 @@ pub(in crate::store) struct BlockRow<'a> {
 #[derive(Clone, Copy)]
 pub(in crate::store) struct Block<'a> {
     table: BlockTable,
-    first: u64,
+    /// The number of its first row.
+    pub(in crate::store) first: u64,
     places: &'a [[u8; PLACE_BYTES]],
     rows: &'a [u8],
 }
@@ -107,11 +108,6 @@ impl<'a> Block<'a> {
         let (places, rows) = rest.split_at_checked(count.checked_mul(PLACE_BYTES)?)?;
         let (places, _) = places.as_chunks();
         Some(Self { table, first, places, rows })
-    }
-
-    /// The number of its first row.
-    pub(in crate::store) const fn first(&self) -> u64 {
-        self.first
     }
 
     /// The number behind its last row.

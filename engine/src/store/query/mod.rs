@@ -139,7 +139,7 @@ impl Snapshot {
 
     /// Figures of this view's decisions that are in no table yet.
     pub(super) fn added_figures(&self) -> &AddedFigures {
-        self.tables.numbers.figures()
+        &self.tables.numbers.figures
     }
 
     /// The view itself, and the numbers that belong to it.

@@ -112,7 +112,7 @@ impl RunWriter<'_> {
             self.write_chunk(&mut builder)?;
         }
         self.remove_used_up(&inputs, until)?;
-        merge.target.entries = builder.position();
+        merge.target.entries = builder.position;
         merge.merged_until = until.map(|until| (until.major(), until.minor()));
         merge.due = merge.due.saturating_sub(taken);
         if is_done {

@@ -152,7 +152,7 @@ impl<'t> LoadedChunk<'t> {
     fn take(found: Option<ChunkRead<'t>>) -> Result<Option<Rc<Self>>, StoreError> {
         let Some((key, bytes)) = found.transpose()? else { return Ok(None) };
         let key = key.value();
-        let layout = ChunkView::read(key, bytes.value())?.layout();
+        let layout = ChunkView::read(key, bytes.value())?.layout;
         Ok(Some(Rc::new(Self { key, layout, bytes })))
     }
 
