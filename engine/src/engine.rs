@@ -85,19 +85,7 @@ pub struct EngineOptions {
 }
 
 /// Shows no key.
-impl std::fmt::Debug for EngineOptions {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("EngineOptions")
-            .field("directory", &self.directory)
-            .field("clock", &self.clock)
-            .field("retention", &self.retention)
-            .field("pacing", &self.pacing)
-            .field("caches", &self.caches)
-            .field("commits", &self.commits)
-            .finish_non_exhaustive()
-    }
-}
+crate::opaque!(EngineOptions);
 
 /// The storage that stands in for the files of a directory.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@
 //! wants that processor, a yield costs the rest of a time slice, some milliseconds, whatever
 //! arrives meanwhile. Here the receiver looks once and sleeps at once; a sender wakes it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -89,17 +88,8 @@ pub struct InboxSender<T> {
     bell: Arc<Doorbell>,
 }
 
-impl<T> fmt::Debug for Inbox<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Inbox").field("len", &self.receiver.len()).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for InboxSender<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("InboxSender").finish_non_exhaustive()
-    }
-}
+crate::opaque!(for<T> Inbox<T>);
+crate::opaque!(for<T> InboxSender<T>);
 
 impl<T> InboxSender<T> {
     /// Sends a message; waits for room.

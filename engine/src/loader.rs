@@ -6,7 +6,6 @@
 
 mod tables;
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -144,14 +143,7 @@ impl Steps for Loader {
     }
 }
 
-impl fmt::Debug for Loader {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Loader")
-            .field("open", &self.questions.len())
-            .finish_non_exhaustive()
-    }
-}
+crate::opaque!(Loader);
 
 /// A panic over pages in disorder must not take the open questions with it.
 fn guard<T>(read: impl FnOnce() -> Result<T, RecallError>) -> Result<T, RecallError> {

@@ -118,11 +118,7 @@ pub(crate) struct RotatingKey<K> {
     base: [u8; 3],
 }
 
-impl<K> std::fmt::Debug for RotatingKey<K> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("RotatingKey").field("now", &self.now.key).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(for<K> RotatingKey<K>);
 
 /// The operations of an exchange on a key for any use.
 pub(crate) trait KeyExchange: Send {

@@ -125,11 +125,7 @@ impl SwitchShare {
     }
 }
 
-impl std::fmt::Debug for SwitchShare {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SwitchShare").finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(SwitchShare);
 
 /// A bound listener that does not accept yet.
 pub struct Listener {
@@ -141,11 +137,7 @@ pub struct Listener {
     number: DoorNumber,
 }
 
-impl std::fmt::Debug for Listener {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Listener").field("options", &self.options).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(Listener);
 
 impl Listener {
     /// Takes the address.

@@ -98,17 +98,7 @@ impl FollowingParts {
     }
 }
 
-impl std::fmt::Debug for DecidingParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("DecidingParts").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for FollowingParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("FollowingParts").finish_non_exhaustive()
-    }
-}
+crate::opaque!(DecidingParts, FollowingParts);
 
 #[derive(Debug)]
 pub(super) struct Threads {

@@ -230,11 +230,7 @@ impl<R: Release> CommitDesk<R> {
     }
 }
 
-impl<R> std::fmt::Debug for CommitDesk<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CommitDesk").field("handed_over", &self.handed_over).finish_non_exhaustive()
-    }
-}
+crate::opaque!(for<R> CommitDesk<R>);
 
 struct Committer<R> {
     journal: Box<dyn Journal>,

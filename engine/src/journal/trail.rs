@@ -216,11 +216,7 @@ impl Steps for TrailSteps {
     }
 }
 
-impl std::fmt::Debug for TrailSteps {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TrailSteps").field("trail", &self.trail).finish_non_exhaustive()
-    }
-}
+crate::opaque!(TrailSteps);
 
 #[cfg(test)]
 mod tests {

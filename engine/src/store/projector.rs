@@ -392,11 +392,7 @@ impl Steps for ProjectorSteps {
     }
 }
 
-impl std::fmt::Debug for ProjectorSteps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProjectorSteps").field("position", &self.position).finish_non_exhaustive()
-    }
-}
+crate::opaque!(ProjectorSteps);
 
 /// A batch of records, wherever it comes from.
 #[derive(Clone, Copy)]

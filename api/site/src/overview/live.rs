@@ -48,14 +48,7 @@ pub(super) struct SwitchFigures {
     pub(super) cluster: Option<String>,
 }
 
-impl std::fmt::Debug for LiveOverviews {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("LiveOverviews")
-            .field("watched", &self.watched)
-            .finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(LiveOverviews);
 
 #[derive(Debug, Default)]
 struct OverviewFeeds {
