@@ -103,9 +103,14 @@ fn address<'a>(reach: Reach) -> impl ValueRule<'a, String> {
     address.example("\"https://hooks.example.com/cards\"")
 }
 
-/// Whether an app can have endpoints of this company's.
+/// Whether the app, if one is named, can have endpoints of this company's.
 /// Errors: the tables cannot be read.
-pub async fn is_own_app(state: &AppState, company: &Company, app: AppId) -> Result<bool, ApiError> {
+pub async fn is_own_app(
+    state: &AppState,
+    company: &Company,
+    app: Option<AppId>,
+) -> Result<bool, ApiError> {
+    let Some(app) = app else { return Ok(true) };
     let found = state.switch.read(|snapshot| snapshot.app_by_id(app)).await?;
     Ok(found.is_some_and(|app| app.company == company.slot && !app.is_deleted))
 }

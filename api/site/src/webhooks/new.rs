@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_engine::domain::ids::AppId;
 use cardswitch_engine::store::query::Page;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
@@ -70,7 +69,7 @@ pub(super) async fn create(
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach);
-    if !is_app_known(&acting, given.app).await? {
+    if !webhook_endpoints::is_own_app(&acting.state, &acting.company, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
     }
     let made = match fields.finish() {
@@ -88,12 +87,5 @@ pub(super) async fn create(
             Ok(shown.page("Signing secret"))
         }
         Err(error) => new_page(&acting, &form, &Faults::of_refusal(error)?).await,
-    }
-}
-
-async fn is_app_known(acting: &ActingMember, app: Option<AppId>) -> Result<bool, ApiError> {
-    match app {
-        Some(app) => webhook_endpoints::is_own_app(&acting.state, &acting.company, app).await,
-        None => Ok(true),
     }
 }

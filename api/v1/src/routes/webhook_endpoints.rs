@@ -188,9 +188,7 @@ pub async fn create_webhook_endpoint(
     let Call(state, caller) = &call;
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach);
-    if let Some(app) = given.app
-        && !webhook_endpoints::is_own_app(state, &caller.company, app).await?
-    {
+    if !webhook_endpoints::is_own_app(state, &caller.company, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
     }
     fields.finish()?;
