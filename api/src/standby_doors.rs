@@ -28,7 +28,6 @@ use crate::http_server::HttpSide;
 /// Connections at a time at a door.
 const CONNECTIONS_MAX: usize = 4_096;
 
-/// A door.
 #[derive(Clone, Debug)]
 enum StandbyDoor {
     /// Requests are answered here, or forwarded.

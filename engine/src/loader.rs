@@ -83,7 +83,6 @@ impl LoaderAnswer {
         }
     }
 
-    /// The answer to `Holds`.
     pub(crate) fn into_holds(self) -> DueHolds {
         match self {
             Self::Holds(holds) => holds,

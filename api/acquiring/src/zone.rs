@@ -378,7 +378,6 @@ fn has_second_bitmap(request: &PendingRequest, dialect: &Dialect) -> bool {
     }
 }
 
-/// The credentials of a command.
 fn credentials_of(command: &mut TimedCommand) -> Vec<&mut PresentedCredentials> {
     let Command::Network(request) = &mut command.command else { return Vec::new() };
     match &mut request.command {

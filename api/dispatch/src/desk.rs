@@ -20,7 +20,6 @@ const MISSED_SCANNED_MAX: usize = 10_000;
 /// An endpoint at work.
 #[derive(Debug)]
 pub(crate) struct EndpointDesk {
-    /// The endpoint.
     pub(crate) endpoint: Arc<WebhookEndpoint>,
     /// The companies whose events it gets; they rise.
     pub(crate) companies: Vec<CompanySlot>,
@@ -81,7 +80,6 @@ impl EndpointDesk {
 /// The events that a lane has read past although it is to deliver them.
 #[derive(Debug, Default)]
 pub(crate) struct MissedEvents {
-    /// The events.
     pub(crate) entries: Vec<QueuedEvent>,
     /// The event after which the lane reads once more, where they are too many.
     pub(crate) again_after: Option<EventNumber>,

@@ -105,7 +105,6 @@ struct IdempotencyDesk {
     in_flight: Arc<InFlightKeys>,
 }
 
-/// A request with a key.
 #[derive(Clone, Copy, Debug)]
 struct KeyedRequest {
     key: [u8; 32],

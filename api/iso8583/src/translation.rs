@@ -144,7 +144,6 @@ impl std::error::Error for TablesError {}
 /// The elements without which no purchase is understood and no answer made. Source: `mapping` of the network door.
 const NEEDED: [u8; 5] = [2, 3, 4, 11, 39];
 
-/// The source of an element.
 #[derive(Debug, Clone)]
 pub(crate) struct ElementSource {
     pub(crate) spec: &'static FieldSpec,
@@ -212,7 +211,6 @@ pub struct Translation {
     pub(crate) bitmap: (BitmapEncoding, Alphabet),
     /// The fields, by number.
     pub(crate) fields: Vec<Option<WireField>>,
-    /// The sources, by element.
     pub(crate) sources: Vec<Option<ElementSource>>,
     /// The rows, by number, also of missing fields.
     pub(crate) rows: Vec<FieldRow>,

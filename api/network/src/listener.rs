@@ -289,14 +289,12 @@ async fn serve_secured(
     }
 }
 
-/// The places of connections.
 struct ConnectionPlaces {
     all: Arc<Semaphore>,
     of_peers: AddressCounts,
     per_peer_max: usize,
 }
 
-/// The place of one connection.
 struct ConnectionPlace {
     _of_all: OwnedSemaphorePermit,
     _of_peer: AddressPlace,

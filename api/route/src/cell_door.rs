@@ -90,7 +90,6 @@ impl CellDoor {
         CellStream { stream, place, _level: self.connections.enter() }
     }
 
-    /// The door of a cell at these addresses.
     #[cfg(test)]
     pub(crate) fn at(kind: DoorKind, addresses: &[std::net::SocketAddr]) -> std::sync::Arc<Self> {
         let places = addresses

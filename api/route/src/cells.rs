@@ -22,7 +22,6 @@ use uuid::Uuid;
 use crate::addresses::{Addresses, Place};
 use crate::cell_door::{CellDoor, DoorKind};
 
-/// The doors of one cell.
 #[derive(Debug)]
 pub(crate) struct CellDoors {
     pub(crate) http: Arc<CellDoor>,
@@ -172,7 +171,6 @@ impl Cells {
         self.known_or_home(self.bins.iter().find_map(of_bin))
     }
 
-    /// The cell of a request.
     pub(crate) fn of_request(&self, headers: &HeaderMap, path: &str) -> Cell {
         self.known_or_home(match bearer_of(headers) {
             Some(token) => Cell::of_token(token),

@@ -117,7 +117,6 @@ pub(super) struct ActingMember {
     pub(super) state: ActorState,
     /// The session of the acting user.
     pub(super) session: Session,
-    /// The company for which they act.
     pub(super) company: Company,
     /// The member as whom they act.
     pub(super) member: Member,

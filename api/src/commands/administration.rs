@@ -178,7 +178,6 @@ impl Administration {
     }
 }
 
-/// The place of the engine.
 enum EnginePlace {
     /// In this process.
     Here(Box<Office>),

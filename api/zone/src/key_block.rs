@@ -226,7 +226,6 @@ fn derived(wrapping: &ZoneKey, purpose: [u8; 2]) -> ZoneKey {
     ZoneKey::new(algorithm, bytes).expect("as long as a key of this cipher")
 }
 
-/// The parts of a block.
 struct BlockParts<'a> {
     /// With the optional blocks.
     header: &'a str,

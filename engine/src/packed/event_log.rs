@@ -23,7 +23,6 @@ const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 33;
 const END_AT: usize = 9;
 const CHANGED: u64 = 1;
-/// The longest entry.
 const ENTRY_BYTES_MAX: usize = 20;
 
 /// Events in stored form: consecutive new transactions are one entry.

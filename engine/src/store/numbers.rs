@@ -173,7 +173,6 @@ impl CardNumbersReader {
         Self { pages, numbers, at_hand: None }
     }
 
-    /// The numbers of a card.
     pub(super) fn of(&mut self, slot: CardSlot) -> Result<CardNumbers, StoreError> {
         let change = self.numbers.card(slot);
         let stored = self.stored(slot, change.usage.is_some())?;

@@ -60,7 +60,6 @@ impl SealedQueue {
         Ok((Self { queue, secrets, started: Instant::now(), came: Notify::new() }, held))
     }
 
-    /// The time of the queue.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
     }

@@ -34,7 +34,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait before the engine is asked once more to turn off an endpoint that is gone.
 const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 
-/// The tools of the driver.
 pub(super) struct DriverTools {
     pub(super) switch: Switch,
     pub(super) secrets: Arc<Secrets>,

@@ -23,14 +23,12 @@ const BRANCHES_MAX: usize = 5 * PAGE_LEN_MAX;
 pub(crate) struct Tree {
     /// The dimensions that were read.
     pub(crate) branches: Vec<Branch>,
-    /// How many there are in all.
     pub(crate) count: u64,
 }
 
 /// A dimension, and its place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Branch {
-    /// The dimension.
     pub(crate) dimension: Dimension,
     /// The number of its ancestors.
     pub(crate) level: usize,

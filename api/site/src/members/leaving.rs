@@ -30,7 +30,6 @@ use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager};
 use crate::words::person;
 
-/// The way of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeavingWay {
     Deactivated,

@@ -91,7 +91,6 @@ impl LiveOverviews {
         Self { cluster, ..self }
     }
 
-    /// How the switch is now.
     pub(super) fn switch_figures(&self, state: &AppState) -> SwitchFigures {
         let latency = self.latency.lock().take(&state.switch.engine.meters, Instant::now());
         SwitchFigures { latency, cluster: self.cluster.as_ref().map(|line| line()) }

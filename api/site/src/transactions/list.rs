@@ -35,7 +35,6 @@ struct TransactionListContent<'a> {
     pager: Pager,
 }
 
-/// A transaction in a list.
 pub(crate) struct TransactionLine {
     pub(crate) id: String,
     pub(crate) at: Moment,

@@ -66,7 +66,6 @@ const PLAIN_END: u32 = 0x0300;
 /// The place of a font among those of the document.
 pub(super) type FaceIndex = usize;
 
-/// All fonts.
 pub(super) struct Fonts {
     faces: Vec<Face>,
     /// The plain letters of either weight, where the font has them.
@@ -114,7 +113,6 @@ impl Fonts {
         Ok(Self { faces, plain })
     }
 
-    /// A font by its place.
     pub(super) fn face(&self, index: FaceIndex) -> &Face {
         &self.faces[index]
     }

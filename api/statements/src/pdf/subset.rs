@@ -31,7 +31,6 @@ pub(super) struct Subset {
 }
 
 impl Subset {
-    /// The code of a glyph.
     pub(super) fn code(&mut self, glyph: u16) -> u16 {
         self.codes.remap(glyph)
     }

@@ -36,7 +36,6 @@ use super::error::StoreError;
 pub(in crate::store) use read::{BlockReader, LostRows, block_from};
 pub(in crate::store) use write::{BlockWriter, rewrite};
 
-/// A table of blocks.
 pub(in crate::store) type BlockTable = redb::TableDefinition<'static, u64, &'static [u8]>;
 
 const MAGIC: [u8; 4] = *b"CSWB";
@@ -48,12 +47,9 @@ const MARK: u32 = 1 << 31;
 /// The longest value that redb keeps in four pages beside its key and header.
 const BLOCK_BYTES_MAX: usize = 16 * 1024 - 64;
 
-/// A row of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct BlockRow<'a> {
-    /// Its number.
     pub(in crate::store) number: u64,
-    /// Its bytes.
     pub(in crate::store) bytes: &'a [u8],
     /// The mark of the row, whose meaning the table's owner sets.
     pub(in crate::store) is_marked: bool,

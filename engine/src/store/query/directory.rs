@@ -61,7 +61,6 @@ impl Snapshot {
         Ok(row.filter(|row| row.company == company && row.is_found()))
     }
 
-    /// The row of a slot.
     pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
     where
         R: StoredRow<Key = u32> + SlotRow,
@@ -69,7 +68,6 @@ impl Snapshot {
         self.find(&R::ROWS, slot.number())
     }
 
-    /// The row with an id.
     pub(in crate::store) fn row_by_id<R: StoredRow>(
         &self,
         id: Uuid,

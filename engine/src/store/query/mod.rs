@@ -220,7 +220,6 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Finds the row at `key`.
     fn find<K, T>(&self, table: &RowTable<K, T>, key: K) -> Result<Option<T>, StoreError>
     where
         K: Key + Copy + Send + Sync + 'static,

@@ -301,7 +301,6 @@ pub(super) struct ChunkCopy {
 }
 
 impl ChunkCopy {
-    /// The chunk.
     pub(super) fn view(&self) -> ChunkView<'_> {
         ChunkView::again(self.layout, &self.bytes)
     }

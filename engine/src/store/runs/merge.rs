@@ -321,7 +321,6 @@ impl Input {
         Ok(())
     }
 
-    /// The places of one round.
     fn round_places(&self) -> Range<usize> {
         self.places.start..self.places.end.min(self.places.start + ROUND)
     }
