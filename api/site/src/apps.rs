@@ -61,8 +61,11 @@ pub(super) async fn list_apps(
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let listed =
-        acting.state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
+    let listed = acting
+        .state
+        .switch
+        .read(|snapshot| snapshot.list_own::<App>(company.slot, &part.page()))
+        .await?;
     let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
     let apps = listed.rows.into_iter().map(|app| AppRow::new(app, &acting.session)).collect();
     let content = AppsContent { company: &company.name, apps, pager };

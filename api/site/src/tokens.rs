@@ -8,6 +8,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -69,8 +70,8 @@ fn token_row(
     token: &AccessToken,
     session: &Session,
 ) -> Result<TokenRow, StoreError> {
-    let app = token.app().map(|app| snapshot.app(app)).transpose()?.flatten();
-    let member = token.member().map(|member| snapshot.member(member)).transpose()?.flatten();
+    let app = token.app().map(|app| snapshot.row::<App>(app)).transpose()?.flatten();
+    let member = token.member().map(|member| snapshot.row::<Member>(member)).transpose()?.flatten();
     // Tokens of an app show its present name; others show the label they were given.
     let label = Some(token.label().to_owned()).filter(|label| !label.is_empty());
     let holder = app.map(|app| app.name).or(label);

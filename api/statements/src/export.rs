@@ -158,7 +158,7 @@ impl Background {
             None => None,
         };
         let member = match line.member {
-            Some(slot) => snapshot.member(slot)?,
+            Some(slot) => snapshot.row::<Member>(slot)?,
             None => None,
         };
         Ok(Self { origin, card, member })

@@ -30,6 +30,7 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
@@ -177,7 +178,7 @@ fn read_caller(snapshot: &Snapshot, digest: &[u8; 32]) -> Result<Option<Caller>,
         return Ok(None);
     };
     let Some(company) = snapshot.company(token.company)?.map(Arc::new) else { return Ok(None) };
-    let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
+    let member = token.member().map_or(Ok(None), |member| snapshot.row::<Member>(member))?;
     let member = member.map(|member| member.id);
     Ok(Some(Caller { company, token: token.id, scope: token.scope, member }))
 }

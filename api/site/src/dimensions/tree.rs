@@ -48,7 +48,8 @@ pub(crate) fn tree(
     let mut next = wanted.map(|id| view.find_dimension(kind, id)).transpose()?.flatten();
     for _ in 0..DIMENSION_LEVELS_MAX {
         let Some(dimension) = next else { break };
-        let above = dimension.parent.map(|slot| view.snapshot.dimension(slot)).transpose()?;
+        let above =
+            dimension.parent.map(|slot| view.snapshot.row::<Dimension>(slot)).transpose()?;
         next = above.flatten().filter(|above| !above.is_deleted);
         if all.iter().all(|known| known.slot != dimension.slot) {
             all.push(dimension);

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
@@ -72,7 +73,7 @@ pub(super) fn told_of(
     endpoint: &WebhookEndpoint,
 ) -> Result<String, StoreError> {
     let Some(app) = endpoint.app else { return Ok("This company".to_owned()) };
-    let app = snapshot.app(app)?;
+    let app = snapshot.row::<App>(app)?;
     Ok(app.map_or_else(
         || "Deleted app".to_owned(),
         |app| format!("Companies that allow {}", app.name),

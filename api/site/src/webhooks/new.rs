@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::store::query::Page;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
@@ -40,8 +41,10 @@ async fn new_page(
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let read =
-        acting.state.switch.read(|snapshot| snapshot.apps(company.slot, &Page::first(APPS_MAX)));
+    let read = acting
+        .state
+        .switch
+        .read(|snapshot| snapshot.list_own::<App>(company.slot, &Page::first(APPS_MAX)));
     let own = Choice {
         value: String::new(),
         label: format!("Transactions of {}", company.name),

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::json::Json;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
@@ -91,7 +92,7 @@ impl WebhookEndpointBody {
     /// The endpoint as it is shown.
     /// Errors: its app cannot be read.
     fn new(endpoint: &WebhookEndpoint, view: &View<'_>) -> Result<Self, StoreError> {
-        let app = endpoint.app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let app = endpoint.app.map(|app| view.snapshot.row::<App>(app)).transpose()?.flatten();
         Ok(Self {
             id: endpoint.id.0,
             url: view.urls.object("webhook-endpoints", endpoint.id.0),

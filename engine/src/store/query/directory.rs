@@ -61,7 +61,9 @@ impl Snapshot {
         Ok(row.filter(|row| row.company == company && row.is_found()))
     }
 
-    pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
+    /// Finds a row by its slot, also a deleted one.
+    #[expect(private_bounds, reason = "where rows are kept is the store's to know")]
+    pub fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
     where
         R: StoredRow<Key = u32> + SlotRow,
     {

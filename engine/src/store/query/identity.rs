@@ -18,11 +18,6 @@ use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
 impl Snapshot {
-    /// Finds a user.
-    pub fn user(&self, slot: UserSlot) -> Result<Option<User>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds a user by its id.
     pub fn user_by_id(&self, id: UserId) -> Result<Option<User>, StoreError> {
         self.row_by_id(id.0)
@@ -65,19 +60,9 @@ impl Snapshot {
         Ok(sessions)
     }
 
-    /// Finds an app, also a deleted one.
-    pub fn app(&self, slot: AppSlot) -> Result<Option<App>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds an app of any company by its id, not a deleted one.
     pub fn app_by_id(&self, id: AppId) -> Result<Option<App>, StoreError> {
         Ok(self.row_by_id(id.0)?.filter(|app: &App| !app.is_deleted))
-    }
-
-    /// Lists the apps that a company has registered, without deleted ones.
-    pub fn apps(&self, company: CompanySlot, page: &Page) -> Result<ListPage<App>, StoreError> {
-        self.list_rows(&App::OF_COMPANY, &company, page, |_| true)
     }
 
     /// Finds an access token of a company by the id of its record, also a revoked one.

@@ -9,11 +9,6 @@ use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
 impl Snapshot {
-    /// Finds a member, also a deleted one.
-    pub fn member(&self, slot: MemberSlot) -> Result<Option<Member>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds a member of a company, not a deleted one, by its e-mail address in any case.
     pub fn member_by_email(
         &self,

@@ -30,11 +30,6 @@ pub struct RequisitionFilter {
 }
 
 impl Snapshot {
-    /// Finds a dimension, also a deleted one.
-    pub fn dimension(&self, slot: DimensionSlot) -> Result<Option<Dimension>, StoreError> {
-        self.row(slot)
-    }
-
     /// Lists a company's dimensions of a kind.
     pub fn list_dimensions(
         &self,
@@ -65,11 +60,6 @@ impl Snapshot {
         self.rows_within(Member::OF_COMPANY.range(&company))?.rev().take(limit).collect()
     }
 
-    /// Finds a shared link, also a deleted one.
-    pub fn shared_link(&self, slot: SharedLinkSlot) -> Result<Option<SharedLink>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds the shared link, not a deleted one, with this keyed hash.
     pub fn shared_link_by_key(&self, digest: [u8; 16]) -> Result<Option<SharedLink>, StoreError> {
         self.first_row(&SharedLink::BY_KEY, &digest)
@@ -92,11 +82,6 @@ impl Snapshot {
             Some(card) => self.list_rows(&SharedLink::OF_CARD, &card, page, is_theirs),
             None => self.list_rows(&SharedLink::OF_COMPANY, &company, page, is_theirs),
         }
-    }
-
-    /// Finds a requisition.
-    pub fn requisition(&self, slot: RequisitionSlot) -> Result<Option<Requisition>, StoreError> {
-        self.row(slot)
     }
 
     /// Whether a company ever had a requisition.
