@@ -84,7 +84,7 @@ pub struct EngineOptions {
     pub commits: CommitLimits,
 }
 
-/// Shows no key.
+// Shows no key.
 crate::opaque!(EngineOptions);
 
 /// The storage that stands in for the files of a directory.

@@ -87,7 +87,7 @@ pub fn parse_card(bytes: &[u8]) -> Result<IssuedCard, CodecError> {
     PackedCard::parse(bytes).map(|card| card.to_issued())
 }
 
-/// The output leaves out the number, sealed or not.
+// The output leaves out the number, sealed or not.
 crate::opaque!(PackedCard<'_>);
 
 impl<'a> PackedCard<'a> {

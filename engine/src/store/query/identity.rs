@@ -1,4 +1,4 @@
-//! People and programs: users, tickets, apps, access tokens and their grants.
+//! People and programs: users, members, tickets, apps, access tokens and their grants.
 //!
 //! Rows of tickets may outlive their expiration a little: every reader looks at the end of a
 //! ticket.
@@ -12,7 +12,7 @@ use crate::directory::ticket::{Ticket, TicketKind};
 use crate::directory::user::User;
 use crate::domain::company::Company;
 use crate::domain::email::email_key;
-use crate::domain::ids::{AccessTokenId, AppId, AppSlot, CompanySlot, UserId, UserSlot};
+use crate::domain::ids::{AccessTokenId, AppId, CompanySlot, UserId, UserSlot};
 use crate::store::directory::StoredRow as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
@@ -97,5 +97,19 @@ impl Snapshot {
         id: &str,
     ) -> Result<Option<Member>, StoreError> {
         self.first_row(&Member::BY_EXTERNAL_ID, &(company, id.to_owned()))
+    }
+
+    /// Finds a member of a company, not a deleted one, by its e-mail address in any case.
+    pub fn member_by_email(
+        &self,
+        company: CompanySlot,
+        email: &str,
+    ) -> Result<Option<Member>, StoreError> {
+        self.first_row(&Member::BY_EMAIL, &(company, email_key(email)))
+    }
+
+    /// Finds an access token, also a revoked one, by the SHA-256 of its text.
+    pub fn access_token(&self, digest: &[u8; 32]) -> Result<Option<AccessToken>, StoreError> {
+        self.find(&AccessToken::ROWS, *digest)
     }
 }

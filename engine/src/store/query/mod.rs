@@ -18,7 +18,6 @@ mod hits;
 mod identity;
 mod leaving;
 mod list;
-mod member;
 mod organization;
 mod recall;
 mod statement_line;

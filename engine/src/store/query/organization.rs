@@ -8,10 +8,7 @@ use crate::directory::requisition::{Requisition, RequisitionStatus};
 use crate::directory::shared_link::SharedLink;
 use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
-use crate::domain::ids::{
-    CardSlot, CompanySlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot,
-    TransactionSeq,
-};
+use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, TransactionSeq};
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::transaction_tags::TagChanges;
 use crate::store::error::StoreError;
