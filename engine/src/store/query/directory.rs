@@ -106,14 +106,6 @@ impl Snapshot {
         self.rows_within(index.range(key))?.collect()
     }
 
-    /// The rows under every key of an index.
-    pub(in crate::store) fn rows_of_index<R: StoredRow, K: IndexKey>(
-        &self,
-        index: &Index<R, K>,
-    ) -> Result<Vec<R>, StoreError> {
-        self.rows_within(index.whole())?.collect()
-    }
-
     /// The rows that these entries lead to, each read when its turn comes.
     pub(super) fn rows_within<R: StoredRow, E: RangeBounds<EntryBytes>>(
         &self,

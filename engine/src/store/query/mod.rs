@@ -8,12 +8,10 @@
 mod account;
 mod audit_event;
 mod card;
-mod company;
 mod day_figures;
 mod declines;
 mod directory;
 mod event;
-mod exchanged_key;
 mod hits;
 mod identity;
 mod leaving;
@@ -23,7 +21,6 @@ mod recall;
 mod statement_line;
 mod transaction;
 mod transaction_list;
-mod webhook_endpoint;
 
 use std::any::Any;
 use std::collections::BTreeMap;
