@@ -84,6 +84,7 @@ impl CommitterLine {
             feed: Arc::new(BatchFeed::default()),
             spent_buffers: Some(spent_buffers),
             limits: CommitLimits::default(),
+            meters: Arc::default(),
         };
         // Ends when the committer does.
         spawn("segments".to_owned(), journal.segment_steps()).expect("start the segments' thread");

@@ -26,8 +26,8 @@ use crate::journal::log::Expectation;
 use crate::journal::window::{ChainWindow, WindowTip};
 use crate::journal::{
     BatchFeed, BatchNumber, CommitDesk, CommitRequest, CommitterSteps, CommitterWiring,
-    DurablePosition, Journal, JournalError, JournalReader, LogJournal, MeteredJournal,
-    ReplicatedJournal, Trail, TrailSteps, TrailWiring, TrimControl,
+    DurablePosition, Journal, JournalError, JournalReader, LogJournal, ReplicatedJournal, Trail,
+    TrailSteps, TrailWiring, TrimControl,
 };
 use crate::limits;
 use crate::loader::{Loader, RecallSource};
@@ -230,8 +230,8 @@ impl RecoveredEngine {
             feed: Arc::clone(&engine.feed),
             spent_buffers: Some(spent),
             limits: commit_limits,
+            meters: Arc::clone(&engine.meters),
         };
-        let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
         // The loader reads for the shard what the shard does not keep in memory.
         let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;

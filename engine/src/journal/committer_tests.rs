@@ -85,6 +85,7 @@ impl CommitterRun {
             feed: Arc::default(),
             spent_buffers: None,
             limits: CommitLimits::default(),
+            meters: Arc::default(),
         };
         let RunningCommitter { thread, in_place } =
             spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
@@ -287,6 +288,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         feed: Arc::default(),
         spent_buffers: None,
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     for seq in 1..=20 {
         // The last but one is larger than a batch should be, and gets one of its own.
@@ -430,6 +432,7 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         feed: Arc::default(),
         spent_buffers: None,
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     for seq in 1..=3 {
         let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
@@ -491,6 +494,7 @@ fn buffers_come_back() {
         feed: Arc::default(),
         spent_buffers: Some(spent_buffers),
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     for _ in 0..5 {
         let request = CommitRequest {

@@ -68,6 +68,7 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
         feed: Arc::clone(&feed),
         spent_buffers: None,
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     let committer = spawn_committer(journal, 0, wiring).unwrap().thread;
     Line { requests, durable, feed, reader, committer }
