@@ -11,6 +11,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
+use cardswitch_secrets::SealedSecret;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
 use cardswitch_wire::body::{ValueRule, flag, line_schema, reference, rule, short_line};
@@ -183,7 +184,7 @@ pub async fn rotate_secret(
 
 fn drawn(state: &AppState, id: WebhookEndpointId) -> Result<(WebhookSecret, Vec<u8>), ApiError> {
     let secret = WebhookSecret::draw(&mut SystemRandom)?;
-    let sealed = state.secrets.seal_webhook_secret(&secret, id);
+    let sealed = state.secrets.seal(SealedSecret::Webhook(id), secret.bytes());
     let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
     Ok((secret, sealed))
 }

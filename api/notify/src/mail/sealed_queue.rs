@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cardswitch_dispatch::mail::queue::{MailQueue, QueueError, Urgency};
 use cardswitch_dispatch::mail::store::{MailDirectory, MailStore};
 use cardswitch_engine::disk::RealDisk;
-use cardswitch_secrets::{MailFile, Secrets};
+use cardswitch_secrets::{MailFile, SealedSecret, Secrets};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -108,7 +108,7 @@ impl SealedQueue {
     ) -> Result<Vec<u8>, MailError> {
         let plain = serde_json::to_vec(content).map(Zeroizing::new);
         let plain = plain.map_err(|error| MailError::Write(error.into()))?;
-        self.secrets.seal_mail(kind, &plain, id).map_err(MailError::Seal)
+        self.secrets.seal(SealedSecret::Mail(kind, id), &plain).map_err(MailError::Seal)
     }
 
     fn unseal<T: DeserializeOwned>(
@@ -117,7 +117,8 @@ impl SealedQueue {
         sealed: &[u8],
         id: Uuid,
     ) -> Result<T, QueueError> {
-        let plain = self.secrets.open_mail(kind, sealed, id).ok_or(QueueError::Foreign)?;
+        let plain = self.secrets.open(SealedSecret::Mail(kind, id), sealed);
+        let plain = plain.ok_or(QueueError::Foreign)?;
         serde_json::from_slice(&plain).map_err(|_| QueueError::Foreign)
     }
 }
