@@ -22,7 +22,7 @@ const EXPECTED: Expectation =
     Expectation { identity: IDENTITY, checkpoint: Some(ChainPosition::GENESIS) };
 
 /// A reply that notes its outcome, and the durable position at that moment.
-struct Reply {
+struct WaitingReply {
     /// The newest record that the reply speaks of.
     seq: u64,
     heard: Arc<Mutex<Vec<ReplyRecord>>>,
@@ -38,7 +38,7 @@ struct ReplyRecord {
     thread: ThreadId,
 }
 
-impl Release for Reply {
+impl Release for WaitingReply {
     fn release(self, outcome: CommitOutcome) {
         let durable_seq = self.position.durable_seq();
         let thread = thread::current().id();
@@ -49,7 +49,7 @@ impl Release for Reply {
 /// A committer at work, and the shard's end of it.
 struct CommitterRun {
     disk: FaultyDisk,
-    desk: CommitDesk<Reply>,
+    desk: CommitDesk<WaitingReply>,
     thread: JoinHandle<()>,
     health: Arc<JournalHealth>,
     trim: Arc<TrimControl>,
@@ -70,7 +70,10 @@ impl CommitterRun {
     }
 
     fn start_with(
-        desk: impl FnOnce(InboxSender<CommitRequest<Reply>>, DirectCommit<Reply>) -> CommitDesk<Reply>,
+        desk: impl FnOnce(
+            InboxSender<CommitRequest<WaitingReply>>,
+            DirectCommit<WaitingReply>,
+        ) -> CommitDesk<WaitingReply>,
     ) -> Self {
         let disk = FaultyDisk::default();
         let opened = open(&disk);
@@ -108,12 +111,12 @@ impl CommitterRun {
         });
     }
 
-    fn reply(&self, seq: u64) -> Reply {
+    fn reply(&self, seq: u64) -> WaitingReply {
         let (heard, position) = (Arc::clone(&self.heard), Arc::clone(&self.position));
-        Reply { seq, heard, position }
+        WaitingReply { seq, heard, position }
     }
 
-    fn send_request(&mut self, request: CommitRequest<Reply>) {
+    fn send_request(&mut self, request: CommitRequest<WaitingReply>) {
         assert!(self.desk.commit_or_pass_on(request), "the committer is there");
     }
 
@@ -435,7 +438,8 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         meters: Arc::default(),
     };
     for seq in 1..=3 {
-        let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
+        let reply =
+            WaitingReply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
         requests.send(one_record(seq, &[1], reply)).unwrap();
     }
     drop(requests);
@@ -486,7 +490,7 @@ fn buffers_come_back() {
     let disk = FaultyDisk::default();
     let (requests, inbox) = inbox(QUEUE_LEN);
     let (spent_buffers, returned) = bounded(2);
-    let wiring = CommitterWiring::<Reply> {
+    let wiring = CommitterWiring::<WaitingReply> {
         inbox,
         position: Arc::default(),
         health: Arc::default(),
