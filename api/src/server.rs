@@ -111,9 +111,9 @@ impl Server {
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let zones: Vec<_> = options.iter().filter_map(|door| door.zone.clone()).collect();
-        let all = SwitchShare::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
-            .with_connections(shares.iso8583.max)
-            .with_faults(faults.clone());
+        let mut all = SwitchShare::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
+            .with_connections(shares.iso8583.max);
+        all.faults.clone_from(&faults);
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
@@ -142,10 +142,15 @@ impl Server {
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
-        side.open(RouterParts { state, overviews, peers: all.board(), compat: settings.compat });
+        side.open(RouterParts {
+            state,
+            overviews,
+            peers: Arc::clone(&all.board),
+            compat: settings.compat,
+        });
         threads.run(listeners, &stopped, &mut doors);
         // Ready from here on: all doors answer.
-        telemetry.set_working(&engine, all.counters());
+        telemetry.set_working(&engine, all.counters);
         Ok(Self {
             engine,
             telemetry,

@@ -76,9 +76,12 @@ pub struct SwitchShare {
     secrets: Arc<Secrets>,
     places: Arc<Semaphore>,
     slow_bytes: Arc<SlowBytes>,
-    counters: Arc<Counters>,
-    faults: Option<Arc<FaultPlan>>,
-    board: Arc<PeerBoard>,
+    /// The counters of the doors.
+    pub counters: Arc<Counters>,
+    /// The faults that answers meet.
+    pub faults: Option<Arc<FaultPlan>>,
+    /// The peers of the doors, with their last messages.
+    pub board: Arc<PeerBoard>,
 }
 
 impl SwitchShare {
@@ -96,32 +99,10 @@ impl SwitchShare {
         }
     }
 
-    /// With answers that meet these faults.
-    #[must_use]
-    pub fn with_faults(self, faults: Option<Arc<FaultPlan>>) -> Self {
-        Self { faults, ..self }
-    }
-
     /// With so many connections in all; beyond, new ones are closed at once.
     #[must_use]
     pub fn with_connections(self, max: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(max)), ..self }
-    }
-
-    /// With so many bytes that wait for slow peers in all; beyond, the connection of such a peer is closed.
-    #[must_use]
-    pub fn with_slow_bytes(self, max: usize) -> Self {
-        Self { slow_bytes: Arc::new(SlowBytes::new(max)), ..self }
-    }
-
-    /// The counters of the doors.
-    pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
-    }
-
-    /// The peers of the doors, with their last messages.
-    pub fn board(&self) -> Arc<PeerBoard> {
-        Arc::clone(&self.board)
     }
 }
 

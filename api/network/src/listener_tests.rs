@@ -95,7 +95,7 @@ async fn door_within(
     let secrets = Arc::new(Secrets::from_root([1; 32]));
     let all = bound(SwitchShare::new(Arc::clone(&engine) as Arc<dyn Submit>, secrets));
     let listener = Listener::bind(options, &all).await.unwrap();
-    let (address, counters) = (listener.local_addr().unwrap(), all.counters());
+    let (address, counters) = (listener.local_addr().unwrap(), Arc::clone(&all.counters));
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(listener.run(stopping));
     Door { engine, address, counters, stop, running }
@@ -542,7 +542,11 @@ async fn one_peer_leaves_places_for_others() {
 /// answers needs nothing of it.
 #[tokio::test]
 async fn what_waits_for_slow_peers_is_bounded_for_all_of_them() {
-    let door = door_within(|_| (), |all| all.with_slow_bytes(100_000)).await;
+    let door = door_within(
+        |_| (),
+        |all| SwitchShare { slow_bytes: Arc::new(SlowBytes::new(100_000)), ..all },
+    )
+    .await;
     let mut neighbour = door.connect().await;
     let mut deaf = door.connect().await;
     let burst = plain(&echo(1)).repeat(1_000);
