@@ -142,12 +142,7 @@ impl Server {
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
-        side.open(RouterParts {
-            state,
-            overviews,
-            peers: Arc::clone(&all.board),
-            compat: settings.compat,
-        });
+        side.open(RouterParts { state, overviews, peers: all.board, compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
         // Ready from here on: all doors answer.
         telemetry.set_working(&engine, all.counters);
@@ -198,7 +193,7 @@ impl Server {
                 );
                 is_clock_told = true;
             }
-            let are_late = self.engine.are_holds_late();
+            let are_late = self.engine.store.late_holds.are_any();
             if are_late && !is_late_told {
                 tracing::error!("holds end late: rows of purchases cannot be read");
             }

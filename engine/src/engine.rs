@@ -319,11 +319,6 @@ impl Engine {
         self.projection.failure().map(|why| format!("query tables: {why}"))
     }
 
-    /// Whether holds end late, for rows of their purchases cannot be read.
-    pub fn are_holds_late(&self) -> bool {
-        self.store.late_holds.are_any()
-    }
-
     /// How far the system's clock is behind the newest record, if it is far. Until it has caught up, each command
     /// gets the instant after the one before it: time stands still.
     pub fn clock_behind(&self) -> Option<Duration> {

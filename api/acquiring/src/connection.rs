@@ -129,7 +129,7 @@ impl Connection {
                 self.session.note_cut("its answers are not taken, and too many wait");
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            if self.session.poll_answers(context).is_pending() {
+            if self.session.port.poll_any(context).is_pending() {
                 return self.rest(now);
             }
         }
@@ -148,7 +148,7 @@ impl Connection {
 
     /// The bytes that are kept for this connection, used or not.
     pub fn kept_bytes(&self) -> usize {
-        self.inbox.kept_bytes() + self.session.kept_bytes()
+        self.inbox.kept_bytes() + self.session.outbox.capacity()
     }
 
     /// Notes, once it is over, what operators need to know of its peer.
@@ -255,7 +255,7 @@ impl Connection {
         let mut has_moved = false;
         if !self.session.outbox.is_empty() {
             // A peer that has an answer is on the board with it.
-            self.session.tell_board();
+            self.session.line.hand_over();
         }
         while !self.session.outbox.is_empty() {
             let Poll::Ready(written) = stream.poll_write(context, &self.session.outbox) else {

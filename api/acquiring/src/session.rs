@@ -4,7 +4,6 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
@@ -34,7 +33,7 @@ pub(crate) struct PeerSession {
     peer: SocketAddr,
     pub(crate) shared: Arc<DoorParts>,
     in_flight: InFlightRequests,
-    port: Arc<ConnectionPort>,
+    pub(crate) port: Arc<ConnectionPort>,
     arrived: Vec<(u64, Reply)>,
     faults: Option<Box<AnswerFaults>>,
     /// Whether a fault ends the connection.
@@ -42,7 +41,7 @@ pub(crate) struct PeerSession {
     /// The answers not yet written to the peer.
     pub(crate) outbox: Vec<u8>,
     bad_messages: u64,
-    line: PeerLine,
+    pub(crate) line: PeerLine,
     /// The time since the first messages were decoded that have not gone to the engine.
     decoding: Option<Stopwatch>,
     /// The time since the first of the answers in the outbox came from the engine, and their
@@ -85,11 +84,6 @@ impl PeerSession {
     /// The time at which an answer is due that a fault holds back.
     pub(crate) fn next_release(&self) -> Option<Duration> {
         self.faults.as_ref().and_then(|faults| faults.next_release())
-    }
-
-    /// The bytes that it keeps for answers, used or not.
-    pub(crate) const fn kept_bytes(&self) -> usize {
-        self.outbox.capacity()
     }
 
     /// Notes that so much of the outbox was written.
@@ -242,11 +236,6 @@ impl PeerSession {
         }
     }
 
-    /// Ready where the engine has answered since; otherwise the context is woken when it does.
-    pub(crate) fn poll_answers(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.port.poll_any(context)
-    }
-
     /// Takes the engine's answers. Returns whether there were any.
     pub(crate) fn take_answers(&mut self, now: Duration) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
@@ -312,11 +301,6 @@ impl PeerSession {
                 append_answer(outbox, peer, dialect, request, &elements);
             }
         });
-    }
-
-    /// Tells who looks at peers what was said.
-    pub(crate) fn tell_board(&mut self) {
-        self.line.hand_over();
     }
 
     /// Gives memory back where nothing is in flight.

@@ -18,7 +18,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::{SECOND_NS, now_ns, thread_cpu_ns, unix_ns};
-use crate::connection::{Condition, LoadConnection, is_passing};
+use crate::connection::{
+    CONNECT_TIMEOUT, Condition, LoadConnection, RECONNECT_TIMEOUT, is_passing,
+};
 use crate::schedule::Schedule;
 use crate::slots::Slots;
 use crate::tally::Tally;
@@ -126,7 +128,7 @@ impl<W: Wire> LoadClient<W> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let connections = (0..connections)
             .map(|at| {
-                let connection = LoadConnection::open(address)?;
+                let connection = LoadConnection::open(address, CONNECT_TIMEOUT)?;
                 epoll::add(&poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
                 Ok(connection)
             })
@@ -350,7 +352,7 @@ impl<W: Wire> LoadClient<W> {
             return Ok(self.again_ns);
         }
         self.again_ns = now + RECONNECT_PAUSE_NS;
-        match LoadConnection::open_again(address) {
+        match LoadConnection::open(address, RECONNECT_TIMEOUT) {
             Ok(connection) => {
                 epoll::add(&self.poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
                 self.connections[at] = connection;

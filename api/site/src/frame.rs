@@ -246,7 +246,7 @@ pub(super) fn framed(mut response: Response, visit: &Visit) -> Response {
 }
 
 fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
-    let known = visit.visitor().filter(|_| !page.hides_visitor);
+    let known = visit.visitor.get().filter(|_| !page.hides_visitor);
     let mut visitor = known.map(|known| visitor_of(known, visit));
     let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
     let is_small = page.is_small || (visitor.is_none() && page.ways.is_none());

@@ -44,7 +44,7 @@ pub(super) struct Visit {
     is_form_key_used: AtomicBool,
     notice: Option<Notice>,
     is_notice_shown: AtomicBool,
-    visitor: OnceLock<SignedInVisitor>,
+    pub(super) visitor: OnceLock<SignedInVisitor>,
     /// The form that is being carried out, if it comes from a page of a company.
     form: Mutex<Option<FormTurn>>,
 }
@@ -87,11 +87,6 @@ impl Visit {
     pub(super) fn note_visitor(&self, session: &Session, state: &AppState) {
         let csrf = session.csrf(state);
         self.visitor.get_or_init(|| SignedInVisitor { session: session.clone(), csrf });
-    }
-
-    /// The signed-in visitor, where a handler has asked for one.
-    pub(super) fn visitor(&self) -> Option<&SignedInVisitor> {
-        self.visitor.get()
     }
 
     /// The key that binds forms without a session; the visitor gets it with the answer.

@@ -85,7 +85,8 @@ pub struct Webhooks {
     pub reach: Reach,
     streams: Arc<Streams>,
     tail: Tail,
-    streams_stop: watch::Receiver<bool>,
+    /// Turns true when answers that would never end by themselves are to end.
+    pub streams_stop: watch::Receiver<bool>,
 }
 
 /// The parts that the dispatcher is made of.
@@ -196,11 +197,6 @@ impl Webhooks {
     /// How deliveries do, all in all; about a second old.
     pub fn figures(&self) -> DeliveryFigures {
         *self.figures.lock()
-    }
-
-    /// Turns true when answers that would never end by themselves are to end.
-    pub fn streams_stop(&self) -> watch::Receiver<bool> {
-        self.streams_stop.clone()
     }
 
     /// Endpoints, or the access of apps, have changed. Waits, not for long, until that counts.
