@@ -54,9 +54,14 @@ impl World {
         make_card(&leader.routes).await;
         let switch = leader.state.switch.clone();
         let at = leader.directory.path().join("data");
-        let rotation =
-            PanRotation::new(switch, Arc::clone(&leader.state.secrets), &at, ResealingPace::AtRest)
-                .unwrap();
+        let rotation = PanRotation::new(
+            switch,
+            Arc::clone(&leader.state.secrets),
+            &at,
+            ResealingPace::AtRest,
+            None,
+        )
+        .unwrap();
         let (data, secrets) = (tempfile::tempdir().unwrap(), Secrets::from_root([9; 32]));
         let store = Arc::clone(&leader.state.switch.engine.store);
         let place = (data.path().to_path_buf(), secrets.clone());

@@ -129,7 +129,7 @@ impl Server {
         resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
         let pan_keys =
             keep_pan_keys(data, &state, begun.nodes).await.map_err(StartError::PanKeys)?;
-        let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(begun.cluster));
+        let overviews = Arc::new(LiveOverviews::new(shares.streams_max, begun.cluster));
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
         show_rooms(&telemetry, (&state, &pan_keys));

@@ -27,7 +27,7 @@ pub struct TokenRate {
     interval: Option<Duration>,
     tokens: Mutex<BoundedTable<AccessTokenId, TokenUsage>>,
     /// How many requests were refused.
-    refused: Arc<Count>,
+    pub refused: Arc<Count>,
 }
 
 impl Default for TokenRate {
@@ -73,17 +73,6 @@ impl TokenRate {
         self.take_at(token, Instant::now()).inspect_err(|_| {
             self.refused.add(1);
         })
-    }
-
-    /// How many requests were refused.
-    pub fn refused(&self) -> u64 {
-        self.refused.now()
-    }
-
-    /// The same rate, counting what it refuses in `refused`.
-    #[must_use]
-    pub fn counting(self, refused: Arc<Count>) -> Self {
-        Self { refused, ..self }
     }
 
     fn take_at(&self, token: AccessTokenId, now: Instant) -> Result<(), u32> {

@@ -149,25 +149,21 @@ pub struct PanRotation {
 }
 
 impl PanRotation {
-    /// With the keys that stand in the data directory, which the secrets have taken.
+    /// With the keys that stand in the data directory, which the secrets have taken; in a cluster, those of all
+    /// its nodes, where this one leads.
     /// Errors: they cannot be read.
     pub fn new(
         switch: Switch,
         secrets: Arc<Secrets>,
         data: &Path,
         pace: ResealingPace,
+        nodes: Option<PanKeyNodes>,
     ) -> Result<Self, PanRotationError> {
         let keys = Mutex::new(secrets.read_pan_keys(data)?);
         let data = data.to_path_buf();
         let (changing, progress) = (tokio::sync::Mutex::new(()), Arc::default());
-        let (nodes, wake) = (None, Notify::new());
+        let wake = Notify::new();
         Ok(Self { switch, secrets, data, pace, nodes, keys, changing, progress, wake })
-    }
-
-    /// The keys of all nodes of a cluster, where this one leads.
-    #[must_use]
-    pub fn with_nodes(self, nodes: Option<PanKeyNodes>) -> Self {
-        Self { nodes, ..self }
     }
 
     /// Tells the engine of the newest generation, where a crash came between file and engine, and

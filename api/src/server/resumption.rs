@@ -21,8 +21,7 @@ pub(super) async fn keep_pan_keys(
     nodes: Option<PanKeyNodes>,
 ) -> Result<Arc<PanRotation>, PanRotationError> {
     let (switch, secrets) = (state.switch.clone(), Arc::clone(&state.secrets));
-    let pan_keys =
-        PanRotation::new(switch, secrets, data, ResealingPace::Gentle)?.with_nodes(nodes);
+    let pan_keys = PanRotation::new(switch, secrets, data, ResealingPace::Gentle, nodes)?;
     pan_keys.resume().await?;
     Ok(Arc::new(pan_keys))
 }

@@ -133,7 +133,7 @@ pub fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> 
 /// Errors: the token has asked too often; when to come back.
 pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     state.token_rate.take(caller.token).map_err(|retry_after_s| {
-        let refused = state.token_rate.refused();
+        let refused = state.token_rate.refused.now();
         if refused.is_power_of_two() {
             tracing::warn!(token = %caller.token.0, refused, "a token asks too often");
         }

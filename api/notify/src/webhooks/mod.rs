@@ -141,7 +141,7 @@ impl Webhooks {
         let tools = DriverTools {
             switch,
             secrets,
-            sender: Sender::within(reach, shares.sends).with_faults(faults),
+            sender: Sender::within(reach, shares.sends, faults),
             deliveries,
             orders: orders.downgrade(),
             figures: Arc::clone(&figures),

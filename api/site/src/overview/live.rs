@@ -79,16 +79,10 @@ impl Drop for LivePlace {
 }
 
 impl LiveOverviews {
-    /// None yet, and never more streams than so many.
-    pub fn new(streams_max: usize) -> Self {
+    /// None yet, and never more streams than so many, of a switch that leads this cluster, if any.
+    pub fn new(streams_max: usize, cluster: Option<ClusterLine>) -> Self {
         let (watched, latency) = (Mutex::default(), Mutex::default());
-        Self { watched, streams_max, latency, cluster: None }
-    }
-
-    /// The same of a switch that leads a cluster.
-    #[must_use]
-    pub fn of_cluster(self, cluster: Option<ClusterLine>) -> Self {
-        Self { cluster, ..self }
+        Self { watched, streams_max, latency, cluster }
     }
 
     pub(super) fn switch_figures(&self, state: &AppState) -> SwitchFigures {
@@ -220,7 +214,7 @@ mod tests {
     #[test]
     fn streams_are_bounded_for_all_and_for_each_and_places_come_back() {
         const STREAMS_MAX: usize = 100;
-        let live = Arc::new(LiveOverviews::new(STREAMS_MAX));
+        let live = Arc::new(LiveOverviews::new(STREAMS_MAX, None));
         let user = |number: u128| UserId(Uuid::from_u128(number));
         let own: Vec<_> = (0..STREAMS_PER_USER_MAX).map(|_| live.enter(user(0)).unwrap()).collect();
         assert!(live.enter(user(0)).is_none());
