@@ -49,17 +49,15 @@ pub(super) async fn list_tokens(
     let company = &acting.company;
     let read = |snapshot: &Snapshot| {
         let listed = snapshot.access_tokens(company.slot, &part.page())?;
-        let row = |token| token_row(snapshot, &token, &acting.session);
-        let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
-        Ok((rows, listed.count))
+        listed.load(|token| token_row(snapshot, &token, &acting.session))
     };
-    let (tokens, count) = acting.state.switch.read(read).await?;
-    let pager = Pager::new(part, tokens.len(), count, "/tokens", &[]);
+    let listed = acting.state.switch.read(read).await?;
+    let pager = Pager::new(part, listed.rows.len(), listed.count, "/tokens", &[]);
     let content = TokensContent {
         csrf: acting.csrf(),
         company: &company.name,
         may_revoke: Right::RevokeTokens.is_with(&acting.session),
-        tokens,
+        tokens: listed.rows,
         pager,
     };
     Ok(frame::page("Access tokens", content))
