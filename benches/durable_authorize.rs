@@ -66,7 +66,7 @@ impl Load<'_> {
         let mut caller = ClosedLoopCaller::new(Arc::clone(self.engine), window);
         let mut purchases = Purchases::new(self.cards, 13 + window as u64);
         let monitor = watch_lag(self.engine);
-        let readers = self.is_read.then(|| read_tables(self.engine.store()));
+        let readers = self.is_read.then(|| read_tables(&self.engine.store));
         let mut measured = LoopFigures::default();
         let latencies = &mut measured.latencies;
         measured.meter = bench.measure_timed(name, each_iteration, |iterations| {

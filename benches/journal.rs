@@ -74,7 +74,7 @@ impl CommitterLine {
         let journal = journal.expect("open a journal");
         let (requests, inbox) = inbox(16);
         let (spent_buffers, spent) = crossbeam_channel::bounded(16);
-        let trim = Arc::new(TrimControl::ringing(inbox.bell()));
+        let trim = Arc::new(TrimControl::ringing(&inbox.bell));
         let wiring = CommitterWiring {
             inbox,
             position: Arc::new(DurablePosition::new(0)),
@@ -84,6 +84,7 @@ impl CommitterLine {
             feed: Arc::new(BatchFeed::default()),
             spent_buffers: Some(spent_buffers),
             limits: CommitLimits::default(),
+            meters: Arc::default(),
         };
         // Ends when the committer does.
         spawn("segments".to_owned(), journal.segment_steps()).expect("start the segments' thread");

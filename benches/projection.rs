@@ -62,8 +62,8 @@ fn measure(bench: &mut Bench, home: &Installation, (name, redb): (&str, &Meter))
     let projected = bench.once(name, || {
         let engine = open(&home.data, Retention::Forever);
         let start = Instant::now();
-        let waiting = engine.durable_seq().0 - engine.watermark().applied().0;
-        let readers = read_tables(engine.store());
+        let waiting = engine.durable_seq().0 - engine.watermark.applied().0;
+        let readers = read_tables(&engine.store);
         wait_for_tables(&engine);
         let elapsed = start.elapsed();
         readers.finish();

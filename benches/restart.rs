@@ -74,7 +74,7 @@ fn load_and_kill(data: &Path) {
 fn open_once(data: &Path) {
     let engine = open(data, Retention::Forever);
     // The projector has begun already, so a few records may be missing here.
-    let behind = engine.durable_seq().0 - engine.watermark().applied().0;
+    let behind = engine.durable_seq().0 - engine.watermark.applied().0;
     println!("{behind} {} {}", bytes_read(), resident_bytes());
     // The parent process kills this one now: a tidy end is another question.
     std::thread::sleep(Duration::from_secs(60));

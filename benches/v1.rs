@@ -90,7 +90,7 @@ fn requests(render: fn(u64, u64) -> Vec<u8>) -> Arc<[Vec<u8>]> {
 fn answer_length(switch: SocketAddr, requests: &Arc<[Vec<u8>]>) -> usize {
     let mut client = connect(switch, 1, Requests::new(Arc::clone(requests)));
     exchange(&mut client, 1, 1);
-    client.wire().body_bytes()
+    client.wire.body_bytes
 }
 
 fn get(path: &str) -> Vec<u8> {

@@ -16,6 +16,7 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::Retention;
 use cardswitch_feed::Card;
 use cardswitch_harness::{Credentials, Switch};
+use cardswitch_secrets::SealedSecret;
 use cardswitch_secrets::issuing::SystemRandom;
 use cardswitch_secrets::webhook_signature::WebhookSecret;
 use uuid::Uuid;
@@ -95,7 +96,7 @@ fn endpoints(plan: &Plan) -> Outcome<Vec<Command>> {
             app: None,
             url: url.clone(),
             description: LineText::default(),
-            sealed_secret: secrets.seal_webhook_secret(&secret, id)?,
+            sealed_secret: secrets.seal(SealedSecret::Webhook(id), secret.bytes())?,
         };
         let command = AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint));
         Ok(Command::Admin(Box::new(command)))

@@ -26,7 +26,7 @@ pub fn range(values: impl IntoIterator<Item = f64>, show: impl Fn(f64) -> String
 
 /// The outcome of a load as a line: answers a second, latency, and what stayed without an answer.
 pub fn outcome(tally: &Tally) -> String {
-    let latencies = tally.latencies();
+    let latencies = &tally.latencies;
     let [p50, p99] = [50.0, 99.0].map(|percent| time(latencies.percentile_us(percent)));
     let mut text = format!("{}/s, p50 {p50}, p99 {p99}", thousands(tally.per_second()));
     let lost = tally.counts.unanswered + tally.counts.unsent;
@@ -68,7 +68,7 @@ fn declined(tally: &Tally) -> u64 {
 
 /// The latency of each load that so many per cent do not pass. Units: milliseconds.
 pub fn milliseconds(loads: &[Tally], percent: f64) -> impl Iterator<Item = f64> {
-    loads.iter().map(move |tally| tally.latencies().percentile_us(percent) / 1e3)
+    loads.iter().map(move |tally| tally.latencies.percentile_us(percent) / 1e3)
 }
 
 /// A figure to two digits.

@@ -48,7 +48,7 @@ impl CopyReport {
 /// Makes a backup of a running switch.
 /// Errors: as the engine's.
 pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<CopyReport, CopyError> {
-    let data = engine.directory().path().to_path_buf();
+    let data = engine.directory.path().to_path_buf();
     let mut damaged = DamagedReceipts::new();
     let mut add = |copy: &Path, stage| add_to_backup((&data, secrets), copy, stage, &mut damaged);
     let copied = engine.back_up(to, CopyBeside::new(receipts_bytes(&data)?, &mut add))?;

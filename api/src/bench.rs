@@ -136,7 +136,7 @@ impl Bench {
     }
 
     pub(crate) fn advance(&self, time: &str) {
-        self.state.switch.engine().clock().advance_to(parse_time(time).unwrap());
+        self.state.switch.engine.clock.advance_to(parse_time(time).unwrap());
     }
 }
 

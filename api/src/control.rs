@@ -82,7 +82,7 @@ pub struct Desk {
     office: Office,
     /// The permit to make a backup, also for a node that joins. Whoever forgets a key takes it, too, since a copy
     /// made meanwhile may need that key.
-    backups: Arc<Semaphore>,
+    pub backups: Arc<Semaphore>,
     /// Held while the permit serves a command: a stop waits for that, and not for nodes that join.
     commanded: Mutex<()>,
 }
@@ -100,11 +100,6 @@ impl Desk {
         Self { engine, secrets, pan_keys, master_keys, office, backups, commanded }
     }
 
-    /// The permit of the one backup that is made at a time.
-    pub const fn backups(&self) -> &Arc<Semaphore> {
-        &self.backups
-    }
-
     /// The permit for a command.
     /// Errors: a backup is under way.
     fn try_begin(&self) -> Result<(SemaphorePermit<'_>, MutexGuard<'_, ()>), &'static str> {
@@ -117,7 +112,7 @@ impl Control {
     /// Listens in the directory of the engine, whose lock keeps other switches away.
     /// Errors: the system refuses, as where the path is too long for a socket.
     pub fn listen(desk: Desk) -> io::Result<Self> {
-        let path = desk.engine.directory().path().join(SOCKET);
+        let path = desk.engine.directory.path().join(SOCKET);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -155,7 +150,7 @@ impl Control {
 }
 
 async fn converse(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
-    let answer = if is_allowed(&stream, desk.engine.directory().path())? {
+    let answer = if is_allowed(&stream, desk.engine.directory.path())? {
         let (reading, _) = stream.split();
         let mut line = String::new();
         let mut reading = BufReader::new(reading.take(REQUEST_BYTES_MAX));

@@ -78,7 +78,7 @@ impl BackupDesk {
             Arc::clone(of).try_acquire_owned().map_err(|_| HandOutError::Busy)
         };
         let (permit, making) = (permit(&self.folder)?, permit(&self.making)?);
-        let folder = OwnFolder { path: engine.directory().path().join(FOLDER), _permit: permit };
+        let folder = OwnFolder { path: engine.directory.path().join(FOLDER), _permit: permit };
         let secrets = self.secrets.clone();
         let (pieces, mut waiting) = mpsc::channel(PIECES_MAX);
         tokio::task::spawn_blocking(move || {
@@ -99,7 +99,7 @@ impl BackupDesk {
 /// The size of the backup that a node would hand out, about. Units: bytes.
 /// Errors: there is no room to make it.
 pub fn size_of_backup(engine: &Engine) -> Result<u64, CopyError> {
-    let data = engine.directory().path();
+    let data = engine.directory.path();
     engine.check_room_for_backup(&data.join(FOLDER), receipts_bytes(data)?)
 }
 
@@ -167,7 +167,8 @@ pub struct BackupIntake {
     folder: PathBuf,
     line: Vec<u8>,
     file: Option<(File, u64)>,
-    is_whole: bool,
+    /// Whether the last piece has come.
+    pub is_whole: bool,
 }
 
 impl BackupIntake {
@@ -177,11 +178,6 @@ impl BackupIntake {
         DirBuilder::new().mode(0o700).create(folder)?;
         let folder = folder.to_path_buf();
         Ok(Self { folder, line: Vec::new(), file: None, is_whole: false })
-    }
-
-    /// Whether the last piece has come.
-    pub const fn is_whole(&self) -> bool {
-        self.is_whole
     }
 
     /// Takes a piece. Errors: it is no backup, or a file cannot be written.
@@ -251,10 +247,10 @@ mod tests {
     #[tokio::test]
     async fn a_backup_that_is_under_way_is_left_alone_by_those_who_ask_meanwhile() {
         let switch = TestSwitch::start(Clock::System, Vec::new()).await;
-        let (engine, making) = (switch.state.switch.engine(), Arc::new(Semaphore::new(1)));
+        let (engine, making) = (&switch.state.switch.engine, Arc::new(Semaphore::new(1)));
         let secrets = switch.state.secrets.as_ref().clone();
         let desk = BackupDesk::new(engine, secrets, Arc::clone(&making));
-        let folder = engine.directory().path().join(FOLDER);
+        let folder = engine.directory.path().join(FOLDER);
         fs::create_dir(&folder).unwrap();
         for held in [&making, &desk.folder] {
             let permit = held.try_acquire().unwrap();
@@ -292,10 +288,10 @@ mod tests {
             let folder = home.path().join(size.to_string());
             let mut intake = BackupIntake::new(&folder).unwrap();
             for piece in sent.chunks(size) {
-                assert!(!intake.is_whole());
+                assert!(!intake.is_whole);
                 intake.take(piece).unwrap();
             }
-            assert!(intake.is_whole());
+            assert!(intake.is_whole);
             assert_eq!(fs::read(folder.join("manifest")).unwrap(), b"abc");
             assert_eq!(fs::read(folder.join("journal/head")).unwrap(), b"");
             assert_eq!(fs::read(folder.join("journal/x")).unwrap(), b"\n");

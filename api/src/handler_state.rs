@@ -97,7 +97,8 @@ fn state_of(
         .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
     let urls = Urls::with_app(&settings.base_url_for(http), mail.app_url);
     let outbox = Outbox::open_with(mail, Arc::clone(&secrets), &settings.mail);
-    let token_rate = TokenRate::per_second(settings.token_requests_per_s);
+    let mut token_rate = TokenRate::per_second(settings.token_requests_per_s);
+    token_rate.refused = Arc::clone(&telemetry.token_refused);
     Ok(AppState {
         switch,
         secrets,
@@ -116,6 +117,6 @@ fn state_of(
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
         webhooks,
-        token_rate: Arc::new(token_rate.counting(Arc::clone(&telemetry.token_refused))),
+        token_rate: Arc::new(token_rate),
     })
 }

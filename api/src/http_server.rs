@@ -8,7 +8,6 @@
 //! request gets 503 with `Retry-After`.
 
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use cardswitch_edge::switch::Switch;
 use cardswitch_edge::tls::{TlsDoor, TlsRefusal};
 use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::clock::Stopwatch;
+use cardswitch_engine::meters::LevelGuard;
 use cardswitch_identity::oauth;
 use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use cardswitch_site::overview::LiveOverviews;
@@ -40,9 +40,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
 use crate::router::{self, RouterParts};
+use crate::telemetry::Telemetry;
 use crate::telemetry::api_meter::NO_ROUTE;
 use crate::telemetry::listener::{MonitoredProcess, health_answer};
-use crate::telemetry::{LevelGuard, Telemetry};
 
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.
@@ -134,7 +134,7 @@ impl HttpSide {
         match tls.accept(stream).await {
             Ok(stream) => serve_connection(stream, answer, closing).await,
             Err(TlsRefusal { reason, detail }) => {
-                let refused = self.telemetry.tls_refused.fetch_add(1, Ordering::Relaxed) + 1;
+                let refused = self.telemetry.tls_refused.add(1);
                 if refused.is_power_of_two() {
                     tracing::warn!(%peer, refused, detail, "connection closed: the client {reason}");
                 }
@@ -168,7 +168,7 @@ impl HttpSide {
         if let (Some(shown), Some(whole)) = (shown, self.whole.get())
             && is_for_known_callers(&response, path.is_some())
         {
-            let seq = shown(whole.switch.engine()).0;
+            let seq = shown(&whole.switch.engine).0;
             // A response of another node has its own.
             response.headers_mut().entry(SEQ).or_insert_with(|| seq.into());
         }
@@ -201,7 +201,7 @@ impl HttpSide {
         let of_address = self.requests_of.take(address.0, max);
         let place = Arc::clone(&self.requests).try_acquire_owned();
         let (Some(of_address), Ok(place)) = (of_address, place) else {
-            self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
+            self.telemetry.busy_refused.add(1);
             return refused(&request, ApiError::busy()).await;
         };
         request.extensions_mut().insert(address);
@@ -286,7 +286,7 @@ impl Places {
     fn place(&self, address: IpAddr, permit: OwnedSemaphorePermit) -> Option<ClientPlace> {
         let max = self.side.max_of(address, self.side.connections.per_address_max);
         let Some(of_address) = self.of_addresses.take(address, max) else {
-            let refused = self.side.telemetry.http_refused.fetch_add(1, Ordering::Relaxed) + 1;
+            let refused = self.side.telemetry.http_refused.add(1);
             if refused.is_power_of_two() {
                 tracing::warn!(%address, refused, "too many HTTP connections of one address");
             }
@@ -350,10 +350,10 @@ mod tests {
         let held: Vec<_> =
             (0..BOUND.per_address_max).map(|_| place(&places, address(1)).unwrap()).collect();
         assert!(place(&places, address(1)).is_none());
-        assert_eq!(places.side.telemetry.http_refused.load(Ordering::Relaxed), 1);
+        assert_eq!(places.side.telemetry.http_refused.now(), 1);
         assert!(place(&places, address(2)).is_some());
         let connections = &places.side.telemetry.http_connections;
-        assert_eq!(connections.now(), i64::try_from(held.len()).unwrap());
+        assert_eq!(connections.now(), held.len() as u64);
         drop(held);
         assert_eq!(connections.now(), 0);
         assert!(place(&places, address(1)).is_some(), "places come back");
@@ -394,7 +394,7 @@ mod tests {
             assert!(answer.contains(shape), "{path}: {answer}");
         }
         let bench = crate::bench::Bench::new().await;
-        telemetry.set_working(bench.state.switch.engine(), Arc::default());
+        telemetry.set_working(&bench.state.switch.engine, Arc::default());
         side.open(test_world::served(bench.state.clone()));
         assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
         let answer = ask(address, "/v1/company").await;
@@ -418,7 +418,7 @@ mod tests {
         let answer = ask(address, "/v1/company").await;
         assert!(answer.starts_with("http/1.1 503") && answer.contains("\"busy\""), "{answer}");
         assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
-        assert_eq!(side.telemetry.busy_refused.load(Ordering::Relaxed), 1);
+        assert_eq!(side.telemetry.busy_refused.now(), 1);
         drop(at_work);
         assert!(ask(address, "/v1/company").await.starts_with("http/1.1 401"));
         stop.send_replace(true);

@@ -145,7 +145,7 @@ impl Bench {
     }
 
     fn advance(&self, micros: i64) {
-        self.state.switch.engine().clock().advance_to(START.plus(micros));
+        self.state.switch.engine.clock.advance_to(START.plus(micros));
     }
 
     /// Other routes under the same keys.
@@ -268,8 +268,8 @@ async fn claim_of(bench: &Bench, request: Request) -> (Arc<Claim>, Request) {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(body, 10_000).await.unwrap();
     let key = parts.headers[IDEMPOTENCY_KEY].as_bytes();
-    let name = bench.state.secrets.idempotency().name(COMPANY, (ADMIN, ADMIN_SCOPE), key);
-    let keys = bench.state.secrets.idempotency();
+    let name = bench.state.secrets.idempotency.name(COMPANY, (ADMIN, ADMIN_SCOPE), key);
+    let keys = &bench.state.secrets.idempotency;
     let hash = keys.request_hash(parts.method.as_str(), &parts.uri.to_string(), &body);
     let request = Request::from_parts(parts, Body::from(body));
     (Arc::new(Claim::new(name, hash, &request)), request)
@@ -397,7 +397,7 @@ async fn several_that_were_made_are_shown_in_one_list() {
     }
     let body = json!({"cards": []});
     let ask = || request("admin", "POST", "/v1/cards", "one", &body);
-    let keys = bench.state.secrets.idempotency();
+    let keys = &bench.state.secrets.idempotency;
     let claim = KeyClaim {
         key: keys.name(COMPANY, (ADMIN, ADMIN_SCOPE), b"one"),
         request: keys.request_hash("POST", &ask().uri().to_string(), body.to_string().as_bytes()),

@@ -196,7 +196,7 @@ pub async fn install(
     if order.cards > 0 {
         installer.install_cards(&credentials, cards_file.as_mut(), made).await?;
     }
-    installer.switch.engine().shut_down();
+    installer.switch.engine.shut_down();
     Ok((credentials, unpublished))
 }
 

@@ -98,7 +98,7 @@ pub fn write_manifest(
         body.push_str(&format!("file {bytes} {} {name}\n", to_hex(&sha256)));
     }
     let path = backup.join(MANIFEST_FILE);
-    let text = render_summed(TITLE, &body, secrets.manifest_sum());
+    let text = render_summed(TITLE, &body, &secrets.manifest_sum);
     private_file::replace(&path, text.as_bytes()).map_err(|error| ManifestError::Io(path, error))
 }
 
@@ -172,7 +172,7 @@ impl Manifest {
     fn files(&self, secrets: &Secrets) -> Result<BTreeMap<String, FileDigest>, ManifestError> {
         let path = self.path();
         let summed = SummedText::split(&self.text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
-        if !summed.is_of(secrets.manifest_sum()) {
+        if !summed.is_of(&secrets.manifest_sum) {
             return Err(ManifestError::Damaged(path, "its sum differs"));
         }
         parse_files(summed.body().skip(3)).ok_or(ManifestError::Damaged(path, "its files"))

@@ -72,24 +72,24 @@ pub async fn serve(
     let doors = StandbyDoors::bind(settings.http, &iso8583).await;
     let mut doors = doors.map_err(|error| Failure::new(format!("cannot listen at {error}")))?;
     // A port that was free is the leader's, too.
-    settings.http = doors.http();
+    settings.http = doors.http;
     let further = settings.iso8583_doors.iter_mut().map(|door| &mut door.address);
     let own = std::iter::once(&mut settings.iso8583).chain(further);
-    own.zip(doors.iso8583()).for_each(|(address, bound)| *address = *bound);
+    own.zip(&doors.iso8583).for_each(|(address, bound)| *address = *bound);
     let address = SocketAddr::new(settings.http.ip(), settings.cluster.port);
     let door = NodeDoor::open(address).await;
     let door = door.map_err(|error| {
         Failure::new(format!("cannot listen for other nodes at {address}: {error}"))
     })?;
-    let node = node_of(&settings, door.address())?;
+    let node = node_of(&settings, door.address)?;
     let operators = OperatorListener::start(&settings).await?;
-    let addresses = address_line(settings.http, &doors_of(&settings), operators.address());
+    let addresses = address_line(settings.http, &doors_of(&settings), operators.address);
     announce(format_args!("follows {addresses} node={}", node.record.name));
     let side = standby_side(&settings, &operators.telemetry)?;
     doors.serve(side.clone(), iso8583);
     show_cluster(&operators.telemetry, &node);
     watch_etcd(&node)?;
-    tokio::spawn(watch_clocks(node.clone(), Arc::clone(door.desk())));
+    tokio::spawn(watch_clocks(node.clone(), Arc::clone(&door.desk)));
     let is_stopping = Arc::clone(&node.is_stopping);
     let telemetry = &operators.telemetry;
     let fronts = Fronts { doors: &doors, side: side.as_ref(), door: &door, telemetry };
@@ -99,7 +99,7 @@ pub async fn serve(
         () = stop.received() => {
             // The work may break off anywhere: its files allow that. What opens them hears of no stop, and the
             // runtime would wait for it.
-            if door.desk().get().is_none() {
+            if door.desk.get().is_none() {
                 std::process::exit(0);
             }
             is_stopping.store(true, Ordering::Release);
@@ -214,7 +214,7 @@ async fn follow_until_it_leads(
 ) -> Result<FollowEnd, Failure> {
     let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
     let (retention, node, sign) = (settings.retention, node.clone(), fronts.doors.sign());
-    let (telemetry, desk) = (Arc::clone(fronts.telemetry), Arc::clone(fronts.door.desk()));
+    let (telemetry, desk) = (Arc::clone(fronts.telemetry), Arc::clone(&fronts.door.desk));
     let (side, settings) = (fronts.side.cloned(), settings.clone());
     let (leaders, stopped) = (fronts.doors.leaders(), fronts.doors.stopped());
     let runtime = Handle::current();
@@ -242,7 +242,7 @@ async fn follow_until_it_leads(
             let reads = StandbyReads { forwarding, switch: switch.clone(), status, compat };
             side.open_to_follow(reads.routes(state), switch);
         }
-        let store = Arc::clone(standby.engine().store());
+        let store = Arc::clone(&standby.engine().store);
         let pan_keys =
             FollowerPanKeys::new((data.clone(), secrets.clone()), store, Arc::clone(&node.status));
         let pan_keys = Arc::new(pan_keys);
@@ -255,8 +255,7 @@ async fn follow_until_it_leads(
             backups: OnceLock::new(),
         }));
         telemetry.set_following();
-        let tables =
-            (Arc::clone(standby.engine().store()), Arc::clone(standby.engine().watermark()));
+        let tables = (Arc::clone(&standby.engine().store), Arc::clone(&standby.engine().watermark));
         let (cluster, name) = (node.cluster.clone(), node.record.name.clone());
         let followed = StandbyParts { sign, data: data.clone(), cluster, name, receipts, tables };
         let (was_node, own) = (cluster_of(&data)?.is_some(), standby.engine().for_reading());
@@ -373,7 +372,7 @@ async fn lead(
         settle_keys(&engine, &secrets, UnusedKey::Dropped).map(|()| (engine, secrets))
     });
     let (engine, secrets) = settled.await??;
-    let desk = door.desk().get().ok_or_else(|| Failure::new("the node has no receipts"))?;
+    let desk = door.desk.get().ok_or_else(|| Failure::new("the node has no receipts"))?;
     let (receipts, master_keys) = (Arc::clone(&desk.receipts), Arc::clone(&desk.master_keys));
     let opened =
         SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes, master_keys };
@@ -385,9 +384,9 @@ async fn lead(
         started => started?,
     };
     beats.announce_doors();
-    drop(served.set(Arc::downgrade(server.engine())));
-    let permit = Arc::clone(server.backups());
-    drop(desk.backups.set(BackupDesk::new(server.engine(), desk.secrets.clone(), permit)));
+    drop(served.set(Arc::downgrade(&server.engine)));
+    let permit = Arc::clone(&server.backups);
+    drop(desk.backups.set(BackupDesk::new(&server.engine, desk.secrets.clone(), permit)));
     announce(format_args!("ready {}", server.addresses()));
     let end = tokio::select! {
         () = stop.received() => LeadEnd::Stopped,

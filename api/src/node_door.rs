@@ -65,8 +65,10 @@ const STRANGER: &str =
 /// The door, open until this value is dropped.
 #[derive(Debug)]
 pub struct NodeDoor {
-    address: SocketAddr,
-    desk: Arc<OnceLock<NodeDesk>>,
+    /// The address at which it listens.
+    pub address: SocketAddr,
+    /// The cell for the parts that answer requests, filled once they are there.
+    pub desk: Arc<OnceLock<NodeDesk>>,
     _stop: watch::Sender<bool>,
     _accepting: JoinSet<()>,
 }
@@ -98,16 +100,6 @@ impl NodeDoor {
         let (desk, mut accepting) = (Arc::default(), JoinSet::new());
         accepting.spawn(accept(listener, Arc::clone(&desk), stopped));
         Ok(Self { address, desk, _stop: stop, _accepting: accepting })
-    }
-
-    /// The address at which it listens.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// The cell for the parts that answer requests, filled once they are there.
-    pub const fn desk(&self) -> &Arc<OnceLock<NodeDesk>> {
-        &self.desk
     }
 }
 
@@ -274,7 +266,7 @@ mod tests {
 
     async fn ask_for_key(door: &NodeDoor, key: &Path) -> Option<WrappedKey> {
         let master = MasterKey::read(key).unwrap();
-        let asked = NodeCall::get(KEY_PATH.to_owned()).ask(door.address(), &master, 4_096).await;
+        let asked = NodeCall::get(KEY_PATH.to_owned()).ask(door.address, &master, 4_096).await;
         let text = asked.ok()?;
         let wrapped = WrappedKey::parse(&mut String::from_utf8_lossy(&text).lines()).unwrap();
         wrapped.open_with(&master, key).unwrap();
@@ -291,7 +283,7 @@ mod tests {
         let switch = TestSwitch::start(Clock::System, Vec::new()).await;
         make_keyed_directory(data);
         let secrets = Secrets::from_root([3; 32]);
-        let store = Arc::clone(switch.state.switch.engine().store());
+        let store = Arc::clone(&switch.state.switch.engine.store);
         let place = (data.to_path_buf(), secrets.clone());
         let pan_keys = FollowerPanKeys::new(place, store, Arc::default());
         let master_keys = Arc::new(MasterKeys::new(data, source));
@@ -304,13 +296,13 @@ mod tests {
             joining: tokio::sync::Mutex::default(),
             backups: OnceLock::new(),
         };
-        door.desk().set(desk).unwrap();
+        door.desk.set(desk).unwrap();
         OpenedDoor { door, master_keys, _switch: switch }
     }
 
     /// The status of the answer to a head, behind which no body comes.
     async fn status_of(door: &NodeDoor, head: &str) -> String {
-        let mut stream = TcpStream::connect(door.address()).await.unwrap();
+        let mut stream = TcpStream::connect(door.address).await.unwrap();
         stream.write_all(format!("{head}\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = [0; 12];
         stream.read_exact(&mut answer).await.unwrap();

@@ -54,11 +54,16 @@ impl World {
         make_card(&leader.routes).await;
         let switch = leader.state.switch.clone();
         let at = leader.directory.path().join("data");
-        let rotation =
-            PanRotation::new(switch, Arc::clone(&leader.state.secrets), &at, ResealingPace::AtRest)
-                .unwrap();
+        let rotation = PanRotation::new(
+            switch,
+            Arc::clone(&leader.state.secrets),
+            &at,
+            ResealingPace::AtRest,
+            None,
+        )
+        .unwrap();
         let (data, secrets) = (tempfile::tempdir().unwrap(), Secrets::from_root([9; 32]));
-        let store = Arc::clone(leader.state.switch.engine().store());
+        let store = Arc::clone(&leader.state.switch.engine.store);
         let place = (data.path().to_path_buf(), secrets.clone());
         let follower = FollowerPanKeys::new(place, store, Arc::default());
         Self { leader, rotation, secrets, follower, data }
@@ -79,8 +84,8 @@ impl World {
 
     /// Leaves a file as a crash may, and opens the directory.
     fn settle(&self, left: &PanKeys, unused: UnusedKey) -> Vec<u32> {
-        let engine = self.leader.state.switch.engine();
-        self.secrets.write_pan_keys(engine.directory().path(), left).unwrap();
+        let engine = &self.leader.state.switch.engine;
+        self.secrets.write_pan_keys(engine.directory.path(), left).unwrap();
         settle_keys(engine, &self.leader.state.secrets, unused).unwrap();
         numbers(&self.leaders())
     }
@@ -185,7 +190,7 @@ async fn tables_that_stand_still_drop_no_key_that_the_journal_knows() {
     let (store, journal) = (SharedBackend::new(tables.clone()), Arc::new(log));
     let storage = EngineStorage { store, cache_bytes: 1 << 20, journal };
     let world = World::with(|options| Engine::open_on(options, storage)).await;
-    let (state, engine) = (&world.leader.state, world.leader.state.switch.engine());
+    let (state, engine) = (&world.leader.state, &world.leader.state.switch.engine);
     tables.plan(DiskFaultPlan { fail_write: Some(1), ..DiskFaultPlan::default() });
     let rotate = |newest| AdminCommand::PanKey(PanKeyCommand::Rotate(newest));
     while engine.projection_failure().is_none() {
@@ -193,7 +198,7 @@ async fn tables_that_stand_still_drop_no_key_that_the_journal_knows() {
     }
     let keys = with_unused(&PanKeys::default());
     by_switch(state).carry_out(rotate(keys.newest())).await.expect_err("nobody sees it");
-    world.secrets.write_pan_keys(engine.directory().path(), &keys).unwrap();
+    world.secrets.write_pan_keys(engine.directory.path(), &keys).unwrap();
     let refused = settle_keys(engine, &state.secrets, UnusedKey::Dropped).unwrap_err();
     assert!(refused.to_string().contains("query tables"), "{refused}");
     assert_eq!(world.leaders(), keys);
@@ -201,7 +206,7 @@ async fn tables_that_stand_still_drop_no_key_that_the_journal_knows() {
 
 /// The error of a start that finds another file.
 fn settle_without(world: &World, found: &PanKeys) -> String {
-    let engine = world.leader.state.switch.engine();
-    world.secrets.write_pan_keys(engine.directory().path(), found).unwrap();
+    let engine = &world.leader.state.switch.engine;
+    world.secrets.write_pan_keys(engine.directory.path(), found).unwrap();
     settle_keys(engine, &world.secrets, UnusedKey::Dropped).unwrap_err().to_string()
 }

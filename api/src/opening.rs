@@ -176,7 +176,7 @@ pub fn settle_keys(
     unused: UnusedKey,
 ) -> Result<(), OpeningError> {
     let unreadable = |error| OpeningError::Engine(OpenError::Store(error));
-    let data = engine.directory().path();
+    let data = engine.directory.path();
     // Read now: a node was given others while it followed.
     let found = secrets.read_pan_keys(data).map_err(OpeningError::PanKeys)?;
     if found != PanKeys::default() {
@@ -184,13 +184,13 @@ pub fn settle_keys(
         // since.
         wait_for_tables(engine)?;
     }
-    let tables = engine.store().read().map_err(unreadable)?;
+    let tables = engine.store.read().map_err(unreadable)?;
     let used = tables.pan_generations().map_err(unreadable)?;
     found.require(used, data).map_err(OpeningError::PanKeys)?;
     let newest = if unused == UnusedKey::Dropped { used.newest } else { found.newest() };
     let mut kept = found.within(PanGeneration::default()..=newest);
     if found.generations().any(|generation| generation < used.oldest) {
-        let oldest = oldest_needed(engine.store()).map_err(unreadable)?;
+        let oldest = oldest_needed(&engine.store).map_err(unreadable)?;
         kept = kept.within(oldest..=newest);
     }
     if kept != found {
@@ -214,11 +214,11 @@ fn wait_for_tables(engine: &Engine) -> Result<(), OpeningError> {
         // The receiver waits until then.
         let _ = reached.send(());
     });
-    engine.watermark().on_reached(newest, WaitPurpose::Read, wake);
+    engine.watermark.on_reached(newest, WaitPurpose::Read, wake);
     // Tables that stand still wake all waiters, too.
     let _ = wait.recv();
     match engine.projection_failure() {
-        Some(why) if engine.watermark().applied() < newest => {
+        Some(why) if engine.watermark.applied() < newest => {
             Err(OpeningError::Engine(OpenError::Tables(why)))
         }
         _ => Ok(()),

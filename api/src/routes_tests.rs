@@ -497,7 +497,7 @@ async fn merchant_categories_are_paged_by_number() {
 #[tokio::test]
 async fn a_stopped_switch_says_so() {
     let bench = Bench::new().await;
-    bench.state.switch.engine().shut_down();
+    bench.state.switch.engine.shut_down();
     let (status, body) = bench.ask("POST", "/v1/cards", virtual_card()).await;
     assert_eq!((status, code_of(&body)), (503, "stopped"));
 }

@@ -52,19 +52,22 @@ const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
 /// A running switch.
 #[derive(Debug)]
 pub struct Server {
-    engine: Arc<Engine>,
+    /// The engine.
+    pub engine: Arc<Engine>,
     telemetry: Arc<Telemetry>,
-    http: SocketAddr,
+    /// The address of the HTTP door.
+    pub http: SocketAddr,
     /// The first is the one at `iso8583`.
     iso8583: Vec<DoorAddress>,
-    metrics: SocketAddr,
+    /// The address that shows figures and health.
+    pub metrics: SocketAddr,
     stop_delay: Duration,
     stop: watch::Sender<bool>,
     /// They end with this value, at the latest.
     doors: JoinSet<()>,
     operators: OperatorListener,
     /// The permit of the one backup that is made at a time.
-    backups: Arc<Semaphore>,
+    pub backups: Arc<Semaphore>,
     _iso8583_threads: DoorThreads,
 }
 
@@ -108,9 +111,9 @@ impl Server {
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let zones: Vec<_> = options.iter().filter_map(|door| door.zone.clone()).collect();
-        let all = SwitchShare::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
-            .with_connections(shares.iso8583.max)
-            .with_faults(faults.clone());
+        let mut all = SwitchShare::new(Arc::clone(&engine) as _, Arc::clone(&secrets))
+            .with_connections(shares.iso8583.max);
+        all.faults.clone_from(&faults);
         let (listeners, iso8583) = threads.bind_all(options, &all).await?;
         let parts = StateParts {
             secrets,
@@ -126,7 +129,7 @@ impl Server {
         resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
         let pan_keys =
             keep_pan_keys(data, &state, begun.nodes).await.map_err(StartError::PanKeys)?;
-        let overviews = Arc::new(LiveOverviews::new(shares.streams_max).of_cluster(begun.cluster));
+        let overviews = Arc::new(LiveOverviews::new(shares.streams_max, begun.cluster));
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);
         show_rooms(&telemetry, (&state, &pan_keys));
@@ -134,21 +137,21 @@ impl Server {
         let (secrets, master_keys) = (Arc::clone(&state.secrets), begun.master_keys);
         let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
-        let (backups, control) = (Arc::clone(desk.backups()), listen_for_commands(desk));
+        let (backups, control) = (Arc::clone(&desk.backups), listen_for_commands(desk));
         tasks.push(keep_receipts(&state, &backups, &stopped));
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         // A task that panicked has printed why.
         tasks.into_iter().for_each(|task| drop(doors.spawn(async move { drop(task.await) })));
-        side.open(RouterParts { state, overviews, peers: all.board(), compat: settings.compat });
+        side.open(RouterParts { state, overviews, peers: all.board, compat: settings.compat });
         threads.run(listeners, &stopped, &mut doors);
         // Ready from here on: all doors answer.
-        telemetry.set_working(&engine, all.counters());
+        telemetry.set_working(&engine, all.counters);
         Ok(Self {
             engine,
             telemetry,
             http: http_address,
             iso8583,
-            metrics: operators.address(),
+            metrics: operators.address,
             stop_delay: Duration::from_secs(settings.stop_delay_s),
             stop,
             doors,
@@ -156,11 +159,6 @@ impl Server {
             backups,
             _iso8583_threads: threads,
         })
-    }
-
-    /// The address of the HTTP door.
-    pub const fn http(&self) -> SocketAddr {
-        self.http
     }
 
     /// The address of the ISO 8583 door of the setting `iso8583`.
@@ -173,11 +171,6 @@ impl Server {
     /// `iso8583.NAME=ADDR` of each further door.
     pub fn addresses(&self) -> String {
         address_line(self.http, &self.iso8583, self.metrics)
-    }
-
-    /// The address that shows figures and health.
-    pub const fn metrics(&self) -> SocketAddr {
-        self.metrics
     }
 
     /// Resolves when the engine has failed, with the reason. Tables that stand still and a clock behind the
@@ -200,23 +193,13 @@ impl Server {
                 );
                 is_clock_told = true;
             }
-            let are_late = self.engine.are_holds_late();
+            let are_late = self.engine.store.late_holds.are_any();
             if are_late && !is_late_told {
                 tracing::error!("holds end late: rows of purchases cannot be read");
             }
             is_late_told = are_late;
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }
-    }
-
-    /// The engine.
-    pub const fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    /// The permit of the one backup that is made at a time.
-    pub const fn backups(&self) -> &Arc<Semaphore> {
-        &self.backups
     }
 
     /// Why the engine has failed, if it has.

@@ -28,7 +28,6 @@ use crate::http_server::HttpSide;
 /// Connections at a time at a door.
 const CONNECTIONS_MAX: usize = 4_096;
 
-/// A door.
 #[derive(Clone, Debug)]
 enum StandbyDoor {
     /// Requests are answered here, or forwarded.
@@ -50,8 +49,10 @@ struct MessageDoor {
 /// All doors of a follower.
 #[derive(Debug)]
 pub struct StandbyDoors {
-    http: SocketAddr,
-    iso8583: Vec<SocketAddr>,
+    /// The address of the HTTP door.
+    pub http: SocketAddr,
+    /// Addresses of the ISO 8583 doors, the first door first.
+    pub iso8583: Vec<SocketAddr>,
     leader: watch::Sender<Option<NodeRecord>>,
     stop: watch::Sender<bool>,
     /// Until they are served.
@@ -99,16 +100,6 @@ impl StandbyDoors {
     /// Turns true when answers that would never end by themselves are to end.
     pub fn stopped(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
-    }
-
-    /// The address of the HTTP door.
-    pub const fn http(&self) -> SocketAddr {
-        self.http
-    }
-
-    /// Addresses of the ISO 8583 doors, the first door first.
-    pub fn iso8583(&self) -> &[SocketAddr] {
-        &self.iso8583
     }
 
     /// The sign by which the doors learn of leaders.

@@ -75,7 +75,7 @@ impl StandbyReads {
     }
 
     fn is_level(&self) -> bool {
-        self.status.was_newest(self.switch.engine().watermark().applied().0, LATE_MAX)
+        self.status.was_newest(self.switch.engine.watermark.applied().0, LATE_MAX)
     }
 }
 

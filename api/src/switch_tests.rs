@@ -59,7 +59,7 @@ async fn tags_that_are_there_already_are_no_event() {
 #[tokio::test]
 async fn however_many_give_up_waiting_one_wake_is_left() {
     let Bench { state, .. } = &Bench::new().await;
-    let watermark = state.switch.engine().watermark();
+    let watermark = &state.switch.engine.watermark;
     let before = watermark.waiting();
     for _ in 0..100 {
         let waiting = state.switch.events_beyond(EventNumber(u64::MAX));

@@ -119,7 +119,7 @@ pub(crate) async fn verifications<T>(state: &AppState, work: impl Future<Output 
 
 /// A switch as it is served.
 pub(crate) fn served(state: AppState) -> RouterParts {
-    let overviews = Arc::new(LiveOverviews::new(STREAMS_MAX));
+    let overviews = Arc::new(LiveOverviews::new(STREAMS_MAX, None));
     RouterParts { state, overviews, peers: Arc::default(), compat: None }
 }
 

@@ -162,13 +162,13 @@ fn dispatcher_of(bench: &Bench, deliveries: &Arc<Deliveries>) -> Dispatcher {
         places: RequestPlaces { healthy: 1, failing: 1, asked: 1 },
         ids: Box::new(|at| SystemRandom.id(at).ok()),
     };
-    let engine = bench.state.switch.engine();
-    Dispatcher::new(tools, engine.store(), engine.decides_after()).unwrap()
+    let engine = &bench.state.switch.engine;
+    Dispatcher::new(tools, &engine.store, engine.decides_after).unwrap()
 }
 
 /// The events of the requests that are due.
 fn due_events(bench: &Bench, dispatcher: &mut Dispatcher) -> Vec<EventNumber> {
-    let (tables, time) = (bench.state.switch.engine().store(), bench.state.now());
+    let (tables, time) = (&bench.state.switch.engine.store, bench.state.now());
     let now = StepContext { tables, time, uptime: Duration::ZERO };
     while dispatcher.step(now) != DispatcherProgress::Idle {}
     let requests = std::iter::from_fn(|| dispatcher.next_request());

@@ -129,7 +129,7 @@ pub fn authorize(
 pub fn wait_for_tables(engine: &Engine) -> Duration {
     let (reached, waits) = std::sync::mpsc::channel();
     let start = Instant::now();
-    engine.watermark().on_reached(
+    engine.watermark.on_reached(
         engine.durable_seq(),
         WaitPurpose::Read,
         Box::new(move || {

@@ -21,7 +21,7 @@ pub fn watch_lag(engine: &Arc<Engine>) -> Companion<Duration> {
         let mut lag_max = Duration::ZERO;
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             // In this order, or a record could be in the tables before it is durable.
-            let (applied, durable) = (engine.watermark().applied().0, engine.durable_seq().0);
+            let (applied, durable) = (engine.watermark.applied().0, engine.durable_seq().0);
             let now = Instant::now();
             if waiting.back().is_none_or(|(_, newest)| *newest < durable) {
                 waiting.push_back((now, durable));

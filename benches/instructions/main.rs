@@ -127,7 +127,7 @@ fn project(count: u64) -> u64 {
             projection.project(record.expect(IN_MEMORY)).expect(IN_MEMORY);
         }
         position.number = BatchNumber(position.number.0 + 1);
-        position.last_seq += projection.records();
+        position.last_seq += projection.records;
         store.commit(&projection, position, CommitKind::Visible).expect(IN_MEMORY);
     };
     let (mut shard, mut payload) = (BareShard::bounded(), Vec::new());

@@ -81,7 +81,7 @@ pub fn measure<W: Wire>(
         let (start, count) = (Instant::now(), iterations * each_iteration);
         let tally = exchange(&mut client, count, shape.window / shape.connections);
         let elapsed = start.elapsed();
-        latencies.add(tally.latencies());
+        latencies.add(&tally.latencies);
         elapsed
     });
     measured
@@ -98,7 +98,7 @@ pub fn open_loop<W: Wire>(
     let load = Load { rate, connections, warmup, measured, ..Load::default() };
     let tally = load.carry_out(&[address], wire).expect("load the server");
     check(&tally);
-    tally.latencies().clone()
+    tally.latencies.clone()
 }
 
 fn check(tally: &Tally) {

@@ -38,7 +38,7 @@ impl BenchSwitch {
 
     /// The address of the HTTP door.
     pub const fn http(&self) -> SocketAddr {
-        self.0.http()
+        self.0.http
     }
 
     /// The address of the ISO 8583 door.

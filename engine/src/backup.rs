@@ -419,7 +419,7 @@ impl Tail {
             whole += 1;
             self.position = batch.position();
         }
-        batches[..whole].iter().try_for_each(|batch| self.journal.append(batch.bytes()))?;
+        batches[..whole].iter().try_for_each(|batch| self.journal.append(&batch.bytes))?;
         if let Some((batch, kept)) = cut {
             // Part of a batch is another batch: its own sum, its own hash.
             let mut part = BatchBuilder::start(Vec::new());
@@ -450,7 +450,7 @@ fn kept_until(batch: &ProvenBatch, until: Option<Timestamp>) -> Result<BatchPart
             break;
         }
         kept.records += 1;
-        kept.bytes = batch.payload().len() - views.rest().len();
+        kept.bytes = batch.payload().len() - views.rest.len();
         kept.last_at = Some(at);
     }
     Ok(kept)

@@ -84,20 +84,8 @@ pub struct EngineOptions {
     pub commits: CommitLimits,
 }
 
-/// Shows no key.
-impl std::fmt::Debug for EngineOptions {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("EngineOptions")
-            .field("directory", &self.directory)
-            .field("clock", &self.clock)
-            .field("retention", &self.retention)
-            .field("pacing", &self.pacing)
-            .field("caches", &self.caches)
-            .field("commits", &self.commits)
-            .finish_non_exhaustive()
-    }
-}
+// Shows no key.
+crate::opaque!(EngineOptions);
 
 /// The storage that stands in for the files of a directory.
 #[derive(Clone, Debug)]
@@ -153,23 +141,33 @@ pub struct Engine {
     threads: Mutex<Option<Threads>>,
     health: Arc<JournalHealth>,
     durable: Arc<DurablePosition>,
-    watermark: Arc<Watermark>,
+    /// How far the query tables have come.
+    pub watermark: Arc<Watermark>,
     projection: Arc<ProjectionHealth>,
     feed: Arc<BatchFeed>,
-    meters: Arc<Meters>,
-    journal_notes: Vec<JournalNote>,
+    /// The counters and times of the engine itself.
+    pub meters: Arc<Meters>,
+    /// Notes for the operator about how the journal was opened.
+    pub journal_notes: Vec<JournalNote>,
     /// None once it is shut down: a reader keeps the files open.
     journal: Mutex<Option<LogReader>>,
     trim: Arc<TrimControl>,
     /// There where it commits to a window.
     trail: Option<Arc<Trail>>,
-    store: Arc<Store>,
-    clock: Arc<Clock>,
-    ids: IdMint,
-    directory: Arc<DataDirectory>,
-    /// Whether another node can lead without this one's knowing.
-    is_replicated: bool,
-    decides_after: Timestamp,
+    /// The query tables.
+    pub store: Arc<Store>,
+    /// The time.
+    pub clock: Arc<Clock>,
+    /// Opens the ids that carry sequence numbers.
+    pub ids: IdMint,
+    /// The data directory.
+    pub directory: Arc<DataDirectory>,
+    /// Whether another node can lead by now: this node then has all durable records only if a
+    /// command has been answered since.
+    pub is_replicated: bool,
+    /// The instant of the newest record when this engine began to decide. Timers that were due by then
+    /// run first, at instants soon after it, which may be long ago.
+    pub decides_after: Timestamp,
 }
 
 impl Engine {
@@ -237,7 +235,7 @@ impl Engine {
         // A batch larger than the bound passes when nothing waits, or it could never pass.
         if waiting > 0 && waiting + count > limits::QUEUED_COMMANDS_MAX {
             self.queued.fetch_sub(count, Ordering::AcqRel);
-            self.meters.overloaded.fetch_add(count as u64, Ordering::Relaxed);
+            self.meters.overloaded.add(count as u64);
             return Err(SubmitError::Overloaded);
         }
         let sent = match self.desk.read().as_ref() {
@@ -275,41 +273,14 @@ impl Engine {
         }
     }
 
-    /// The instant of the newest record when this engine began to decide. Timers that were due by then
-    /// run first, at instants soon after it, which may be long ago.
-    pub const fn decides_after(&self) -> Timestamp {
-        self.decides_after
-    }
-
-    /// Whether another node can lead by now: this node then has all durable records only if a
-    /// command has been answered since.
-    pub const fn is_replicated(&self) -> bool {
-        self.is_replicated
-    }
-
     /// How many commands wait for the shard.
     pub fn queued(&self) -> usize {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// The counters and times of the engine itself.
-    pub const fn meters(&self) -> &Arc<Meters> {
-        &self.meters
-    }
-
     /// How far the query tables were behind each time that they had taken something in.
     pub fn projection_lags(&self) -> HistogramSnapshot {
         self.feed.lag()
-    }
-
-    /// The query tables.
-    pub const fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-
-    /// How far the query tables have come.
-    pub const fn watermark(&self) -> &Arc<Watermark> {
-        &self.watermark
     }
 
     /// How far the query tables are behind what is durable.
@@ -323,26 +294,6 @@ impl Engine {
     /// The newest durable record.
     pub fn durable_seq(&self) -> RecordSeq {
         RecordSeq(self.durable.durable_seq())
-    }
-
-    /// The time.
-    pub fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// Opens the ids that carry sequence numbers.
-    pub const fn ids(&self) -> &IdMint {
-        &self.ids
-    }
-
-    /// Notes for the operator about how the journal was opened.
-    pub fn journal_notes(&self) -> &[JournalNote] {
-        &self.journal_notes
-    }
-
-    /// The data directory.
-    pub fn directory(&self) -> &DataDirectory {
-        &self.directory
     }
 
     /// Why the engine has stopped taking commands, if it has.
@@ -366,11 +317,6 @@ impl Engine {
     /// Why the query tables stand still, if they do. Authorizations go on without them.
     pub fn projection_failure(&self) -> Option<String> {
         self.projection.failure().map(|why| format!("query tables: {why}"))
-    }
-
-    /// Whether holds end late, for rows of their purchases cannot be read.
-    pub fn are_holds_late(&self) -> bool {
-        self.store.late_holds().are_any()
     }
 
     /// How far the system's clock is behind the newest record, if it is far. Until it has caught up, each command

@@ -4,7 +4,6 @@
 //! wants that processor, a yield costs the rest of a time slice, some milliseconds, whatever
 //! arrives meanwhile. Here the receiver looks once and sleeps at once; a sender wakes it.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
@@ -54,7 +53,8 @@ pub fn inbox<T>(capacity: usize) -> (InboxSender<T>, Inbox<T>) {
 /// The receiving end: of one thread.
 pub struct Inbox<T> {
     receiver: Receiver<T>,
-    bell: Arc<Doorbell>,
+    /// The bell that wakes the thread waiting here.
+    pub bell: Arc<Doorbell>,
 }
 
 impl<T> Inbox<T> {
@@ -79,11 +79,6 @@ impl<T> Inbox<T> {
     pub fn wait(&self, timeout: Option<Duration>) {
         self.bell.wait(timeout);
     }
-
-    /// The bell that wakes the thread waiting here.
-    pub const fn bell(&self) -> &Arc<Doorbell> {
-        &self.bell
-    }
 }
 
 /// The sending end; it rings when it goes, too.
@@ -93,17 +88,8 @@ pub struct InboxSender<T> {
     bell: Arc<Doorbell>,
 }
 
-impl<T> fmt::Debug for Inbox<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Inbox").field("len", &self.receiver.len()).finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for InboxSender<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("InboxSender").finish_non_exhaustive()
-    }
-}
+crate::opaque!(for<T> Inbox<T>);
+crate::opaque!(for<T> InboxSender<T>);
 
 impl<T> InboxSender<T> {
     /// Sends a message; waits for room.

@@ -6,7 +6,6 @@
 
 mod tables;
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -84,7 +83,6 @@ impl LoaderAnswer {
         }
     }
 
-    /// The answer to `Holds`.
     pub(crate) fn into_holds(self) -> DueHolds {
         match self {
             Self::Holds(holds) => holds,
@@ -144,14 +142,7 @@ impl Steps for Loader {
     }
 }
 
-impl fmt::Debug for Loader {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Loader")
-            .field("open", &self.questions.len())
-            .finish_non_exhaustive()
-    }
-}
+crate::opaque!(Loader);
 
 /// A panic over pages in disorder must not take the open questions with it.
 fn guard<T>(read: impl FnOnce() -> Result<T, RecallError>) -> Result<T, RecallError> {

@@ -6,6 +6,7 @@
 //!
 //! INVARIANT: counts only rise while the process lives.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,50 @@ use crate::domain::response_code::ResponseCode;
 const FIRST_BOUND_LOG2: u32 = 10;
 /// The number of buckets with a bound, each twice the one before it: the last is about 17 seconds.
 pub const BOUNDED_BUCKETS: usize = 25;
+
+/// A count of what has happened.
+#[derive(Debug, Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// Adds to it; returns the sum.
+    pub fn add(&self, more: u64) -> u64 {
+        self.0.fetch_add(more, Ordering::Relaxed) + more
+    }
+
+    /// The count now.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many there are of something now.
+#[derive(Debug, Default)]
+pub struct Level(Arc<AtomicU64>);
+
+impl Level {
+    /// Counts one more, until the guard is dropped.
+    pub fn enter(&self) -> LevelGuard {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        LevelGuard(Arc::clone(&self.0))
+    }
+
+    /// How many there are.
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A counted unit of a level.
+#[derive(Debug)]
+#[must_use = "it counts while it is held"]
+pub struct LevelGuard(Arc<AtomicU64>);
+
+impl Drop for LevelGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The distribution of durations.
 #[derive(Debug, Default)]
@@ -94,7 +139,7 @@ pub struct Meters {
     /// The counts of replies.
     pub answers: AnswerCounts,
     /// Commands that were refused because too many were waiting.
-    pub overloaded: AtomicU64,
+    pub overloaded: Count,
     /// The newest instant given to a command or a timer. Units: microseconds since 1970.
     pub newest_instant: AtomicI64,
 }

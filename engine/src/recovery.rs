@@ -78,7 +78,7 @@ fn room_for_tail(
     position: ChainPosition,
     caches: CacheLimits,
 ) -> Option<TransactionRoom> {
-    let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
+    let records = journal.recovered.last_seq.saturating_sub(position.last_seq);
     let records = records.min(limits::CHECKPOINT_RECORDS_MAX);
     let records = usize::try_from(records).unwrap_or(0);
     (records > caches.recent_transactions / 2)
@@ -97,7 +97,7 @@ fn replay_tail(
     position: ChainPosition,
     progress: &RecoveryProgress,
 ) -> Result<(), OpenError> {
-    progress.begin_replay(journal.recovered().last_seq.saturating_sub(position.last_seq));
+    progress.begin_replay(journal.recovered.last_seq.saturating_sub(position.last_seq));
     let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
     // Applied vectors come back to be filled again: new memory is dear.
     let (spent, spare) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
@@ -195,7 +195,7 @@ fn resume(state: &mut ShardState, store: &Store, checkpoint: &Checkpoint) {
         checkpoint.last_transaction,
         checkpoint.last_line,
     );
-    let late_since = store.late_holds().since().unwrap_or(Timestamp::MAX);
+    let late_since = store.late_holds.since().unwrap_or(Timestamp::MAX);
     state.expect_late_holds_from(late_since.min(checkpoint.applied_at));
 }
 

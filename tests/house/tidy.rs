@@ -223,6 +223,21 @@ fn a_type_name_stands_once_in_a_crate() {
 }
 
 #[test]
+fn tests_of_a_crate_leave_its_public_type_names_alone() {
+    for folder in crates() {
+        let public =
+            sources(&folder.join("src")).into_iter().flat_map(|path| types_of(&path, "pub "));
+        let public: Vec<_> = public.collect();
+        for path in all_sources(&folder.join("src")) {
+            let is_of_tests = !sources(&folder.join("src")).contains(&path);
+            let again = types_of(&path, "").into_iter().filter(|name| public.contains(name));
+            let again: Vec<_> = again.filter(|_| is_of_tests).collect();
+            assert!(again.is_empty(), "{} takes public names again: {again:?}", path.display());
+        }
+    }
+}
+
+#[test]
 fn a_type_name_stands_once_in_the_api() {
     let folders: Vec<_> = crates().iter().map(|folder| folder.join("src")).collect();
     let of_api: Vec<_> =

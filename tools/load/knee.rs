@@ -10,7 +10,7 @@ const NARROWINGS: u32 = 4;
 
 /// Whether a load kept its rate, with 99% of its answers within `bound_us`.
 pub(crate) fn is_kept(tally: &Tally, rate: u64, bound_us: f64) -> bool {
-    let is_in_time = tally.latencies().percentile_us(99.0) < bound_us;
+    let is_in_time = tally.latencies.percentile_us(99.0) < bound_us;
     is_in_time && tally.per_second() >= KEPT_SHARE * rate as f64
 }
 

@@ -88,7 +88,7 @@ fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
     });
     print(arguments, &tally, usage);
     if !arguments.json {
-        let own = tally.latencies();
+        let own = &tally.latencies;
         let [p50, p99] = [50.0, 99.0].map(|percent| own.percentile_us(percent) / 1e3);
         let times = |percent| own.percentile_us(percent) / commits.percentile_us(percent);
         let pace = arguments.rate.map(|rate| format!(" --rate {rate}")).unwrap_or_default();
@@ -157,7 +157,7 @@ fn print(arguments: &Arguments, tally: &Tally, switch: Value) {
         "approved": tally.approved(),
         "counts": counts,
         // From the intended send; in a closed loop from the send.
-        "latency_us": percentiles(tally.latencies()),
+        "latency_us": percentiles(&tally.latencies),
         "client_cpu_us": counts.cpu_ns as f64 / 1e3 / messages,
         "messages_a_write": messages / counts.writes.max(1) as f64,
     });

@@ -84,8 +84,8 @@ impl Run {
         for _ in 0..TURNS {
             let bare = self.bare_transactions(PURCHASE_BYTES)?;
             let own = self.load(&self.closed(1, 1))?;
-            let p50_us = own.latencies().percentile_us(50.0);
-            println!("a purchase {}; a bare transaction {bare}", own.latencies());
+            let p50_us = own.latencies.percentile_us(50.0);
+            println!("a purchase {}; a bare transaction {bare}", &own.latencies);
             p50_ms.push(p50_us / 1e3);
             ratios.push(format!("{:.2}", p50_us / bare.percentile_us(50.0)));
         }

@@ -68,7 +68,7 @@ fn approved_minor(reply: &Reply) -> i64 {
 
 fn books_of(engine: &Engine, tally: &Tally) -> Outcome<Books> {
     wait_for_tables(engine);
-    let account = engine.store().read()?.account(AccountSlot(0))?;
+    let account = engine.store.read()?.account(AccountSlot(0))?;
     let account = account.ok_or("the account is not in the query tables")?;
     Ok(Books { account_held_minor: account.balances.held.0, ..Books::of(tally) })
 }
@@ -110,7 +110,7 @@ impl Iso8583Switch {
         let tally = pace.carry_out(&[self.switch.iso8583], wire)?;
         let approvals = tally.approved();
         Ok(PeerFigures {
-            latencies: tally.latencies().clone(),
+            latencies: tally.latencies.clone(),
             elapsed: Duration::from_nanos(tally.counts.elapsed_ns),
             tally: Tally {
                 answers: tally.counts.messages,

@@ -73,14 +73,14 @@ impl AnswerFaults {
         let tag = answer.0;
         let Some(request) = in_flight.get(tag) else { return arrived.push(answer) };
         let reference = request.echo.get(37).map(<[u8]>::to_vec);
-        if request.echo.mti().class() == REVERSAL_CLASS {
+        if request.echo.mti.class() == REVERSAL_CLASS {
             arrived.push(answer);
             self.release(arrived, |held| {
                 held.released_by.is_some() && held.released_by == reference
             });
             return;
         }
-        if request.echo.mti().class() == NETWORK_CLASS {
+        if request.echo.mti.class() == NETWORK_CLASS {
             return arrived.push(answer);
         }
         let card_number = request.echo.get(2).unwrap_or_default();

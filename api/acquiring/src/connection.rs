@@ -68,13 +68,13 @@ pub struct Connection {
     /// Whether a whole frame has come.
     has_spoken: bool,
     /// Whether the peer is out of step: nothing of it is understood any more.
-    is_lost: bool,
+    pub is_lost: bool,
     inbox: FrameBuffer,
     session: PeerSession,
     kept: SlowPart,
     last_active: Duration,
     /// The time at which the silence of the peer is looked at next.
-    overdue_at: Duration,
+    pub overdue_at: Duration,
     /// The time at which a door that stops waits no longer.
     drained_by: Option<Duration>,
 }
@@ -106,7 +106,7 @@ impl Connection {
     ) -> io::Result<Turn> {
         for _ in 0..limits::ROUNDS_MAX {
             let mut has_moved = self.session.take_answers(now);
-            if self.session.is_cut() {
+            if self.session.is_cut {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             has_moved |= self.read(stream, now, context)?;
@@ -121,7 +121,7 @@ impl Connection {
             let is_finished = is_flushed
                 && self.intake == Intake::Closed
                 && self.session.is_all_answered()
-                && self.session.outbox().is_empty();
+                && self.session.outbox.is_empty();
             if is_finished {
                 return Ok(Turn::Over);
             }
@@ -129,7 +129,7 @@ impl Connection {
                 self.session.note_cut("its answers are not taken, and too many wait");
                 return Err(io::ErrorKind::StorageFull.into());
             }
-            if self.session.poll_answers(context).is_pending() {
+            if self.session.port.poll_any(context).is_pending() {
                 return self.rest(now);
             }
         }
@@ -146,19 +146,9 @@ impl Connection {
         self.drained_by = Some(now + limits::DRAIN_WAIT);
     }
 
-    /// Whether the peer is out of step: it may be sending, and its earlier answers are still to be read.
-    pub const fn is_lost(&self) -> bool {
-        self.is_lost
-    }
-
     /// The bytes that are kept for this connection, used or not.
     pub fn kept_bytes(&self) -> usize {
-        self.inbox.kept_bytes() + self.session.kept_bytes()
-    }
-
-    /// The time at which the silence of the peer is looked at next.
-    pub const fn overdue_at(&self) -> Duration {
-        self.overdue_at
+        self.inbox.kept_bytes() + self.session.outbox.capacity()
     }
 
     /// Notes, once it is over, what operators need to know of its peer.
@@ -182,7 +172,7 @@ impl Connection {
                 // The engine is slow, not the peer.
                 false => now,
             };
-            self.overdue_at = silent_since + self.session.shared().idle_limit;
+            self.overdue_at = silent_since + self.session.shared.idle_limit;
         }
         let end = self.drained_by.map_or(self.overdue_at, |end| end.min(self.overdue_at));
         if now >= end {
@@ -224,11 +214,11 @@ impl Connection {
         let count_usual = self.inbox.unread_bytes() / MESSAGE_BYTES_USUAL + 1;
         let mut envelopes = Vec::new();
         let mut took_any = false;
-        if !self.has_spoken && self.inbox.begins_empty(&self.session.shared().dialect.framing) {
+        if !self.has_spoken && self.inbox.begins_empty(&self.session.shared.dialect.framing) {
             self.session.note_empty_start(self.inbox.unread());
         }
         while self.session.has_room() {
-            let next = self.inbox.take(&self.session.shared().dialect.framing);
+            let next = self.inbox.take(&self.session.shared.dialect.framing);
             took_any |= next != FrameItem::Nothing;
             match next {
                 FrameItem::Message(tpdu, range) => {
@@ -263,12 +253,12 @@ impl Connection {
         context: &mut Context<'_>,
     ) -> io::Result<bool> {
         let mut has_moved = false;
-        if !self.session.outbox().is_empty() {
+        if !self.session.outbox.is_empty() {
             // A peer that has an answer is on the board with it.
-            self.session.tell_board();
+            self.session.line.hand_over();
         }
-        while !self.session.outbox().is_empty() {
-            let Poll::Ready(written) = stream.poll_write(context, self.session.outbox()) else {
+        while !self.session.outbox.is_empty() {
+            let Poll::Ready(written) = stream.poll_write(context, &self.session.outbox) else {
                 break;
             };
             match written? {

@@ -289,7 +289,6 @@ fn map_reversal(
     Ok((command, presented.hash))
 }
 
-/// The marks of a message.
 pub(crate) fn marks_of<'a>(message: &Message<'a>) -> Marks<'a> {
     Marks {
         stan: message.get_text(11),

@@ -92,7 +92,7 @@ impl AnswerElements {
     pub fn of_reply(request: &Echo, reply: &Reply) -> Self {
         let reply = match reply {
             Reply::Network(reply) => reply,
-            reply if request.mti().class() == NETWORK_CLASS => return of_key_exchange(reply),
+            reply if request.mti.class() == NETWORK_CLASS => return of_key_exchange(reply),
             _ => return Self::outcome_unknown(),
         };
         match reply {
@@ -161,7 +161,7 @@ impl AnswerElements {
         let Some(answer) = AnswerMessage::to(request) else { return Ok(()) };
         // The name of an earlier authorization identifies a message; in a request for a new one, an
         // echo in a decline would look like an approval.
-        let names_earlier = request.mti().class() == 4 || request.mti().is_advice();
+        let names_earlier = request.mti.class() == 4 || request.mti.is_advice();
         let answer = if names_earlier { answer.echo(38) } else { answer };
         let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
         let answer = further.iter().fold(answer, |answer, (de, content)| answer.set(*de, content));
@@ -176,7 +176,7 @@ impl AnswerElements {
 }
 
 fn of_authorization(request: &Echo, reply: &AuthorizationReply) -> AnswerElements {
-    let is_advice = request.mti().is_advice();
+    let is_advice = request.mti.is_advice();
     let asked =
         Minor(request.get_number(4).and_then(|asked| i64::try_from(asked).ok()).unwrap_or(0));
     let is_foreign = request.get_number(49).is_some_and(|code| code != u64::from(reply.currency.0));
@@ -206,7 +206,7 @@ fn of_authorization(request: &Echo, reply: &AuthorizationReply) -> AnswerElement
 
 fn of_reversal(request: &Echo, reply: &ReversalReply) -> AnswerElements {
     let code =
-        if request.mti().is_advice() { De39::APPROVED } else { De39::of_reversal(reply.outcome) };
+        if request.mti.is_advice() { De39::APPROVED } else { De39::of_reversal(reply.outcome) };
     let (response_code, reason) = match reply.outcome {
         ReversalOutcome::Reversed => (ResponseCode::Approved, None),
         ReversalOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),

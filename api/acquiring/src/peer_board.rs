@@ -44,7 +44,7 @@ impl SeenMessage {
     /// A message whose answer has this code.
     pub(crate) fn new(echo: &Echo, code: De39, received: Option<Stopwatch>) -> Self {
         Self {
-            mti: echo.mti(),
+            mti: echo.mti,
             code: code.0,
             last_four: echo.get(2).and_then(|pan| pan.last_chunk().copied()),
             transaction: None,

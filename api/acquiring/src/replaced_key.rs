@@ -17,9 +17,9 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_engine::submission::{Envelope, ReplyPort};
-use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::to_hex;
 use cardswitch_secrets::issuing::IssueError;
+use cardswitch_secrets::{SealedSecret, Secrets};
 use cardswitch_zone::{KeyFault, KeyUsage, ZoneKey};
 
 use super::zone::Zone;
@@ -118,11 +118,7 @@ pub(crate) struct RotatingKey<K> {
     base: [u8; 3],
 }
 
-impl<K> std::fmt::Debug for RotatingKey<K> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("RotatingKey").field("now", &self.now.key).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(for<K> RotatingKey<K>);
 
 /// The operations of an exchange on a key for any use.
 pub(crate) trait KeyExchange: Send {
@@ -187,7 +183,7 @@ impl<K> RotatingKey<K> {
     }
 
     fn opened(&self, sealed: &[u8], secrets: &Secrets) -> Option<ReadyKey<K>> {
-        let secret = secrets.open_zone_key(sealed, self.id())?;
+        let secret = secrets.open(SealedSecret::ZoneKey(self.id()), sealed)?;
         ready(ZoneKey::from_secret(&secret)?, &self.make).ok()
     }
 

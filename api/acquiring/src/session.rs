@@ -4,7 +4,6 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
@@ -32,16 +31,17 @@ use super::peer_board::{PeerLine, SeenMessage};
 /// The conversation with one peer.
 pub(crate) struct PeerSession {
     peer: SocketAddr,
-    shared: Arc<DoorParts>,
+    pub(crate) shared: Arc<DoorParts>,
     in_flight: InFlightRequests,
-    port: Arc<ConnectionPort>,
+    pub(crate) port: Arc<ConnectionPort>,
     arrived: Vec<(u64, Reply)>,
     faults: Option<Box<AnswerFaults>>,
     /// Whether a fault ends the connection.
-    is_cut: bool,
-    outbox: Vec<u8>,
+    pub(crate) is_cut: bool,
+    /// The answers not yet written to the peer.
+    pub(crate) outbox: Vec<u8>,
     bad_messages: u64,
-    line: PeerLine,
+    pub(crate) line: PeerLine,
     /// The time since the first messages were decoded that have not gone to the engine.
     decoding: Option<Stopwatch>,
     /// The time since the first of the answers in the outbox came from the engine, and their
@@ -70,15 +70,6 @@ impl PeerSession {
         }
     }
 
-    pub(crate) fn shared(&self) -> &DoorParts {
-        &self.shared
-    }
-
-    /// Whether a fault ends the connection now.
-    pub(crate) const fn is_cut(&self) -> bool {
-        self.is_cut
-    }
-
     /// Whether every request has its answer.
     pub(crate) const fn is_all_answered(&self) -> bool {
         self.in_flight.is_empty()
@@ -93,16 +84,6 @@ impl PeerSession {
     /// The time at which an answer is due that a fault holds back.
     pub(crate) fn next_release(&self) -> Option<Duration> {
         self.faults.as_ref().and_then(|faults| faults.next_release())
-    }
-
-    /// The answers not yet written to the peer.
-    pub(crate) fn outbox(&self) -> &[u8] {
-        &self.outbox
-    }
-
-    /// The bytes that it keeps for answers, used or not.
-    pub(crate) const fn kept_bytes(&self) -> usize {
-        self.outbox.capacity()
     }
 
     /// Notes that so much of the outbox was written.
@@ -172,7 +153,7 @@ impl PeerSession {
             }
         };
         let translation = self.shared.dialect.translation.as_ref();
-        if translation.is_some_and(|translation| translation.names_by_local_time()) {
+        if translation.is_some_and(|translation| translation.names_by_local_time) {
             name_by_local_time(&mut mapped, &message, &self.shared.secrets);
         }
         match mapped {
@@ -196,7 +177,7 @@ impl PeerSession {
                 let fault = format_args!("{} {refusal:?}", message.mti());
                 self.note_undecodable(&fault, (frame, way_back.tpdu));
                 if matches!(refusal, Refusal::Security(_)) {
-                    self.shared.counters.add_insecure();
+                    self.shared.counters.insecure.add(1);
                 }
                 let refusal = refusal.with_numbers(|de| self.shared.field_of(de));
                 self.answer(
@@ -242,22 +223,17 @@ impl PeerSession {
             return;
         }
         let tags: Vec<u64> = envelopes.iter().map(|envelope| envelope.tag).collect();
-        self.shared.counters.add_messages(tags.len());
+        self.shared.counters.messages.add(tags.len() as u64);
         if let Some(since) = decoding {
             self.shared.counters.decode.record_many(since.elapsed(), tags.len() as u64);
         }
         if let Err(error) = self.shared.engine.submit(envelopes) {
-            self.shared.counters.add_not_taken(tags.len());
+            self.shared.counters.not_taken.add(tags.len() as u64);
             tracing::debug!(peer = %self.peer, %error, messages = tags.len(), "not taken");
             for tag in tags {
                 self.answer_pending(tag, None, |_| AnswerElements::not_taken());
             }
         }
-    }
-
-    /// Ready where the engine has answered since; otherwise the context is woken when it does.
-    pub(crate) fn poll_answers(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.port.poll_any(context)
     }
 
     /// Takes the engine's answers. Returns whether there were any.
@@ -271,11 +247,11 @@ impl PeerSession {
         let mut together = AnswerBatch::default();
         let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
-            match reply {
-                Reply::OutcomeUnknown => counters.add_outcome_unknown(),
-                Reply::Rejected(Rejection::ZoneKeyRepeated) => counters.add_insecure(),
-                _ => {}
-            }
+            _ = match reply {
+                Reply::OutcomeUnknown => counters.outcome_unknown.add(1),
+                Reply::Rejected(Rejection::ZoneKeyRepeated) => counters.insecure.add(1),
+                _ => 0,
+            };
             if let Some(fault) = self.faults.as_mut().and_then(|faults| faults.take(tag)) {
                 self.answer_falsely(tag, &reply, fault);
                 continue;
@@ -327,11 +303,6 @@ impl PeerSession {
         });
     }
 
-    /// Tells who looks at peers what was said.
-    pub(crate) fn tell_board(&mut self) {
-        self.line.hand_over();
-    }
-
     /// Gives memory back where nothing is in flight.
     pub(crate) fn rest(&mut self) {
         if self.in_flight.is_empty() && self.arrived.capacity() > 0 {
@@ -374,7 +345,7 @@ impl PeerSession {
     /// Counts a bad message and logs it, ever more seldom: a peer must not fill the log.
     pub(crate) fn note_bad_message(&mut self, fault: &dyn fmt::Display) {
         self.bad_messages += 1;
-        self.shared.counters.add_bad_message();
+        self.shared.counters.bad_messages.add(1);
         let is_told = self.bad_messages.is_power_of_two();
         self.line.note_bad_message(is_told.then_some(fault));
         if is_told {
@@ -464,7 +435,7 @@ impl AnswerBatch {
 fn log_answer(peer: SocketAddr, request: &PendingRequest, reply: &Reply) {
     tracing::debug!(
         %peer,
-        mti = %request.echo.mti(),
+        mti = %request.echo.mti,
         stan = request.echo.get_number(11),
         transaction = transaction_of(reply).map(|id| tracing::field::display(id.0)),
         response_code = response_code_of(reply),
@@ -509,7 +480,7 @@ fn append_answer(
     request: &PendingRequest,
     elements: &AnswerElements,
 ) {
-    if request.echo.mti().response().is_none() {
+    if request.echo.mti.response().is_none() {
         return;
     }
     if outbox.capacity() == 0 {
@@ -529,7 +500,7 @@ fn append_answer(
         })
     });
     if let Err(error) = written {
-        tracing::warn!(%peer, %error, mti = %request.echo.mti(), "cannot be answered");
+        tracing::warn!(%peer, %error, mti = %request.echo.mti, "cannot be answered");
     }
 }
 

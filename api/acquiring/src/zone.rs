@@ -368,7 +368,7 @@ impl AnswerSecurity {
 
 /// Whether an answer has fields beyond the first bitmap of its peer's dialect, besides its code.
 fn has_second_bitmap(request: &PendingRequest, dialect: &Dialect) -> bool {
-    let mut echoed = request.echo.kept().elements();
+    let mut echoed = request.echo.kept.elements();
     match &dialect.translation {
         None => echoed.any(|de| de > 64),
         Some(translation) => {
@@ -378,7 +378,6 @@ fn has_second_bitmap(request: &PendingRequest, dialect: &Dialect) -> bool {
     }
 }
 
-/// The credentials of a command.
 fn credentials_of(command: &mut TimedCommand) -> Vec<&mut PresentedCredentials> {
     let Command::Network(request) = &mut command.command else { return Vec::new() };
     match &mut request.command {

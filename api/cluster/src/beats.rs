@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::clocks::ClockStanding;
 use crate::members::{NodeRecord, report};
-use crate::window::{EtcdWindow, Keys, Pulse};
+use crate::window::{BEAT, EtcdWindow, Keys, Pulse};
 use crate::{Node, NodeStatus, OpenWindowError};
 
 /// How often the leader shows that it lives. The default of `cluster.leader_silence_ms` is seven beats.
@@ -142,7 +142,7 @@ impl BeatTask {
             if count.is_multiple_of(RECORD_EVERY) {
                 self.record.reach(newest_record(), Clock::System.now().0);
                 // The next one tells more.
-                drop(report(self.window.client(), &self.keys, &self.record, &self.status));
+                drop(report(&mut self.window.client, &self.keys, &self.record, &self.status));
             }
             if let Some(end) = self.beat(count, state) {
                 self.ended.send_replace(Some(end));
@@ -196,7 +196,7 @@ impl BeatTask {
         }
         let beat = Beat { writer: self.writer.to_string(), count, state };
         let value = serde_json::to_vec(&beat).unwrap_or_default();
-        if let Err(error) = self.window.client().put(self.keys.beat(), value) {
+        if let Err(error) = self.window.client.put(self.keys.named(BEAT), value) {
             tracing::warn!(%error, "the cluster's etcd takes no sign of life");
         }
         None

@@ -27,7 +27,7 @@ const PROTOCOL: &[u8] = b"h2";
 /// Credentials towards members of etcd: the client's own and those that prove the members.
 pub(crate) struct EtcdCredentials {
     access: EtcdAccess,
-    tls: Option<TlsConnector>,
+    pub(crate) tls: Option<TlsConnector>,
     /// The files' stamps when they were read last.
     stamps: FileStamps,
 }
@@ -58,16 +58,6 @@ impl EtcdCredentials {
             }
             Err(error) => tracing::error!(%error, "the certificates before stay in use"),
         }
-    }
-
-    /// How addresses of members begin.
-    pub(crate) const fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
-    }
-
-    /// Whether there is TLS to speak.
-    pub(crate) const fn tls(&self) -> Option<&TlsConnector> {
-        self.tls.as_ref()
     }
 
     /// The request for a token, where there is a user. The password is read each time.

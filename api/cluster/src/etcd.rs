@@ -230,10 +230,11 @@ async fn connect(
 async fn reach(host: &str, credentials: &EtcdCredentials) -> Result<EtcdMember, EtcdError> {
     let stream = TcpStream::connect(host).await.map_err(|error| broken(host, &error))?;
     stream.set_nodelay(true)?;
-    let address = format!("{}://{host}", credentials.scheme());
-    match credentials.tls() {
-        None => speak(address, stream).await,
-        Some(connector) => speak(address, secure(connector, host, stream).await?).await,
+    match &credentials.tls {
+        None => speak(format!("http://{host}"), stream).await,
+        Some(connector) => {
+            speak(format!("https://{host}"), secure(connector, host, stream).await?).await
+        }
     }
 }
 

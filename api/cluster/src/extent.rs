@@ -46,7 +46,8 @@ impl BatchBlock {
 /// The batches of the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    first: u64,
+    /// The number of the oldest batch.
+    pub(crate) first: u64,
     blocks: VecDeque<BatchBlock>,
     batches: u64,
     bytes: u64,
@@ -122,11 +123,6 @@ impl Extent {
         true
     }
 
-    /// The number of the oldest batch.
-    pub(crate) const fn first(&self) -> u64 {
-        self.first
-    }
-
     fn push(&mut self, block: BatchBlock) {
         self.blocks.push_back(block);
         self.batches += u64::from(block.batches);
@@ -157,9 +153,9 @@ mod tests {
     fn small_batches_stay_for_minutes_and_large_ones_by_their_bytes() {
         let mut extent = Extent::from(1);
         append(&mut extent, BATCHES_MAX, 1_000);
-        assert_eq!(extent.first(), 1, "all of them");
+        assert_eq!(extent.first, 1, "all of them");
         append(&mut extent, 64, 1_000);
-        assert_eq!(extent.first(), 1 + u64::from(BLOCK.batches));
+        assert_eq!(extent.first, 1 + u64::from(BLOCK.batches));
         // As many bytes go as come, however many batches that are.
         for _ in 0..400 {
             append(&mut extent, 1, 1 << 20);

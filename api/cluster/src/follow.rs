@@ -92,7 +92,7 @@ pub fn follow(
     mut node: Node,
     doors: &dyn FollowerNotices,
 ) -> Result<Option<Engine>, FollowError> {
-    let directory = standby.engine().directory().id();
+    let directory = standby.engine().directory.id();
     let Some(mut window) = open_window(&node, directory)? else { return Ok(None) };
     let mut patience = Patience::new(node.leader_silence, spread_of(&node.record.name));
     let mut lookout = Lookout::new(&node.cluster, doors);
@@ -243,12 +243,12 @@ impl<'a> Lookout<'a> {
         node.status.note_tip(&tip, asked);
         if self.recorded.is_none_or(|since| since.elapsed() > RECORD_EVERY) {
             if (1..=TWIN_LOOKS).contains(&self.records) {
-                self.has_twin |= has_twin(window.client(), &self.keys, &node.record);
+                self.has_twin |= has_twin(&mut window.client, &self.keys, &node.record);
             }
             self.records = self.records.saturating_add(1);
             node.record.reach(standby.tip().last_seq, Clock::System.now().0);
             // The next one tells more.
-            drop(report(window.client(), &self.keys, &node.record, &node.status));
+            drop(report(&mut window.client, &self.keys, &node.record, &node.status));
             self.recorded = Some(Stopwatch::start());
         }
         self.seek(tip.writer, window);
@@ -264,7 +264,7 @@ impl<'a> Lookout<'a> {
     /// Finds the leader, unless it is known.
     fn seek(&mut self, leader: WriterId, window: &mut EtcdWindow) {
         if self.watched.is_sought(leader) {
-            let nodes = list_nodes(window.client(), &self.keys);
+            let nodes = list_nodes(&mut window.client, &self.keys);
             self.watched.seek(leader, nodes, self.doors);
         }
     }

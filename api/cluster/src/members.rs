@@ -9,7 +9,7 @@ use cardswitch_engine::journal::window::{WindowTip, WriterId};
 use serde::{Deserialize, Serialize};
 
 use crate::etcd::{EtcdClient, EtcdError};
-use crate::window::Keys;
+use crate::window::{Keys, STEP_DOWN};
 use crate::{ClusterAddress, EtcdWindow, NodeStatus, OpenWindowError};
 
 /// The interval of the looks whether another node leads.
@@ -70,7 +70,7 @@ impl ClusterView {
         let (mut window, etcd) = EtcdWindow::look_at(address)?;
         let tip = window.find_tip()?;
         let tip = tip.ok_or_else(|| OpenWindowError::Absent(Box::new(address.clone())))?;
-        let nodes = list_nodes(window.client(), &Keys::of(address))?;
+        let nodes = list_nodes(&mut window.client, &Keys::of(address))?;
         Ok(Self { tip, nodes, etcd })
     }
 
@@ -79,7 +79,7 @@ impl ClusterView {
     /// Errors: as for `read`.
     pub fn remove(address: &ClusterAddress, node: &str) -> Result<(), OpenWindowError> {
         let (mut window, _) = EtcdWindow::look_at(address)?;
-        Ok(window.client().delete(Keys::of(address).node(node))?)
+        Ok(window.client.delete(Keys::of(address).node(node))?)
     }
 
     /// Asks the node that leads to let another one lead, and waits until it does.
@@ -133,7 +133,7 @@ impl AskedLeader {
         if !self.is_asked && now.tip.writer == self.writer {
             let (mut window, _) = EtcdWindow::look_at(address)?;
             let writer = self.writer.to_string();
-            window.client().put(Keys::of(address).step_down(), writer.into_bytes())?;
+            window.client.put(Keys::of(address).named(STEP_DOWN), writer.into_bytes())?;
             self.is_asked = true;
         }
         Ok(())

@@ -46,13 +46,13 @@ impl EtcdNotes {
         }];
         let changes = changes.into_iter();
         let success = changes.map(|(name, content)| change_of(self.key(&name), content)).collect();
-        Ok(self.window.client().call(&TxnRequest { compare, success })?.succeeded)
+        Ok(self.window.client.call(&TxnRequest { compare, success })?.succeeded)
     }
 
     /// The notes whose names begin with `prefix`.
     pub fn list(&mut self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {
         let prefix = self.key(prefix);
-        let found = self.window.client().list(prefix)?.into_iter();
+        let found = self.window.client.list(prefix)?.into_iter();
         let note = |(key, value): (String, Bytes)| Some((self.name(&key)?, value.to_vec()));
         Ok(found.filter_map(note).collect())
     }
@@ -60,14 +60,14 @@ impl EtcdNotes {
     /// The names of those.
     pub fn names(&mut self, prefix: &str) -> Result<Vec<String>, EtcdError> {
         let prefix = self.key(prefix);
-        let found = self.window.client().names(prefix)?;
+        let found = self.window.client.names(prefix)?;
         Ok(found.iter().filter_map(|key| self.name(key)).collect())
     }
 
     /// The content of a note; none where there is none of that name.
     pub fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, EtcdError> {
         let key = self.key(name);
-        Ok(self.window.client().get(key)?.map(|value| value.to_vec()))
+        Ok(self.window.client.get(key)?.map(|value| value.to_vec()))
     }
 
     fn name(&self, key: &str) -> Option<String> {

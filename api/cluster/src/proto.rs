@@ -8,7 +8,6 @@ use bytes::Bytes;
 pub(crate) trait RpcCall: prost::Message {
     /// The path of the method.
     const PATH: &'static str;
-    /// The answer.
     type Answer: prost::Message + Default;
 }
 

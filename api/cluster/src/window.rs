@@ -66,6 +66,15 @@ pub enum OpenWindowError {
 /// The writer of the tip of a new cluster, which no node has led yet.
 pub(crate) const NOBODY: WriterId = WriterId(0);
 
+/// The key of the newest batch's place in the chain.
+const TIP: &str = "tip";
+/// The key of the window's extent.
+const EXTENT: &str = "extent";
+/// The key of the leader's last sign of life.
+pub(crate) const BEAT: &str = "beat";
+/// The key of the writer that is asked to lead no more.
+pub(crate) const STEP_DOWN: &str = "step-down";
+
 /// The keys of one cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -79,22 +88,6 @@ impl Keys {
 
     pub(crate) fn named(&self, name: &str) -> String {
         format!("{}/{name}", self.prefix)
-    }
-
-    pub(crate) fn tip(&self) -> String {
-        self.named("tip")
-    }
-
-    pub(crate) fn extent(&self) -> String {
-        self.named("extent")
-    }
-
-    pub(crate) fn beat(&self) -> String {
-        self.named("beat")
-    }
-
-    pub(crate) fn step_down(&self) -> String {
-        self.named("step-down")
     }
 
     pub(crate) fn node(&self, name: &str) -> String {
@@ -125,7 +118,7 @@ pub(crate) struct Pulse {
 /// A connection to the window, as one run of one node.
 #[derive(Debug)]
 pub struct EtcdWindow {
-    client: EtcdClient,
+    pub(crate) client: EtcdClient,
     keys: Keys,
     writer: WriterId,
     /// Set where the node stops: nothing is waited for any more.
@@ -168,7 +161,7 @@ impl EtcdWindow {
     ) -> Result<(), OpenWindowError> {
         let (mut window, _) = Self::look_at(address)?;
         let tip = WindowTip { position: tip, writer: NOBODY };
-        let (tip_key, directory_key) = (window.keys.tip(), window.keys.named("directory"));
+        let (tip_key, directory_key) = (window.keys.named(TIP), window.keys.named("directory"));
         let made = window.client.call(&TxnRequest {
             compare: vec![Compare::absent(tip_key.clone())],
             success: vec![
@@ -207,7 +200,7 @@ impl EtcdWindow {
 
     /// The tip, if a cluster is there.
     pub(crate) fn find_tip(&mut self) -> Result<Option<WindowTip>, EtcdError> {
-        let Some(bytes) = self.client.get(self.keys.tip())? else { return Ok(None) };
+        let Some(bytes) = self.client.get(self.keys.named(TIP))? else { return Ok(None) };
         let tip = tip_of(Some(bytes));
         tip.map(Some).map_err(|_| EtcdError::Answer("its tip is none of this build"))
     }
@@ -217,14 +210,10 @@ impl EtcdWindow {
         tip.writer == self.writer
     }
 
-    pub(crate) const fn client(&mut self) -> &mut EtcdClient {
-        &mut self.client
-    }
-
     /// Reads the keys that change beside the batches, at one moment.
     pub(crate) fn pulse(&mut self) -> Result<Pulse, WindowError> {
-        let keys = [self.keys.tip(), self.keys.beat(), self.keys.step_down()];
-        let reads = keys.map(|key| EtcdRequest::Range(one(key)).into()).to_vec();
+        let read = |name| EtcdRequest::Range(one(self.keys.named(name))).into();
+        let reads = [TIP, BEAT, STEP_DOWN].map(read).to_vec();
         let request = TxnRequest { compare: Vec::new(), success: reads };
         let asked = Stopwatch::start();
         let read = self.open_client()?.look(&request).map_err(no_answer)?;
@@ -252,7 +241,7 @@ impl EtcdWindow {
 
     /// The extent of the window, as the writer before left it; `next` is appended now.
     fn extent(&mut self, next: u64) -> Result<Extent, WindowError> {
-        let key = self.keys.extent();
+        let key = self.keys.named(EXTENT);
         if let Some(saved) = value_of(self.ask(&one(key))?) {
             return extent_of(&saved);
         }
@@ -279,9 +268,9 @@ impl EtcdWindow {
         if extent.trim() {
             let old = DeleteRangeRequest {
                 key: self.keys.batches().into(),
-                range_end: self.keys.batch(extent.first()).into(),
+                range_end: self.keys.batch(extent.first).into(),
             };
-            writes.push(put(self.keys.extent(), extent.to_bytes().into()));
+            writes.push(put(self.keys.named(EXTENT), extent.to_bytes().into()));
             writes.push(EtcdRequest::DeleteRange(old).into());
         }
         self.extent = Some(extent);
@@ -314,7 +303,7 @@ impl ChainWindow for EtcdWindow {
     }
 
     fn tip(&mut self) -> Result<WindowTip, WindowError> {
-        let key = self.keys.tip();
+        let key = self.keys.named(TIP);
         tip_of(value_of(self.ask(&one(key))?))
     }
 
@@ -324,7 +313,7 @@ impl ChainWindow for EtcdWindow {
         batches: &[SealedBatch],
     ) -> Result<AppendOutcome, WindowError> {
         let Some(last) = batches.last() else { return Ok(AppendOutcome::Written) };
-        let tip_key = self.keys.tip();
+        let tip_key = self.keys.named(TIP);
         let new = WindowTip { position: last.position(), writer: self.writer };
         let mut writes = self.note(batches)?;
         writes.extend(batches.iter().map(|batch| {
@@ -369,10 +358,10 @@ impl ChainWindow for EtcdWindow {
             }
         }
         if found.is_empty() {
-            let key = self.keys.extent();
+            let key = self.keys.named(EXTENT);
             let extent =
                 value_of(self.ask(&one(key))?).map(|saved| extent_of(&saved)).transpose()?;
-            let first = extent.map_or(0, |extent| extent.first());
+            let first = extent.map_or(0, |extent| extent.first);
             if first > number.0 {
                 return Err(WindowError::Trimmed { wanted: number, first: BatchNumber(first) });
             }
@@ -460,10 +449,10 @@ impl EtcdClient {
 
     /// The number of batches in a window. etcd counts them only before an extent is written, while they are few.
     pub(crate) fn window_batches(&mut self, keys: &Keys) -> Result<u64, EtcdError> {
-        let extent = self.get(keys.extent())?.and_then(|saved| Extent::parse(&saved));
-        let tip = tip_of(self.get(keys.tip())?);
+        let extent = self.get(keys.named(EXTENT))?.and_then(|saved| Extent::parse(&saved));
+        let tip = tip_of(self.get(keys.named(TIP))?);
         if let (Some(extent), Ok(tip)) = (extent, tip) {
-            return Ok((tip.position.number.0 + 1).saturating_sub(extent.first()));
+            return Ok((tip.position.number.0 + 1).saturating_sub(extent.first));
         }
         let batches = keys.batches();
         let (key, range_end) = (batches.clone().into(), end_of(&batches));

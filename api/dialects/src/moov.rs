@@ -29,7 +29,6 @@ struct MoovField<'t> {
     subfields: Option<&'t RawValue>,
 }
 
-/// Reads a specification.
 pub(crate) fn read(text: &str) -> Result<Described8583, SpecificationFault> {
     let specification: MoovSpecification<'_> = serde_json::from_str(text).map_err(of_json)?;
     let (mut mti, mut bitmap, mut fields) = (None, None, Vec::new());

@@ -20,7 +20,6 @@ const MISSED_SCANNED_MAX: usize = 10_000;
 /// An endpoint at work.
 #[derive(Debug)]
 pub(crate) struct EndpointDesk {
-    /// The endpoint.
     pub(crate) endpoint: Arc<WebhookEndpoint>,
     /// The companies whose events it gets; they rise.
     pub(crate) companies: Vec<CompanySlot>,
@@ -66,7 +65,7 @@ impl EndpointDesk {
     /// Hands the lane the events that it has read past. Returns whether there were any.
     pub(crate) fn take_missed(&mut self, missed: MissedEvents, followed: EventNumber) -> bool {
         let MissedEvents { entries, again_after } = missed;
-        if self.lane.is_off() || (entries.is_empty() && again_after.is_none()) {
+        if self.lane.is_off || (entries.is_empty() && again_after.is_none()) {
             return false;
         }
         match again_after {
@@ -81,7 +80,6 @@ impl EndpointDesk {
 /// The events that a lane has read past although it is to deliver them.
 #[derive(Debug, Default)]
 pub(crate) struct MissedEvents {
-    /// The events.
     pub(crate) entries: Vec<QueuedEvent>,
     /// The event after which the lane reads once more, where they are too many.
     pub(crate) again_after: Option<EventNumber>,

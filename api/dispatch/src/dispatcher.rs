@@ -337,7 +337,7 @@ impl Dispatcher {
             DispatcherOrder::Reload(reply) => self.reloads.extend(reply),
             DispatcherOrder::Recover(id, after, reply) => {
                 let followed = self.followed.number;
-                let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
+                let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off);
                 let is_there = desk.map(|desk| desk.lane.recover(after, followed)).is_some();
                 self.refresh(id, now.time);
                 reply(is_there);

@@ -6,12 +6,10 @@ use std::collections::BTreeSet;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
-/// The place of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueuePlace {
     /// The instant at which it is due.
     pub(crate) at: Timestamp,
-    /// Its line.
     pub(crate) line: QueueLine,
 }
 

@@ -112,7 +112,8 @@ pub struct Lane {
     failing_since: Option<Timestamp>,
     delivered_at: Option<Timestamp>,
     forward_at: Option<Timestamp>,
-    is_off: bool,
+    /// Whether it is off.
+    pub is_off: bool,
 }
 
 /// The health of a lane, as people see it.
@@ -421,11 +422,6 @@ impl Lane {
             self.restart_after(number.max(self.read_upto(EventNumber(0))));
         }
         was_off
-    }
-
-    /// Whether it is off.
-    pub const fn is_off(&self) -> bool {
-        self.is_off
     }
 
     /// Resumes a lane that was read back: a message that was being sent when the process ended is

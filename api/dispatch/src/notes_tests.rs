@@ -13,12 +13,12 @@ use crate::mail::store::{MailDirectory, MailStore};
 
 const PREFIX: &str = "a/";
 
-type Content = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
+type NoteContents = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 /// A connection of a node that leads in `epoch`.
 #[derive(Debug)]
 struct NoteMap {
-    content: Content,
+    content: NoteContents,
     epoch: Option<u64>,
     /// Of so many changes no answer comes, though they are made.
     silent: u32,
@@ -90,7 +90,7 @@ impl NoteMap {
     }
 }
 
-fn leader(content: &Content, epoch: impl Into<Option<u64>>) -> LeaderNotes<NoteMap> {
+fn leader(content: &NoteContents, epoch: impl Into<Option<u64>>) -> LeaderNotes<NoteMap> {
     let content = Arc::clone(content);
     let (epoch, changes, late) = (epoch.into(), Arc::default(), Vec::new());
     let store = NoteMap { content, epoch, silent: 0, is_late: false, late, changes };
@@ -107,7 +107,7 @@ fn noted(name: &str, content: &str) -> (String, Vec<u8>) {
 
 #[test]
 fn a_former_leader_changes_no_note() {
-    let content = Content::default();
+    let content = NoteContents::default();
     let former = leader(&content, 9);
     assert!(matches!(former.write(vec![note("a", "0")]), Err(NotesError::Fenced)), "not yet its");
     former.take_over().unwrap();
@@ -127,14 +127,14 @@ fn a_former_leader_changes_no_note() {
 
 #[test]
 fn a_node_that_does_not_lead_takes_nothing_over() {
-    let content = Content::default();
+    let content = NoteContents::default();
     assert!(matches!(leader(&content, None).take_over(), Err(NotesError::Fenced)));
     assert!(content.lock().is_empty());
 }
 
 #[test]
 fn a_lost_answer_of_a_take_over_is_repeated() {
-    let content = Content::default();
+    let content = NoteContents::default();
     let notes = leader(&content, 3);
     notes.held.lock().store.silent = 1;
     assert!(matches!(notes.take_over(), Err(NotesError::Store(_))));
@@ -144,7 +144,7 @@ fn a_lost_answer_of_a_take_over_is_repeated() {
 
 #[test]
 fn many_notes_are_several_changes_in_their_order() {
-    let content = Content::default();
+    let content = NoteContents::default();
     let notes = leader(&content, 3);
     notes.take_over().unwrap();
     let changes = Arc::clone(&notes.held.lock().store.changes);
@@ -162,7 +162,7 @@ fn many_notes_are_several_changes_in_their_order() {
 /// not changed since, and the next leader did not deliver it. The simulated world of seed 2 found it.
 #[test]
 fn a_note_that_arrives_late_comes_behind_none() {
-    let content = Content::default();
+    let content = NoteContents::default();
     let notes = leader(&content, 3);
     notes.take_over().unwrap();
     notes.held.lock().store.is_late = true;
@@ -185,19 +185,19 @@ fn mail_waits_for_the_next_leader() {
     let before = MailQueue::open(Arc::new(directory), Duration::ZERO).unwrap().0;
     before.add_letter(waiting, Urgency::InTurn, b"letter", Duration::ZERO).unwrap();
 
-    let content = Content::default();
+    let content = NoteContents::default();
     let first = Arc::new(leader(&content, 3));
-    let mail = Arc::new(NotedMail::take_over(Arc::clone(&first), &**before.store()).unwrap());
-    assert!(before.store().names().unwrap().is_empty(), "it is moved");
+    let mail = Arc::new(NotedMail::take_over(Arc::clone(&first), &*before.store).unwrap());
+    assert!(before.store.names().unwrap().is_empty(), "it is moved");
     assert_eq!(mail.read("cursor").unwrap().as_deref(), Some(b"7 9".as_slice()));
     mail.write("cursor", b"8 9").unwrap();
     let (queue, _) = MailQueue::open(Arc::clone(&mail) as _, Duration::ZERO).unwrap();
     queue.hold(news, Urgency::First, b"news").unwrap();
 
     // Nor does a directory with an older cursor bring it back.
-    before.store().write("cursor", b"1 1").unwrap();
+    before.store.write("cursor", b"1 1").unwrap();
     let second = Arc::new(leader(&content, 4));
-    let taken = Arc::new(NotedMail::take_over(second, &**before.store()).unwrap());
+    let taken = Arc::new(NotedMail::take_over(second, &*before.store).unwrap());
     assert_eq!(taken.read("cursor").unwrap().as_deref(), Some(b"8 9".as_slice()));
     assert!(mail.write("cursor", b"9 9").is_err() && queue.len() == 2);
     let (queue, held) = MailQueue::open(taken, Duration::ZERO).unwrap();

@@ -26,10 +26,13 @@ const RETRY_AFTER_S: u32 = 1;
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    status: StatusCode,
-    code: &'static str,
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The word that programs know the failure by.
+    pub code: &'static str,
     message: String,
-    faults: Vec<Fault>,
+    /// The fields at fault.
+    pub faults: Vec<Fault>,
     retry_after_s: Option<u32>,
 }
 
@@ -295,24 +298,9 @@ impl From<WriteError> for ApiError {
 }
 
 impl ApiError {
-    /// The status of the answer.
-    pub const fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// The word that programs know the failure by.
-    pub const fn code(&self) -> &'static str {
-        self.code
-    }
-
     /// The message for people.
     pub fn message(&self) -> &str {
         &self.message
-    }
-
-    /// The fields at fault.
-    pub fn faults(&self) -> &[Fault] {
-        &self.faults
     }
 
     /// The body of the answer: the shape of every failure.

@@ -71,7 +71,7 @@ where
         }
     };
     drop(closing);
-    let mut stream = connection.into_parts().io.into_inner().into_inner();
+    let mut stream = connection.into_parts().io.into_inner().stream;
     let is_refused = ended.as_ref().is_err_and(hyper::Error::is_parse);
     if ended.is_err_and(|error| error.is_parse_version_h2()) {
         drop(timeout(lingering::SILENCE, stream.write_all(HTTP2_REFUSAL)).await);

@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 
 /// Ends where a write stands still.
 pub(crate) struct PatientStream<S> {
-    stream: S,
+    pub(crate) stream: S,
     patience: Duration,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -25,11 +25,6 @@ impl<S> PatientStream<S> {
     /// Waits for the peer no longer than `patience` at a time.
     pub(crate) const fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, deadline: None }
-    }
-
-    /// The socket, without its watch.
-    pub(crate) fn into_inner(self) -> S {
-        self.stream
     }
 
     fn watched<T>(

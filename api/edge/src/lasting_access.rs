@@ -91,7 +91,7 @@ impl LastingAccess {
 
     /// How long it lasts at most.
     fn time_left(&self) -> Option<Duration> {
-        let now = self.switch.engine().now();
+        let now = self.switch.engine.now();
         let left_us = |at: Timestamp| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
         self.ends_at.map(|at| Duration::from_micros(left_us(at)))
     }

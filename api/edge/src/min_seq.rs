@@ -29,7 +29,7 @@ pub fn newest_shown(path: &str) -> Option<fn(&Engine) -> RecordSeq> {
     if path.starts_with("/v1/oauth/") {
         None
     } else if path.starts_with("/v1/") {
-        Some(|engine| engine.watermark().applied())
+        Some(|engine| engine.watermark.applied())
     } else if path.starts_with("/network/v1/") {
         // A purchase is answered before the tables have it.
         Some(Engine::durable_seq)
@@ -69,11 +69,11 @@ async fn make_sure(switch: &Switch, (method, uri): (&Method, &Uri)) -> Result<()
         return Ok(());
     }
     let Some(seq) = min_seq_of(uri)? else { return switch.confirm().await };
-    if switch.engine().watermark().applied() >= seq {
+    if switch.engine.watermark.applied() >= seq {
         return Ok(());
     }
     switch.confirm().await?;
-    if seq > switch.engine().durable_seq() {
+    if seq > switch.engine.durable_seq() {
         let flaw = Flaw::new("out_of_range", "must be the `cardswitch-seq` of an earlier answer");
         return Err(ApiError::invalid_field(MIN_SEQ, flaw));
     }

@@ -79,13 +79,11 @@ impl NetworkFacts {
         }
     }
 
-    /// The facts of the card with this id.
     pub(crate) fn card(&self, id: CardId) -> Option<CardFacts> {
         let known = *self.named_place(id)?.lock();
         known.filter(|card| card.id == id)
     }
 
-    /// Remembers the facts of a card.
     pub(crate) fn remember_card(&self, card: CardFacts) {
         if let Some(place) = self.named_place(card.id) {
             *place.lock() = Some(card);

@@ -50,7 +50,7 @@ mod tests {
             headers.append(*name, HeaderValue::from_bytes(value).unwrap());
         }
         let refused = check_head(version, &headers).err()?;
-        assert_eq!(refused.status().as_u16(), 400);
+        assert_eq!(refused.status.as_u16(), 400);
         Some(refused.body()["detail"]["code"].as_str().unwrap().to_owned())
     }
 

@@ -39,7 +39,8 @@ const CONFIRM_WAIT: Duration = Duration::from_secs(3);
 /// The engine as the edges see it; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Switch {
-    engine: Arc<Engine>,
+    /// The engine itself.
+    pub engine: Arc<Engine>,
     facts: Arc<NetworkFacts>,
     news: Arc<EventNews>,
     /// The newest record that may have changed who may see what.
@@ -56,7 +57,7 @@ impl Switch {
     pub fn new(engine: Arc<Engine>) -> Self {
         let access = Arc::new(watch::Sender::new(RecordSeq(0)));
         let told = Arc::clone(&access);
-        engine.watermark().on_access_change(move |seq| {
+        engine.watermark.on_access_change(move |seq| {
             told.send_replace(seq);
         });
         Self {
@@ -68,19 +69,14 @@ impl Switch {
         }
     }
 
-    /// The engine itself.
-    pub const fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
     /// Randomness whose ids, tokens and card numbers name the cell of this switch, if it is of one.
     pub fn random(&self) -> CellRandom<SystemRandom> {
-        CellRandom::new(SystemRandom, self.engine.directory().cell())
+        CellRandom::new(SystemRandom, self.engine.directory.cell())
     }
 
     /// An id of this switch, later than those before.
     pub fn new_id(&self) -> Uuid {
-        let (id, cell) = (Uuid::now_v7(), self.engine.directory().cell());
+        let (id, cell) = (Uuid::now_v7(), self.engine.directory.cell());
         cell.map_or(id, |cell| cell.mark_id(id))
     }
 
@@ -130,7 +126,7 @@ impl Switch {
     /// share that check.
     /// Errors: `no_leader`, also where the check takes too long; overloaded.
     pub async fn confirm(&self) -> Result<(), ApiError> {
-        if !self.engine.is_replicated() {
+        if !self.engine.is_replicated {
             return Ok(());
         }
         let asked = self.ask(Command::Tick.into());
@@ -145,11 +141,11 @@ impl Switch {
     /// this was called: what is read next is at least as new.
     pub async fn shown_seq(&self) -> RecordSeq {
         self.reached(self.engine.durable_seq(), WaitPurpose::Read, VISIBLE_WAIT).await;
-        self.engine.watermark().applied()
+        self.engine.watermark.applied()
     }
 
     async fn reached(&self, seq: RecordSeq, awaiting: WaitPurpose, patience: Duration) -> bool {
-        let watermark = self.engine.watermark();
+        let watermark = &self.engine.watermark;
         if watermark.applied() >= seq {
             return true;
         }
@@ -174,7 +170,7 @@ impl Switch {
         &self,
         after: EventNumber,
     ) -> Result<Option<EventNumber>, StoreError> {
-        let watermark = self.engine.watermark();
+        let watermark = &self.engine.watermark;
         let mut changes = self.news.changes();
         loop {
             // The mark comes before the read: a later event is news.
@@ -208,7 +204,7 @@ impl Switch {
     /// The number of the newest event that reads show; looked up once for all who ask.
     /// Errors: the tables cannot be read.
     pub fn newest_event(&self) -> Result<EventNumber, StoreError> {
-        let applied = self.engine.watermark().applied();
+        let applied = self.engine.watermark.applied();
         self.news.newest(applied, || self.read_at_once(Snapshot::last_event))
     }
 
@@ -242,12 +238,12 @@ impl Switch {
         &self,
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        query(&*self.engine.store().read()?)
+        query(&*self.engine.store.read()?)
     }
 
     /// The digest of the network key, as the tables are.
     pub fn network_key(&self) -> Result<Option<[u8; 32]>, StoreError> {
-        let applied = self.engine.watermark().applied();
+        let applied = self.engine.watermark.applied();
         self.facts.network_key(applied, || self.read_at_once(Snapshot::network_key))
     }
 
@@ -324,7 +320,7 @@ impl LazySnapshot<'_> {
         if let Some(snapshot) = self.snapshot.get() {
             return Ok(snapshot);
         }
-        let snapshot = self.switch.engine.store().read()?;
+        let snapshot = self.switch.engine.store.read()?;
         Ok(self.snapshot.get_or_init(|| snapshot))
     }
 }

@@ -8,11 +8,11 @@
 //! INVARIANT: memory is bounded: tokens at rest are forgotten, which changes nothing for them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cardswitch_bounds::{BoundedTable, TableEntry, share};
 use cardswitch_engine::domain::ids::AccessTokenId;
+use cardswitch_engine::meters::Count;
 use parking_lot::Mutex;
 
 /// How many seconds' worth may come at once.
@@ -27,7 +27,7 @@ pub struct TokenRate {
     interval: Option<Duration>,
     tokens: Mutex<BoundedTable<AccessTokenId, TokenUsage>>,
     /// How many requests were refused.
-    refused: Arc<AtomicU64>,
+    pub refused: Arc<Count>,
 }
 
 impl Default for TokenRate {
@@ -71,19 +71,8 @@ impl TokenRate {
     /// Lets a request of a token through, or tells when to come back. Units: seconds.
     pub fn take(&self, token: AccessTokenId) -> Result<(), u32> {
         self.take_at(token, Instant::now()).inspect_err(|_| {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.refused.add(1);
         })
-    }
-
-    /// How many requests were refused.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-
-    /// The same rate, counting what it refuses in `refused`.
-    #[must_use]
-    pub fn counting(self, refused: Arc<AtomicU64>) -> Self {
-        Self { refused, ..self }
     }
 
     fn take_at(&self, token: AccessTokenId, now: Instant) -> Result<(), u32> {

@@ -82,7 +82,6 @@ pub(super) struct Departure {
     pub(super) is_carried: bool,
 }
 
-/// Settings of a conversation.
 pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) mean_gap_ns: u64,

@@ -93,7 +93,6 @@ impl OpeningMessage<'_> {
         finish(builder.set_optional(39, stands_in.then_some(b"00")), self.private_use())
     }
 
-    /// The key of its answer.
     pub(super) fn key(&self) -> AnswerKey {
         let class = opening_mti(self.plan.opening).class();
         AnswerKey { class, stan: self.identity.stan.into(), rrn: Some(self.identity.rrn) }

@@ -103,9 +103,12 @@ impl Card {
 /// All cards, and which of them were made for what.
 #[derive(Debug, Clone)]
 pub struct Portfolio {
-    cards: Vec<Card>,
-    ordinary: Vec<u32>,
-    special: BTreeMap<Profile, Vec<u32>>,
+    /// The cards, in the order of their file.
+    pub cards: Vec<Card>,
+    /// Slots of the cards without anything special.
+    pub ordinary: Vec<u32>,
+    /// Slots of the cards made for one purpose, and the purposes that occur.
+    pub(super) special: BTreeMap<Profile, Vec<u32>>,
 }
 
 impl Portfolio {
@@ -145,24 +148,9 @@ impl Portfolio {
         Ok(Self { cards, ordinary, special })
     }
 
-    /// The cards, in the order of their file.
-    pub fn cards(&self) -> &[Card] {
-        &self.cards
-    }
-
     /// The card in a slot.
     pub fn card(&self, slot: u32) -> Option<&Card> {
         self.cards.get(usize::try_from(slot).ok()?)
-    }
-
-    /// Slots of the cards without anything special.
-    pub fn ordinary(&self) -> &[u32] {
-        &self.ordinary
-    }
-
-    /// Slots of the cards made for one purpose, and the purposes that occur.
-    pub(super) fn special(&self) -> &BTreeMap<Profile, Vec<u32>> {
-        &self.special
     }
 
     /// Number of cards.
@@ -227,7 +215,7 @@ mod tests {
         let card = portfolio.card(0).unwrap();
         assert_eq!(card.expiry_yymm(), "2802");
         assert_eq!(card.pin, None);
-        assert_eq!(portfolio.ordinary(), [0]);
+        assert_eq!(portfolio.ordinary, [0]);
         assert!(!format!("{portfolio:?}").contains("9999990000000003"), "card data is never shown");
     }
 
@@ -236,9 +224,9 @@ mod tests {
         let velocity = LINE.replace(r#""colour":"red""#, r#""profile":"velocity""#);
         let novel = LINE.replace(r#""colour":"red""#, r#""profile":"something_new""#);
         let portfolio = Portfolio::parse(&format!("{LINE}\n{velocity}\n{novel}")).unwrap();
-        assert_eq!(portfolio.ordinary(), [0]);
-        assert_eq!(portfolio.special()[&Profile::Velocity], [1]);
-        assert_eq!(portfolio.special()[&Profile::Other], [2]);
+        assert_eq!(portfolio.ordinary, [0]);
+        assert_eq!(portfolio.special[&Profile::Velocity], [1]);
+        assert_eq!(portfolio.special[&Profile::Other], [2]);
     }
 
     #[test]

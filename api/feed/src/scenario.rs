@@ -49,7 +49,8 @@ pub use switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 /// Steps to carry out in order.
 #[derive(Debug)]
 pub struct Scenario {
-    path: PathBuf,
+    /// The file that it was read from.
+    pub path: PathBuf,
     script: Script,
 }
 
@@ -149,11 +150,6 @@ impl Scenario {
     /// The subject of the scenario, in the words of the file.
     pub fn about(&self) -> &str {
         &self.script.about
-    }
-
-    /// The file that it was read from.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Plays it at a running switch. Blocks.

@@ -157,17 +157,17 @@ impl Traffic {
         if draws.per_mille(4) {
             return (Payer::Stranger(draws.below(1_000_000_000)), None);
         }
-        let profiles: Vec<Profile> = portfolio.special().keys().copied().collect();
-        let special = draws.per_mille(130) || portfolio.ordinary().is_empty();
+        let profiles: Vec<Profile> = portfolio.special.keys().copied().collect();
+        let special = draws.per_mille(130) || portfolio.ordinary.is_empty();
         if special && let Some(profile) = draws.pick(&profiles) {
-            let slot = draws.pick(&portfolio.special()[profile]).copied().unwrap_or(0);
+            let slot = draws.pick(&portfolio.special[profile]).copied().unwrap_or(0);
             if *profile == Profile::Velocity {
                 let due_us = self.now_ns / 1000 + self.pace.burst_gap_us;
                 self.burst = Some((slot, draws.between(3, 8), due_us));
             }
             return (Payer::Card(slot), Some(*profile));
         }
-        (Payer::Card(draws.pick(portfolio.ordinary()).copied().unwrap_or(0)), None)
+        (Payer::Card(draws.pick(&portfolio.ordinary).copied().unwrap_or(0)), None)
     }
 
     fn plan(

@@ -105,7 +105,6 @@ struct IdempotencyDesk {
     in_flight: Arc<InFlightKeys>,
 }
 
-/// A request with a key.
 #[derive(Clone, Copy, Debug)]
 struct KeyedRequest {
     key: [u8; 32],
@@ -164,7 +163,7 @@ impl IdempotencyDesk {
         let Some(key) = idempotency_key(&parts.headers)? else {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
-        let (keys, holder) = (self.state.secrets.idempotency(), (caller.token, caller.scope));
+        let (keys, holder) = (&self.state.secrets.idempotency, (caller.token, caller.scope));
         let key = keys.name(caller.company.id, holder, key);
         let body = self.read(caller, &mut parts, body).await?;
         let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
@@ -243,7 +242,7 @@ impl IdempotencyDesk {
         }
         let answer = match &known.content {
             KeyedContent::Body(sealed) => {
-                let plain = self.state.secrets.idempotency().open(&known, sealed);
+                let plain = self.state.secrets.idempotency.open(&known, sealed);
                 plain.and_then(|plain| AnswerParts::unpack(known.status, &plain))
             }
             KeyedContent::Object { path } => {
@@ -316,7 +315,7 @@ impl IdempotencyDesk {
     /// Keeps an answer, and waits until it is there for repeats.
     /// Errors: it cannot be kept, so it must not be given.
     async fn keep(&self, asked: &KeyedRequest, answer: &AnswerParts) -> Result<(), ApiError> {
-        let sealed = self.state.secrets.idempotency().seal(&answer.name(asked), &answer.pack());
+        let sealed = self.state.secrets.idempotency.seal(&answer.name(asked), &answer.pack());
         let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
         if sealed.len() > cardswitch_engine::limits::KEYED_ANSWER_BYTES_MAX {
             // The claim stays, and a repeat is shown the object.

@@ -93,7 +93,8 @@ struct UploadNotes {
 /// is answered.
 #[derive(Debug)]
 pub struct KeptReceipt {
-    digest: Digest,
+    /// The SHA-256 of the content.
+    pub digest: Digest,
     notes: Arc<Mutex<UploadNotes>>,
 }
 
@@ -101,11 +102,6 @@ impl KeptReceipt {
     fn begin(digest: Digest, notes: &Arc<Mutex<UploadNotes>>) -> Self {
         *notes.lock().under_way.entry(digest).or_default() += 1;
         Self { digest, notes: Arc::clone(notes) }
-    }
-
-    /// The SHA-256 of the content.
-    pub const fn digest(&self) -> [u8; 32] {
-        self.digest
     }
 }
 
@@ -454,8 +450,8 @@ mod tests {
     fn the_same_content_is_one_file_that_is_told_from_a_damaged_one() {
         let data = tempfile::tempdir().unwrap();
         let files = ReceiptFiles::open(data.path()).unwrap();
-        let digest = files.keep(b"%PDF-1.7 lunch").unwrap().digest();
-        assert_eq!(files.keep(b"%PDF-1.7 lunch").unwrap().digest(), digest);
+        let digest = files.keep(b"%PDF-1.7 lunch").unwrap().digest;
+        assert_eq!(files.keep(b"%PDF-1.7 lunch").unwrap().digest, digest);
         let names = || std::fs::read_dir(data.path().join("receipts")).unwrap().count();
         assert_eq!(names(), 1);
         assert_eq!(files.read(&digest).unwrap(), b"%PDF-1.7 lunch");
@@ -474,14 +470,14 @@ mod tests {
     fn what_nothing_names_is_removed_but_nothing_that_is_new() {
         let data = tempfile::tempdir().unwrap();
         let files = ReceiptFiles::open(data.path()).unwrap();
-        let named = files.keep(b"%PDF-1.7 named").unwrap().digest();
-        let orphan = files.keep(b"%PDF-1.7 orphan").unwrap().digest();
-        let again = files.keep(b"%PDF-1.7 uploaded again").unwrap().digest();
+        let named = files.keep(b"%PDF-1.7 named").unwrap().digest;
+        let orphan = files.keep(b"%PDF-1.7 orphan").unwrap().digest;
+        let again = files.keep(b"%PDF-1.7 uploaded again").unwrap().digest;
         std::fs::write(files.path(&orphan).with_extension("0.part"), b"%PDF").unwrap();
         std::fs::write(files.directory.join("README"), b"not a receipt").unwrap();
 
         let files = ReceiptFiles::open(data.path()).unwrap();
-        let new = files.keep(b"%PDF-1.7 new").unwrap().digest();
+        let new = files.keep(b"%PDF-1.7 new").unwrap().digest;
         files.keep(b"%PDF-1.7 uploaded again").unwrap();
         assert_eq!(files.remove_orphans(&HashSet::from([named])).unwrap(), 2);
         for digest in [named, again, new] {
@@ -499,18 +495,18 @@ mod tests {
         let files = ReceiptFiles::open(data.path()).unwrap();
         files.remove_orphans(&HashSet::new()).unwrap();
         let keep = |content: &[u8]| files.keep(content).unwrap();
-        let replaced = keep(b"%PDF-1.7 replaced").digest();
-        let named = keep(b"%PDF-1.7 named").digest();
+        let replaced = keep(b"%PDF-1.7 replaced").digest;
+        let named = keep(b"%PDF-1.7 named").digest;
         let under_way = keep(b"%PDF-1.7 under way");
         let twice = [keep(b"%PDF-1.7 twice"), keep(b"%PDF-1.7 twice")];
         let [one, other] = twice;
         drop(one);
         files.begin_sweep();
-        let ended = under_way.digest();
+        let ended = under_way.digest;
         drop(under_way);
-        let new = keep(b"%PDF-1.7 new").digest();
+        let new = keep(b"%PDF-1.7 new").digest;
         assert_eq!(files.remove_orphans(&HashSet::from([named])).unwrap(), 1);
-        for digest in [named, ended, other.digest(), new] {
+        for digest in [named, ended, other.digest, new] {
             files.read(&digest).unwrap();
         }
         assert_eq!(files.read(&replaced).unwrap_err().kind(), io::ErrorKind::NotFound);

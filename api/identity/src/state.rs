@@ -69,12 +69,12 @@ pub struct ApiConfig {
 impl AppState {
     /// The switch's time now, by which the engine judges too.
     pub fn now(&self) -> Timestamp {
-        self.switch.engine().now()
+        self.switch.engine.now()
     }
 
     /// The clock's time now, which other devices know.
     pub fn clock_time(&self) -> Timestamp {
-        self.switch.engine().clock().now()
+        self.switch.engine.clock.now()
     }
 
     /// The date in a company's zone now.

@@ -11,6 +11,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
+use cardswitch_secrets::SealedSecret;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
 use cardswitch_wire::body::{ValueRule, flag, line_schema, reference, rule, short_line};
@@ -103,9 +104,14 @@ fn address<'a>(reach: Reach) -> impl ValueRule<'a, String> {
     address.example("\"https://hooks.example.com/cards\"")
 }
 
-/// Whether an app can have endpoints of this company's.
+/// Whether the app, if one is named, can have endpoints of this company's.
 /// Errors: the tables cannot be read.
-pub async fn is_own_app(state: &AppState, company: &Company, app: AppId) -> Result<bool, ApiError> {
+pub async fn is_own_app(
+    state: &AppState,
+    company: &Company,
+    app: Option<AppId>,
+) -> Result<bool, ApiError> {
+    let Some(app) = app else { return Ok(true) };
     let found = state.switch.read(|snapshot| snapshot.app_by_id(app)).await?;
     Ok(found.is_some_and(|app| app.company == company.slot && !app.is_deleted))
 }
@@ -178,7 +184,7 @@ pub async fn rotate_secret(
 
 fn drawn(state: &AppState, id: WebhookEndpointId) -> Result<(WebhookSecret, Vec<u8>), ApiError> {
     let secret = WebhookSecret::draw(&mut SystemRandom)?;
-    let sealed = state.secrets.seal_webhook_secret(&secret, id);
+    let sealed = state.secrets.seal(SealedSecret::Webhook(id), secret.bytes());
     let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
     Ok((secret, sealed))
 }

@@ -26,8 +26,8 @@ pub struct AnswerMessage<'a> {
 impl<'a> AnswerMessage<'a> {
     /// An answer that echoes what identifies the request; none for messages that are never answered.
     pub fn to(request: &'a Echo) -> Option<Self> {
-        let mti = request.mti().response()?;
-        let echoed = ECHOED.intersection(request.kept());
+        let mti = request.mti.response()?;
+        let echoed = ECHOED.intersection(request.kept);
         Some(Self { mti, request, echoed, own: OwnElements::default(), fault: None })
     }
 
@@ -39,7 +39,7 @@ impl<'a> AnswerMessage<'a> {
     /// Echoes one more element, if it is kept.
     #[must_use]
     pub fn echo(mut self, de: u8) -> Self {
-        if self.request.kept().contains(de) {
+        if self.request.kept.contains(de) {
             self.echoed.insert(de);
         }
         self
@@ -107,7 +107,7 @@ impl<'a> AnswerMessage<'a> {
 
     /// Between what is set and what is left out, the echoed elements go out as they came in.
     fn write_elements(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let left_out = self.request.kept().without(self.echoed);
+        let left_out = self.request.kept.without(self.echoed);
         self.request.runs().copy_but(self.own.present.union(left_out), out, |de, out| {
             let Some(content) = self.own.get(de) else { return Ok(()) };
             let spec = field(de).ok_or(EncodeError::UnknownElement(de))?;

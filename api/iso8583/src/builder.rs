@@ -14,8 +14,10 @@ use crate::number::{write_zero_padded, zero_padded};
 /// A message under construction. Its `Debug` shows the numbers of the elements, never their content.
 #[derive(Clone)]
 pub struct MessageBuilder {
-    mti: Mti,
-    present: Bitmap,
+    /// The message type.
+    pub mti: Mti,
+    /// The elements set so far.
+    pub present: Bitmap,
     /// All contents one after the other, as they were set.
     contents: Vec<u8>,
     /// The start and end of each content. The numbers are short, because builders are moved as they are set.
@@ -53,16 +55,6 @@ impl MessageBuilder {
     pub fn with_mti(mut self, mti: Mti) -> Self {
         self.mti = mti;
         self
-    }
-
-    /// The message type.
-    pub const fn mti(&self) -> Mti {
-        self.mti
-    }
-
-    /// The elements set so far.
-    pub const fn present(&self) -> Bitmap {
-        self.present
     }
 
     /// Sets an element to exactly these bytes.
@@ -265,7 +257,7 @@ mod tests {
     fn a_builder_starts_over() {
         let mut built = MessageBuilder::new(Mti::NETWORK_REQUEST).set(3, b"");
         built.reset(Mti::AUTHORIZATION_REQUEST);
-        assert!(built.present().is_empty());
+        assert!(built.present.is_empty());
         assert_eq!(encode(&built).unwrap(), b"0100\0\0\0\0\0\0\0\0");
         let repeat = built.with_mti(Mti::parse(b"0101").unwrap());
         assert_eq!(format!("{repeat:?}"), "MessageBuilder { mti: Mti(0101), elements: [], .. }");

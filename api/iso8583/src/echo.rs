@@ -29,8 +29,10 @@ pub const ECHO_BYTES_MAX: usize = bytes_max();
 /// The kept elements of one request. Its `Debug` shows no content.
 #[derive(Clone)]
 pub struct Echo {
-    mti: Mti,
-    kept: Bitmap,
+    /// The type of the request.
+    pub mti: Mti,
+    /// The elements kept.
+    pub kept: Bitmap,
     /// The end of each kept element, in their order.
     ends: [FieldEnd; KEPT_ELEMENTS],
     bytes: [u8; ECHO_BYTES_MAX],
@@ -75,16 +77,6 @@ impl Echo {
         let len = self.runs().len();
         self.bytes[..len].fill(0);
         self.kept = Bitmap::EMPTY;
-    }
-
-    /// The type of the request.
-    pub const fn mti(&self) -> Mti {
-        self.mti
-    }
-
-    /// The elements kept.
-    pub const fn kept(&self) -> Bitmap {
-        self.kept
     }
 
     /// The content of a kept element.
@@ -163,7 +155,7 @@ mod tests {
     #[test]
     fn what_identifies_a_request_is_kept_and_no_secret() {
         let echo = echo_of(&request());
-        let kept: Vec<u8> = echo.kept().elements().collect();
+        let kept: Vec<u8> = echo.kept.elements().collect();
         assert_eq!(kept, [2, 4, 11, 32, 37, 38, 95]);
         assert_eq!(echo.get(2), Some(&b"4111111111111111"[..]));
         assert_eq!((echo.get_number(4), echo.get_number(11)), (Some(5000), Some(42)));
@@ -181,12 +173,12 @@ mod tests {
             built.set(de, &longest)
         });
         let mut echo = echo_of(&full);
-        assert_eq!((echo.kept(), echo.runs().len()), (KEPT, ECHO_BYTES_MAX));
+        assert_eq!((echo.kept, echo.runs().len()), (KEPT, ECHO_BYTES_MAX));
         echo.clear();
         assert_eq!((echo.runs().len(), echo.get(2)), (0, None));
         assert!(echo.bytes.iter().all(|byte| *byte == 0));
         echo.copy(&decode(b"0800\0\0\0\0\0\0\0\0").unwrap());
-        assert_eq!((echo.mti(), echo.runs().len()), (Mti::NETWORK_REQUEST, 0));
+        assert_eq!((echo.mti, echo.runs().len()), (Mti::NETWORK_REQUEST, 0));
     }
 
     #[test]

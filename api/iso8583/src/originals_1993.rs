@@ -18,7 +18,6 @@ const ACQUIRER_DIGITS: usize = 11;
 /// The function codes of reversals. Source: ISO 8583:1993, table A.8.
 pub(crate) const FULL: &[u8] = b"400";
 pub(crate) const PARTIAL: &[u8] = b"401";
-/// The digits of an amount.
 pub(crate) const AMOUNT_DIGITS: usize = 12;
 
 /// Makes DE90 of the field 56 that stands from there on. False where it is none.

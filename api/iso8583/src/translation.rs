@@ -144,7 +144,6 @@ impl std::error::Error for TablesError {}
 /// The elements without which no purchase is understood and no answer made. Source: `mapping` of the network door.
 const NEEDED: [u8; 5] = [2, 3, 4, 11, 39];
 
-/// The source of an element.
 #[derive(Debug, Clone)]
 pub(crate) struct ElementSource {
     pub(crate) spec: &'static FieldSpec,
@@ -212,7 +211,6 @@ pub struct Translation {
     pub(crate) bitmap: (BitmapEncoding, Alphabet),
     /// The fields, by number.
     pub(crate) fields: Vec<Option<WireField>>,
-    /// The sources, by element.
     pub(crate) sources: Vec<Option<ElementSource>>,
     /// The rows, by number, also of missing fields.
     pub(crate) rows: Vec<FieldRow>,
@@ -225,7 +223,7 @@ pub struct Translation {
     /// The fields of partial reversals, where these are not told apart by an element.
     pub(crate) partial: Option<PartialFields>,
     /// Whether messages are named by local time, not by that of their transmission.
-    pub(crate) names_by_local_time: bool,
+    pub names_by_local_time: bool,
 }
 
 /// The fields that tell what a partial reversal leaves.
@@ -284,11 +282,6 @@ impl Translation {
             function: made.field_of(70),
         });
         Ok(made)
-    }
-
-    /// Whether messages are named by local date and time (elements 12 and 13), not by that of their transmission (7).
-    pub const fn names_by_local_time(&self) -> bool {
-        self.names_by_local_time
     }
 
     /// Whether such messages can be cut out of a stream framed so.

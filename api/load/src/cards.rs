@@ -24,7 +24,7 @@ pub enum CardChoice {
 pub fn read_cards(path: &Path, choice: CardChoice) -> Result<Vec<Card>, BoxError> {
     let portfolio = Portfolio::read(path)?;
     let slots: Vec<u32> = match choice {
-        CardChoice::Ordinary => portfolio.ordinary().to_vec(),
+        CardChoice::Ordinary => portfolio.ordinary.to_vec(),
         CardChoice::Every => (0..).take(portfolio.len()).collect(),
     };
     let cards: Vec<Card> =

@@ -18,7 +18,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::{SECOND_NS, now_ns, thread_cpu_ns, unix_ns};
-use crate::connection::{Condition, LoadConnection, is_passing};
+use crate::connection::{
+    CONNECT_TIMEOUT, Condition, LoadConnection, RECONNECT_TIMEOUT, is_passing,
+};
 use crate::schedule::Schedule;
 use crate::slots::Slots;
 use crate::tally::Tally;
@@ -72,7 +74,8 @@ pub struct Task {
 /// A client with its connections.
 #[derive(Debug)]
 pub struct LoadClient<W> {
-    wire: W,
+    /// The protocol's side of the client.
+    pub wire: W,
     connections: Vec<LoadConnection>,
     poll: OwnedFd,
     slots: Slots,
@@ -125,7 +128,7 @@ impl<W: Wire> LoadClient<W> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let connections = (0..connections)
             .map(|at| {
-                let connection = LoadConnection::open(address)?;
+                let connection = LoadConnection::open(address, CONNECT_TIMEOUT)?;
                 epoll::add(&poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
                 Ok(connection)
             })
@@ -150,11 +153,6 @@ impl<W: Wire> LoadClient<W> {
     #[must_use]
     pub fn reconnecting(self, addresses: &[SocketAddr]) -> Self {
         Self { again: addresses.iter().copied().collect(), ..self }
-    }
-
-    /// The protocol's side of the client.
-    pub const fn wire(&self) -> &W {
-        &self.wire
     }
 
     /// Sends and receives until the end, and returns the results.
@@ -210,7 +208,7 @@ impl<W: Wire> LoadClient<W> {
         let all_sent = now >= task.last_call_ns() || self.sent == task.total();
         let is_open = |one: &LoadConnection| one.condition != Condition::Broken;
         let is_alive = !self.again.is_empty() || self.connections.iter().any(is_open);
-        now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting() == 0)
+        now >= task.give_up_ns() || !is_alive || (all_sent && self.slots.waiting == 0)
     }
 
     fn has_room(&self, task: &Task) -> bool {
@@ -354,7 +352,7 @@ impl<W: Wire> LoadClient<W> {
             return Ok(self.again_ns);
         }
         self.again_ns = now + RECONNECT_PAUSE_NS;
-        match LoadConnection::open_again(address) {
+        match LoadConnection::open(address, RECONNECT_TIMEOUT) {
             Ok(connection) => {
                 epoll::add(&self.poll, &connection.stream, mark(at), epoll::EventFlags::IN)?;
                 self.connections[at] = connection;

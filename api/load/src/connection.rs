@@ -10,9 +10,9 @@ use crate::tally::Tally;
 use crate::wire::WireAnswer;
 
 /// The longest time of a connection attempt.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time under load, where everything else waits meanwhile.
-const RECONNECT_TIMEOUT: Duration = Duration::from_millis(100);
+pub(crate) const RECONNECT_TIMEOUT: Duration = Duration::from_millis(100);
 /// Bytes that are gathered for one connection before they are sent.
 const OUT_BYTES_MAX: usize = 128 * 1_024;
 
@@ -41,17 +41,8 @@ pub(crate) enum Condition {
 impl LoadConnection {
     /// Connects.
     /// Errors: those of the socket.
-    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        Self::over(TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?)
-    }
-
-    /// Connects in a hurry.
-    /// Errors: those of the socket.
-    pub(crate) fn open_again(address: SocketAddr) -> io::Result<Self> {
-        Self::over(TcpStream::connect_timeout(&address, RECONNECT_TIMEOUT)?)
-    }
-
-    fn over(stream: TcpStream) -> io::Result<Self> {
+    pub(crate) fn open(address: SocketAddr, timeout: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, timeout)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         Ok(Self {

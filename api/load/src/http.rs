@@ -60,7 +60,8 @@ struct AnswerReader {
 pub struct Requests {
     requests: Arc<[Vec<u8>]>,
     next: usize,
-    body_bytes: usize,
+    /// The length of the last answer's body.
+    pub body_bytes: usize,
     reader: AnswerReader,
 }
 
@@ -104,11 +105,6 @@ impl Requests {
     pub fn new(requests: Arc<[Vec<u8>]>) -> Self {
         assert!(!requests.is_empty(), "there is something to send");
         Self { requests, next: 0, body_bytes: 0, reader: AnswerReader::new() }
-    }
-
-    /// The length of the last answer's body.
-    pub const fn body_bytes(&self) -> usize {
-        self.body_bytes
     }
 }
 

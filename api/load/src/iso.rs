@@ -20,7 +20,6 @@ use crate::cards::{PAN_DIGITS_MAX, SplitMix64, patch_digits};
 use crate::clock::{SECOND_NS, unix_ns};
 use crate::wire::{AnswerCode, BadAnswer, Wire, WireAnswer};
 
-/// The longest CVV.
 const CVV_DIGITS_MAX: usize = 4;
 /// The reference has twelve digits. Source: ISO DE37.
 pub(crate) const REFERENCES: u64 = 1_000_000_000_000;

@@ -17,7 +17,8 @@ pub(crate) struct Slots {
     /// Zero where the slot is free. Units: nanoseconds of the monotonic clock.
     intended_ns: Vec<u64>,
     next: u32,
-    waiting: u64,
+    /// The number of messages that wait.
+    pub(crate) waiting: u64,
 }
 
 impl Slots {
@@ -48,11 +49,6 @@ impl Slots {
         Some(std::mem::take(place))
     }
 
-    /// The number of messages that wait.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting
-    }
-
     /// The instants at which the waiting messages were meant to be sent.
     pub(crate) fn waiting_since(&self) -> impl Iterator<Item = u64> {
         self.intended_ns.iter().copied().filter(|intended_ns| *intended_ns != 0)
@@ -71,13 +67,13 @@ mod tests {
     fn an_answer_finds_its_message_once() {
         let mut slots = Slots::new();
         let (first, second) = (slots.open(10).unwrap(), slots.open(20).unwrap());
-        assert_eq!(slots.waiting(), 2);
+        assert_eq!(slots.waiting, 2);
         assert_eq!(slots.close(second), Some(20), "answers come in any order");
         assert_eq!(slots.close(second), None);
         assert_eq!(slots.close(SLOTS), None);
         assert_eq!(slots.waiting_since().collect::<Vec<_>>(), [10]);
         assert_eq!(slots.close(first), Some(10));
-        assert_eq!(slots.waiting(), 0);
+        assert_eq!(slots.waiting, 0);
     }
 
     #[test]
@@ -89,7 +85,7 @@ mod tests {
             assert_ne!(slot, lost);
             assert_eq!(slots.close(slot), Some(2));
         }
-        while slots.waiting() < u64::from(SLOTS) {
+        while slots.waiting < u64::from(SLOTS) {
             slots.open(3).unwrap();
         }
         assert_eq!(slots.open(4), None);

@@ -42,7 +42,8 @@ pub struct Tally {
     /// The counts.
     pub counts: Counts,
     codes: Vec<(AnswerCode, u64)>,
-    latencies: Latencies,
+    /// The latencies of everything that was meant to be sent.
+    pub latencies: Latencies,
 }
 
 impl Tally {
@@ -76,11 +77,6 @@ impl Tally {
         self
     }
 
-    /// The latencies of everything that was meant to be sent.
-    pub const fn latencies(&self) -> &Latencies {
-        &self.latencies
-    }
-
     /// Answers a second, over the time until the last of them.
     pub fn per_second(&self) -> f64 {
         self.counts.answered as f64 * 1e9 / self.counts.elapsed_ns.max(1) as f64
@@ -108,7 +104,7 @@ mod tests {
         assert_eq!(tally.counts.codes, [("00".to_owned(), 499), ("61".to_owned(), 1)]);
         assert_eq!((tally.counts.answered, tally.approved()), (500, 499));
         assert!((tally.per_second() - 500.0).abs() < 1e-6);
-        let latencies = tally.latencies();
+        let latencies = &tally.latencies;
         assert!((latencies.percentile_us(50.0) - 251.0).abs() < 1.0, "{latencies}");
         assert!((latencies.max_us() - 1_000.0).abs() < 1.0, "{latencies}");
     }

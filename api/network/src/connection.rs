@@ -39,7 +39,7 @@ impl<S: DoorStream> ConnectionTask<S> {
             tracing::debug!(peer = %self.peer, %error, "connection ended");
         }
         let SocketStream(stream) = self.stream;
-        if self.steps.is_lost() {
+        if self.steps.is_lost {
             // Earlier answers are still read, although the peer is sending.
             tokio::select! {
                 () = async { linger(stream.into_socket().await).await } => {}
@@ -62,7 +62,7 @@ impl<S: DoorStream> ConnectionTask<S> {
 
     /// Steps until the conversation is over. Cancel safe: it may be dropped and begun again.
     async fn converse(&mut self) -> io::Result<()> {
-        let mut timer = pin!(sleep_until(self.begun + self.steps.overdue_at()));
+        let mut timer = pin!(sleep_until(self.begun + self.steps.overdue_at));
         poll_fn(|context| self.poll_steps(context, timer.as_mut())).await
     }
 

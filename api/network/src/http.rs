@@ -211,6 +211,6 @@ fn plan_item(
 async fn wait_for_named(state: &DoorState, body: &[u8]) {
     const NAME: &[u8] = b"\"transaction_id\"";
     if body.windows(NAME.len()).any(|window| window == NAME) {
-        state.switch.visible(state.switch.engine().durable_seq()).await;
+        state.switch.visible(state.switch.engine.durable_seq()).await;
     }
 }

@@ -76,9 +76,12 @@ pub struct SwitchShare {
     secrets: Arc<Secrets>,
     places: Arc<Semaphore>,
     slow_bytes: Arc<SlowBytes>,
-    counters: Arc<Counters>,
-    faults: Option<Arc<FaultPlan>>,
-    board: Arc<PeerBoard>,
+    /// The counters of the doors.
+    pub counters: Arc<Counters>,
+    /// The faults that answers meet.
+    pub faults: Option<Arc<FaultPlan>>,
+    /// The peers of the doors, with their last messages.
+    pub board: Arc<PeerBoard>,
 }
 
 impl SwitchShare {
@@ -96,40 +99,14 @@ impl SwitchShare {
         }
     }
 
-    /// With answers that meet these faults.
-    #[must_use]
-    pub fn with_faults(self, faults: Option<Arc<FaultPlan>>) -> Self {
-        Self { faults, ..self }
-    }
-
     /// With so many connections in all; beyond, new ones are closed at once.
     #[must_use]
     pub fn with_connections(self, max: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(max)), ..self }
     }
-
-    /// With so many bytes that wait for slow peers in all; beyond, the connection of such a peer is closed.
-    #[must_use]
-    pub fn with_slow_bytes(self, max: usize) -> Self {
-        Self { slow_bytes: Arc::new(SlowBytes::new(max)), ..self }
-    }
-
-    /// The counters of the doors.
-    pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
-    }
-
-    /// The peers of the doors, with their last messages.
-    pub fn board(&self) -> Arc<PeerBoard> {
-        Arc::clone(&self.board)
-    }
 }
 
-impl std::fmt::Debug for SwitchShare {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("SwitchShare").finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(SwitchShare);
 
 /// A bound listener that does not accept yet.
 pub struct Listener {
@@ -141,11 +118,7 @@ pub struct Listener {
     number: DoorNumber,
 }
 
-impl std::fmt::Debug for Listener {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Listener").field("options", &self.options).finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(Listener);
 
 impl Listener {
     /// Takes the address.
@@ -216,7 +189,7 @@ impl Listener {
                     let (shared, tls) = (Arc::clone(&self.shared), self.options.tls.clone());
                     let stop = stop.clone();
                     let counters = Arc::clone(&self.shared.counters);
-                    counters.add_connection();
+                    counters.connections.add(1);
                     let line = self.board.enter(self.number, peer.ip());
                     connections.spawn(async move {
                         match tls {
@@ -229,7 +202,7 @@ impl Listener {
                                 Box::pin(serve_secured(stream, line, shared, &tls, stop)).await;
                             }
                         }
-                        counters.end_connection();
+                        counters.connections_closed.add(1);
                         drop(place);
                     });
                 }
@@ -257,7 +230,7 @@ impl Listener {
 
     /// Counts a refused connection and logs it, ever more seldom.
     fn refuse(&self, peer: SocketAddr, reason: &str) {
-        let refused = self.shared.counters.add_refused_connection();
+        let refused = self.shared.counters.connections_refused.add(1);
         self.board.note_refused(self.number, peer.ip(), reason);
         if refused.is_power_of_two() {
             let door = self.name();
@@ -297,14 +270,12 @@ async fn serve_secured(
     }
 }
 
-/// The places of connections.
 struct ConnectionPlaces {
     all: Arc<Semaphore>,
     of_peers: AddressCounts,
     per_peer_max: usize,
 }
 
-/// The place of one connection.
 struct ConnectionPlace {
     _of_all: OwnedSemaphorePermit,
     _of_peer: AddressPlace,

@@ -17,7 +17,7 @@ use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 
 use super::*;
-use cardswitch_acquiring::counters::CountersSnapshot;
+use cardswitch_acquiring::counters::Counters;
 use cardswitch_acquiring::limits::{EMPTY_FRAMES_MAX, IN_FLIGHT_MAX};
 
 /// Approves everything, at once or when told to.
@@ -95,7 +95,7 @@ async fn door_within(
     let secrets = Arc::new(Secrets::from_root([1; 32]));
     let all = bound(SwitchShare::new(Arc::clone(&engine) as Arc<dyn Submit>, secrets));
     let listener = Listener::bind(options, &all).await.unwrap();
-    let (address, counters) = (listener.local_addr().unwrap(), all.counters());
+    let (address, counters) = (listener.local_addr().unwrap(), Arc::clone(&all.counters));
     let (stop, stopping) = watch::channel(false);
     let running = tokio::spawn(listener.run(stopping));
     Door { engine, address, counters, stop, running }
@@ -122,8 +122,8 @@ impl Door {
         Peer { stream, framing: Framing::default(), buffer: Vec::new() }
     }
 
-    async fn count(&self, reached: impl Fn(CountersSnapshot) -> bool) {
-        while !reached(self.counters.now()) {
+    async fn count(&self, reached: impl Fn(&Counters) -> bool) {
+        while !reached(&self.counters) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -272,7 +272,7 @@ async fn bad_input_costs_neither_the_connection_nor_its_neighbours() {
     neighbour.echo(7).await;
     peer.send(&plain(&purchase(8))).await;
     peer.expect("0110", 8, "00").await;
-    assert_eq!(door.counters.now().bad_messages, 7);
+    assert_eq!(door.counters.bad_messages.now(), 7);
     assert_eq!(*door.engine.batches.lock(), [1], "bad messages never reach the engine");
 }
 
@@ -312,7 +312,7 @@ async fn overload_is_said_at_once_and_passes() {
         stans.insert(stan.unwrap());
     }
     assert_eq!(stans, BTreeSet::from([1, 2]));
-    assert_eq!(door.counters.now().not_taken, 2);
+    assert_eq!(door.counters.not_taken.now(), 2);
     door.engine.is_overloaded.store(false, Ordering::SeqCst);
     peer.send(&plain(&purchase(3))).await;
     peer.expect("0110", 3, "00").await;
@@ -327,7 +327,7 @@ async fn an_unknown_outcome_is_said() {
     door.held(1).await;
     door.engine.release(&Reply::OutcomeUnknown);
     peer.expect("0110", 1, "96").await;
-    assert_eq!(door.counters.now().outcome_unknown, 1);
+    assert_eq!(door.counters.outcome_unknown.now(), 1);
 }
 
 #[tokio::test]
@@ -427,7 +427,7 @@ async fn a_closing_door_answers_what_is_in_flight() {
 async fn only_allowed_peers_come_in_and_only_so_many() {
     let closed = door_with(|options| options.peers = vec!["10.0.0.0/8".parse().unwrap()]).await;
     assert!(closed.connect().await.told().await.is_none());
-    assert_eq!(closed.counters.now().connections_refused, 1);
+    assert_eq!(closed.counters.connections_refused.now(), 1);
 
     let small = door_within(|_| (), |all| all.with_connections(2)).await;
     let mut first = small.connect().await;
@@ -437,7 +437,7 @@ async fn only_allowed_peers_come_in_and_only_so_many() {
     assert!(small.connect().await.told().await.is_none());
     drop(second);
     first.echo(3).await;
-    small.count(|counters| counters.connections_refused == 1).await;
+    small.count(|counters| counters.connections_refused.now() == 1).await;
     // The place of a connection that went is free again.
     loop {
         let mut third = small.connect().await;
@@ -496,7 +496,7 @@ async fn whoever_speaks_another_protocol_is_hung_up_on_before_its_message() {
                 drop(peer.stream.write_all(&[start, &body].concat()).await);
                 assert_eq!(peer.told().await, None, "{framing:?} {start:?}");
             }
-            door.count(|now| now.connections_cut == 4 * (at as u64 + 1)).await;
+            door.count(|now| now.connections_cut() == 4 * (at as u64 + 1)).await;
         }
         assert!(door.engine.batches.lock().is_empty(), "{framing:?}");
         door.connect_as(framing).await.echo(2).await;
@@ -514,7 +514,7 @@ async fn a_row_of_empty_frames_ends_its_connection() {
     peer.send(&[0; 2 * EMPTY_FRAMES_MAX + 2]).await;
     drop(peer.stream.write_all(&plain(&purchase(1))).await);
     assert_eq!(peer.told().await, None);
-    assert_eq!(door.counters.now().connections_cut, 1);
+    assert_eq!(door.counters.connections_cut(), 1);
     assert!(door.engine.batches.lock().is_empty());
 }
 
@@ -529,7 +529,7 @@ async fn one_peer_leaves_places_for_others() {
         held.push(peer);
     }
     assert_eq!(door.connect().await.told().await, None);
-    assert_eq!(door.counters.now().connections_refused, 1);
+    assert_eq!(door.counters.connections_refused.now(), 1);
     for stan in 0..3 {
         let mut other = door.connect_from("127.0.0.2").await;
         other.echo(stan).await;
@@ -542,13 +542,17 @@ async fn one_peer_leaves_places_for_others() {
 /// answers needs nothing of it.
 #[tokio::test]
 async fn what_waits_for_slow_peers_is_bounded_for_all_of_them() {
-    let door = door_within(|_| (), |all| all.with_slow_bytes(100_000)).await;
+    let door = door_within(
+        |_| (),
+        |all| SwitchShare { slow_bytes: Arc::new(SlowBytes::new(100_000)), ..all },
+    )
+    .await;
     let mut neighbour = door.connect().await;
     let mut deaf = door.connect().await;
     let burst = plain(&echo(1)).repeat(1_000);
     // The sockets' own buffers fill first; then answers wait here, until they are too many.
     while deaf.stream.write_all(&burst).await.is_ok() {}
-    door.count(|now| now.connections_cut == 1).await;
+    door.count(|now| now.connections_cut() == 1).await;
     neighbour.echo(2).await;
     door.connect().await.echo(3).await;
 }

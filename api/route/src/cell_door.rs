@@ -2,11 +2,10 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use cardswitch_engine::domain::cell::Cell;
+use cardswitch_engine::meters::{Count, Level, LevelGuard};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -16,12 +15,23 @@ use crate::addresses::{Addresses, ConnectError, PlacedConnection, ReadWrite};
 
 /// A door of a cell.
 #[derive(Debug)]
-pub(crate) struct CellDoor {
-    pub(crate) cell: Cell,
-    pub(crate) kind: DoorKind,
+pub struct CellDoor {
+    /// Its cell.
+    pub cell: Cell,
+    /// The kind of the door.
+    pub kind: DoorKind,
     pub(crate) addresses: Addresses,
-    pub(crate) meters: Arc<DoorMeters>,
     standing: Mutex<Standing>,
+    /// Connections to it that are open.
+    pub connections: Level,
+    /// Messages or requests that were sent to it.
+    pub forwarded: Count,
+    /// Messages or requests that it has answered.
+    pub answered: Count,
+    /// Messages or requests that the router refused, since the cell took none or had too many.
+    pub refused: Count,
+    /// Messages or requests that the cell had taken when it was lost.
+    pub unanswered: Count,
 }
 
 /// The kind of a cell's door.
@@ -45,37 +55,6 @@ pub enum Standing {
     Unreached(String),
 }
 
-/// Counts of messages or requests.
-#[derive(Debug, Default)]
-pub(crate) struct DoorMeters {
-    connections: AtomicU64,
-    forwarded: AtomicU64,
-    answered: AtomicU64,
-    refused: AtomicU64,
-    unanswered: AtomicU64,
-}
-
-/// A door of a cell at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellDoorSnapshot {
-    /// Its cell.
-    pub cell: Cell,
-    /// The kind of the door.
-    pub kind: DoorKind,
-    /// Whether it is reached.
-    pub standing: Standing,
-    /// Connections to it that are open.
-    pub connections: u64,
-    /// Messages or requests that were sent to it.
-    pub forwarded: u64,
-    /// Messages or requests that it has answered.
-    pub answered: u64,
-    /// Messages or requests that the router refused, since the cell took none or had too many.
-    pub refused: u64,
-    /// Messages or requests that the cell had taken when it was lost.
-    pub unanswered: u64,
-}
-
 impl DoorKind {
     /// Its name in figures and logs.
     pub const fn word(self) -> &'static str {
@@ -88,7 +67,17 @@ impl DoorKind {
 
 impl CellDoor {
     pub(crate) fn new(cell: Cell, kind: DoorKind, addresses: Addresses) -> Self {
-        Self { cell, kind, addresses, meters: Arc::default(), standing: Mutex::default() }
+        Self {
+            cell,
+            kind,
+            addresses,
+            standing: Mutex::default(),
+            connections: Level::default(),
+            forwarded: Count::default(),
+            answered: Count::default(),
+            refused: Count::default(),
+            unanswered: Count::default(),
+        }
     }
 
     /// Connects for traffic.
@@ -98,19 +87,16 @@ impl CellDoor {
     }
 
     pub(crate) fn counted(&self, (stream, place): PlacedConnection) -> CellStream {
-        let meters = Arc::clone(&self.meters);
-        meters.connections.fetch_add(1, Ordering::Relaxed);
-        CellStream { stream, place, meters }
+        CellStream { stream, place, _level: self.connections.enter() }
     }
 
-    /// The door of a cell at these addresses.
     #[cfg(test)]
-    pub(crate) fn at(kind: DoorKind, addresses: &[std::net::SocketAddr]) -> Arc<Self> {
+    pub(crate) fn at(kind: DoorKind, addresses: &[std::net::SocketAddr]) -> std::sync::Arc<Self> {
         let places = addresses
             .iter()
             .map(|address| Place { address: address.to_string(), is_secured: false });
         let addresses = Addresses::new(places.collect(), None).unwrap();
-        Arc::new(Self::new("01".parse().unwrap(), kind, addresses))
+        std::sync::Arc::new(Self::new("01".parse().unwrap(), kind, addresses))
     }
 
     /// Notes whether it is reached, and logs a change.
@@ -129,37 +115,9 @@ impl CellDoor {
         *before = standing;
     }
 
-    pub(crate) fn now(&self) -> CellDoorSnapshot {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let DoorMeters { connections, forwarded, answered, refused, unanswered } = &*self.meters;
-        CellDoorSnapshot {
-            cell: self.cell,
-            kind: self.kind,
-            standing: self.standing.lock().clone(),
-            connections: read(connections),
-            forwarded: read(forwarded),
-            answered: read(answered),
-            refused: read(refused),
-            unanswered: read(unanswered),
-        }
-    }
-}
-
-impl DoorMeters {
-    pub(crate) fn note_forwarded(&self, messages: u64) {
-        self.forwarded.fetch_add(messages, Ordering::Relaxed);
-    }
-
-    pub(crate) fn note_answered(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn note_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn note_unanswered(&self) {
-        self.unanswered.fetch_add(1, Ordering::Relaxed);
+    /// Whether it is reached.
+    pub fn standing(&self) -> Standing {
+        self.standing.lock().clone()
     }
 }
 
@@ -168,16 +126,10 @@ pub(crate) struct CellStream {
     stream: Box<dyn ReadWrite>,
     /// The place of its address.
     pub(crate) place: usize,
-    meters: Arc<DoorMeters>,
+    _level: LevelGuard,
 }
 
 cardswitch_engine::opaque!(CellStream);
-
-impl Drop for CellStream {
-    fn drop(&mut self) {
-        self.meters.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 impl AsyncRead for CellStream {
     fn poll_read(

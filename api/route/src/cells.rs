@@ -20,9 +20,8 @@ use cardswitch_iso8583::{Message, Track2};
 use uuid::Uuid;
 
 use crate::addresses::{Addresses, Place};
-use crate::cell_door::{CellDoor, CellDoorSnapshot, DoorKind};
+use crate::cell_door::{CellDoor, DoorKind};
 
-/// The doors of one cell.
 #[derive(Debug)]
 pub(crate) struct CellDoors {
     pub(crate) http: Arc<CellDoor>,
@@ -160,12 +159,8 @@ impl Cells {
         self.doors.get(&cell).expect("the doors of a known cell")
     }
 
-    /// Every door as it is now, in the order of cells.
-    pub fn now(&self) -> Vec<CellDoorSnapshot> {
-        self.all_doors().map(|door| door.now()).collect()
-    }
-
-    pub(crate) fn all_doors(&self) -> impl Iterator<Item = &Arc<CellDoor>> {
+    /// Every door, in the order of cells.
+    pub fn all_doors(&self) -> impl Iterator<Item = &Arc<CellDoor>> {
         self.doors.values().flat_map(|doors| [&doors.http, &doors.iso8583])
     }
 
@@ -176,7 +171,6 @@ impl Cells {
         self.known_or_home(self.bins.iter().find_map(of_bin))
     }
 
-    /// The cell of a request.
     pub(crate) fn of_request(&self, headers: &HeaderMap, path: &str) -> Cell {
         self.known_or_home(match bearer_of(headers) {
             Some(token) => Cell::of_token(token),

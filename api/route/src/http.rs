@@ -82,16 +82,16 @@ impl HttpDoor {
     }
 
     fn count<T>(&self, cell: Cell, answered: &Result<T, NoAnswer>) {
-        let meters = &self.cells.doors(cell).http.meters;
+        let door = &self.cells.doors(cell).http;
         match answered {
             Ok(_) => {
-                meters.note_forwarded(1);
-                meters.note_answered();
+                door.forwarded.add(1);
+                door.answered.add(1);
             }
-            Err(NoAnswer::CellDown) => meters.note_refused(),
+            Err(NoAnswer::CellDown) => _ = door.refused.add(1),
             Err(NoAnswer::OutcomeUnknown) => {
-                meters.note_forwarded(1);
-                meters.note_unanswered();
+                door.forwarded.add(1);
+                door.unanswered.add(1);
             }
             Err(NoAnswer::NoRequest(_)) => {}
         }

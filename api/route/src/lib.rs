@@ -26,7 +26,7 @@ mod reading;
 mod watching;
 
 pub use accepting::serve;
-pub use cell_door::{CellDoorSnapshot, DoorKind, Standing};
+pub use cell_door::{CellDoor, DoorKind, Standing};
 pub use cells::{CellAddresses, Cells, CellsError};
 pub use http::HttpDoor;
 pub use iso8583::Iso8583Door;

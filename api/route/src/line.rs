@@ -75,7 +75,7 @@ impl CellLine {
 
 impl CellWay {
     fn refuse(&self, request: Option<&RoutedRequest>) -> Option<Vec<u8>> {
-        self.door.meters.note_refused();
+        self.door.refused.add(1);
         request?.not_taken(&self.dialect)
     }
 }
@@ -133,7 +133,7 @@ async fn carry(
     let answer = |request: Box<RoutedRequest>| match is_refused {
         true => way.refuse(Some(&request)),
         false => {
-            way.door.meters.note_unanswered();
+            way.door.unanswered.add(1);
             request.outcome_unknown(&way.dialect)
         }
     };
@@ -160,7 +160,7 @@ async fn read_answers(
                     let room = answers.reserve().await;
                     let room = room.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
                     let body = inbox.bytes(range);
-                    door.meters.note_answered();
+                    door.answered.add(1);
                     read_message(dialect, body, |answer, _| {
                         answer.inspect(|answer| unanswered.lock().take(answer));
                     });
@@ -198,7 +198,7 @@ async fn write_messages(
         }
         to_cell.write_all(&bytes).await?;
         to_cell.flush().await?;
-        door.meters.note_forwarded(count);
+        door.forwarded.add(count);
         next = messages.recv().await;
     }
     to_cell.shutdown().await?;
@@ -315,7 +315,7 @@ mod tests {
         stream.write_all(&answer).await.unwrap();
         assert_eq!(taken.recv().await.unwrap(), answer);
         drop(stream);
-        while door.now().connections > 0 {
+        while door.connections.now() > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(door.addresses.current(), 1, "one that has answered is kept");

@@ -42,7 +42,7 @@ impl PendingRequests {
     /// Keeps a request that is about to be sent, if its like is answered at all.
     pub(crate) fn add(&mut self, request: Box<RoutedRequest>) {
         let echo = &request.echo;
-        let Some(answer) = echo.mti().response() else { return };
+        let Some(answer) = echo.mti.response() else { return };
         let (sent_at, trace_number) = (echo.get_number(7), echo.get_number(11));
         if self.0.len() >= IN_FLIGHT_MAX {
             self.0.pop_front();
@@ -94,7 +94,7 @@ impl RoutedRequest {
     }
 
     fn framed(&self, answer: &AnswerElements, dialect: &Dialect) -> Option<Vec<u8>> {
-        self.echo.mti().response()?;
+        self.echo.mti.response()?;
         let mut frame = Vec::new();
         let tpdu = self.tpdu.map(Tpdu::swapped);
         let written = answer.frame(|answer| {

@@ -94,16 +94,16 @@ mod tests {
         let watch = tokio::spawn(watch_door(Arc::clone(&door)));
         let (stream, _) = leaderless.accept().await.unwrap();
         sleep(2 * SETTLE).await;
-        assert_eq!(door.now().standing, Standing::Unknown);
+        assert_eq!(door.standing(), Standing::Unknown);
         drop(stream);
         let (stream, _) = tokio::select! {
             accepted = other.accept() => accepted.unwrap(),
             _ = leaderless.accept() => panic!("it was left"),
         };
-        assert_eq!(door.now().standing, Standing::Unknown, "another node is left");
+        assert_eq!(door.standing(), Standing::Unknown, "another node is left");
         drop(stream);
         let _next_round = leaderless.accept().await.unwrap();
-        assert_eq!(door.now().standing, Standing::Unreached(CLOSES.to_owned()));
+        assert_eq!(door.standing(), Standing::Unreached(CLOSES.to_owned()));
         watch.abort();
     }
 }

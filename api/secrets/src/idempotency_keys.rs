@@ -120,7 +120,7 @@ mod tests {
     use crate::Secrets;
 
     fn keys(master: u8) -> IdempotencyKeys {
-        Secrets::from_root([master; 32]).idempotency().clone()
+        Secrets::from_root([master; 32]).idempotency.clone()
     }
 
     fn company(number: u128) -> CompanyId {

@@ -76,7 +76,6 @@ use crate::idempotency_keys::IdempotencyKeys;
 use crate::issuing::{IssueError, RandomSource};
 use crate::master_key::MasterKey;
 use crate::pan::Pan;
-use crate::webhook_signature::WebhookSecret;
 
 const KEY_SALT: &[u8] = b"cardswitch keys 1";
 
@@ -86,14 +85,17 @@ pub struct Secrets {
     pan_seal: PanSeal,
     pan_key_wrap: ChaCha20Poly1305,
     pan_keys_tag: KeyedHash,
-    data_key_sum: KeyedHash,
-    manifest_sum: KeyedHash,
+    /// The key of the data key file's sum.
+    pub data_key_sum: KeyedHash,
+    /// The key of a backup manifest's sum.
+    pub manifest_sum: KeyedHash,
     pan_lookup: KeyedHash,
     cvv: KeyedHash,
     pin: KeyedHash,
     id_key: Zeroizing<[u8; 16]>,
     fingerprint_key: Zeroizing<[u8; 16]>,
-    idempotency: IdempotencyKeys,
+    /// The keys behind idempotency keys.
+    pub idempotency: IdempotencyKeys,
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
     totp_seal: ChaCha20Poly1305,
@@ -132,14 +134,23 @@ impl NodeCallKey for MasterKey {
     }
 }
 
-/// The sealed parts of a shared link; one is never taken for the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum LinkSecret {
-    /// The key in its address.
-    Key = 1,
-    /// The passphrase fields that a viewer has to know.
-    Passphrase = 2,
+/// The secrets that are kept sealed, each with its owner; one is never taken for another.
+#[derive(Clone, Copy, Debug)]
+pub enum SealedSecret {
+    /// The key in the address of a shared link.
+    LinkKey(SharedLinkId),
+    /// The passphrase fields that a viewer of a shared link has to know.
+    LinkPassphrase(SharedLinkId),
+    /// The seed of a user's one-time codes.
+    Totp(UserId),
+    /// What the webhooks of an endpoint are signed with.
+    Webhook(WebhookEndpointId),
+    /// A place in the event log, for a company.
+    EventPlace(CompanyId),
+    /// What waits in a file of the mail queue.
+    Mail(MailFile, Uuid),
+    /// A zone key that a door was given.
+    ZoneKey(ExchangedKeyId),
 }
 
 /// The kinds of files in the mail queue; one is never taken for the other.
@@ -236,62 +247,36 @@ impl Secrets {
         self.pan_seal.newest()
     }
 
-    /// Seals what opens a shared link, under a nonce of its own.
+    /// Seals a secret for keeping, under a nonce of its own.
     /// Errors: no randomness.
-    pub fn seal_link(
-        &self,
-        kind: LinkSecret,
-        secret: &[u8],
-        link: SharedLinkId,
-    ) -> Result<Vec<u8>, SealError> {
-        seal(&self.link_seal, fresh_nonce()?, secret, &link_context(kind, link))
+    pub fn seal(&self, of: SealedSecret, plain: &[u8]) -> Result<Vec<u8>, SealError> {
+        let (cipher, context) = self.seal_of(of);
+        seal(cipher, fresh_nonce()?, plain, &context)
     }
 
-    /// Opens what opens a shared link; none where it was not sealed here as that of this link.
-    pub fn open_link(
-        &self,
-        kind: LinkSecret,
-        sealed: &[u8],
-        link: SharedLinkId,
-    ) -> Option<Zeroizing<Vec<u8>>> {
-        open(&self.link_seal, sealed, &link_context(kind, link))
+    /// Opens a sealed secret; none where it was not sealed here as this one.
+    pub fn open(&self, of: SealedSecret, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+        let (cipher, context) = self.seal_of(of);
+        open(cipher, sealed, &context)
+    }
+
+    /// The cipher of a secret, and the associated data.
+    fn seal_of(&self, of: SealedSecret) -> (&ChaCha20Poly1305, Vec<u8>) {
+        let context = |kind, id| context_of(kind, id).to_vec();
+        match of {
+            SealedSecret::LinkKey(id) => (&self.link_seal, context(1, id.0)),
+            SealedSecret::LinkPassphrase(id) => (&self.link_seal, context(2, id.0)),
+            SealedSecret::Totp(id) => (&self.totp_seal, id.0.as_bytes().to_vec()),
+            SealedSecret::Webhook(id) => (&self.webhook_seal, context(1, id.0)),
+            SealedSecret::EventPlace(id) => (&self.webhook_seal, context(2, id.0)),
+            SealedSecret::Mail(file, id) => (&self.mail_seal, context(file as u8, id)),
+            SealedSecret::ZoneKey(id) => (&self.zone_seal, id.0.as_bytes().to_vec()),
+        }
     }
 
     /// The hash by which a shared link is found.
     pub fn link_digest(&self, key: &[u8; 32]) -> [u8; 16] {
         self.link_lookup.half_tag(&[key])
-    }
-
-    /// Seals the seed of a user's one-time codes, under a nonce of its own.
-    /// Errors: no randomness.
-    pub fn seal_totp(&self, seed: &[u8], user: UserId) -> Result<Vec<u8>, SealError> {
-        seal(&self.totp_seal, fresh_nonce()?, seed, user.0.as_bytes())
-    }
-
-    /// Opens the seed of a user's one-time codes; none where it was not sealed here for this user.
-    pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
-        open(&self.totp_seal, sealed, user.0.as_bytes())
-    }
-
-    /// Seals what the webhooks of an endpoint are signed with, under a nonce of its own.
-    /// Errors: no randomness.
-    pub fn seal_webhook_secret(
-        &self,
-        secret: &WebhookSecret,
-        endpoint: WebhookEndpointId,
-    ) -> Result<Vec<u8>, SealError> {
-        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
-        seal(&self.webhook_seal, fresh_nonce()?, secret.bytes(), &context)
-    }
-
-    /// Opens what webhooks are signed with; none where it was not sealed here for this endpoint.
-    pub fn open_webhook_secret(
-        &self,
-        sealed: &[u8],
-        endpoint: WebhookEndpointId,
-    ) -> Option<WebhookSecret> {
-        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
-        open(&self.webhook_seal, sealed, &context).map(WebhookSecret::from_bytes)
     }
 
     /// Seals a zone key that a door was given, under a nonce of its own.
@@ -304,43 +289,18 @@ impl Secrets {
     ) -> Result<Vec<u8>, IssueError> {
         let mut nonce = [0; NONCE_BYTES];
         random.fill(&mut nonce)?;
-        seal(&self.zone_seal, nonce, key, of.0.as_bytes()).map_err(IssueError::Seal)
-    }
-
-    /// Opens a zone key; none where it was not sealed here for this door and use.
-    pub fn open_zone_key(&self, sealed: &[u8], of: ExchangedKeyId) -> Option<Zeroizing<Vec<u8>>> {
-        open(&self.zone_seal, sealed, of.0.as_bytes())
+        let (cipher, context) = self.seal_of(SealedSecret::ZoneKey(of));
+        seal(cipher, nonce, key, &context).map_err(IssueError::Seal)
     }
 
     /// Seals a place in the event log for a company: the same place always as the same bytes, so
     /// that clients can compare them.
     /// Errors: the cipher refuses.
     pub fn seal_event_place(&self, place: &[u8], company: CompanyId) -> Result<Vec<u8>, SealError> {
-        let context = webhook_context(WebhookSeal::Place, company.0);
+        let (cipher, context) = self.seal_of(SealedSecret::EventPlace(company));
         let tag = self.event_place.half_tag(&[&context, place]);
         let nonce = std::array::from_fn(|index| tag[index]);
-        seal(&self.webhook_seal, nonce, place, &context)
-    }
-
-    /// Opens a place in the event log; none where it was not sealed here for this company.
-    pub fn open_event_place(
-        &self,
-        sealed: &[u8],
-        company: CompanyId,
-    ) -> Option<Zeroizing<Vec<u8>>> {
-        open(&self.webhook_seal, sealed, &webhook_context(WebhookSeal::Place, company.0))
-    }
-
-    /// Seals what waits in a file of the mail queue, under a nonce of its own.
-    /// Errors: no randomness.
-    pub fn seal_mail(&self, kind: MailFile, plain: &[u8], id: Uuid) -> Result<Vec<u8>, SealError> {
-        seal(&self.mail_seal, fresh_nonce()?, plain, &context_of(kind as u8, id))
-    }
-
-    /// Opens what waits in a file of the mail queue; none where it was not sealed here under this
-    /// name.
-    pub fn open_mail(&self, kind: MailFile, sealed: &[u8], id: Uuid) -> Option<Zeroizing<Vec<u8>>> {
-        open(&self.mail_seal, sealed, &context_of(kind as u8, id))
+        seal(cipher, nonce, place, &context)
     }
 
     /// The tag of a form of the site, which shows its bond, as text.
@@ -365,41 +325,10 @@ impl Secrets {
         *self.id_key
     }
 
-    /// The key of the data key file's sum.
-    pub const fn data_key_sum(&self) -> &KeyedHash {
-        &self.data_key_sum
-    }
-
-    /// The key of a backup manifest's sum.
-    pub const fn manifest_sum(&self) -> &KeyedHash {
-        &self.manifest_sum
-    }
-
-    /// The keys behind idempotency keys.
-    pub const fn idempotency(&self) -> &IdempotencyKeys {
-        &self.idempotency
-    }
-
     /// A keyed hash over the parts of a message; hashes of different purposes never meet.
     pub fn message_hasher(&self, purpose: HashPurpose) -> MessageHasher {
         MessageHasher::new(&self.fingerprint_key, purpose)
     }
-}
-
-fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
-    context_of(kind as u8, link.0)
-}
-
-/// The kinds of values sealed for webhooks; one is never taken for the other.
-#[derive(Clone, Copy)]
-#[repr(u8)]
-enum WebhookSeal {
-    Secret = 1,
-    Place = 2,
-}
-
-fn webhook_context(kind: WebhookSeal, id: Uuid) -> [u8; 17] {
-    context_of(kind as u8, id)
 }
 
 /// The digest under which a token or key is kept. Tokens are 256 random bits, so a plain hash

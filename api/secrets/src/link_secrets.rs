@@ -10,7 +10,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
-use crate::{LinkSecret, SealError, Secrets};
+use crate::{SealError, SealedSecret, Secrets};
 
 /// The key in the address of a shared link.
 pub struct LinkKey([u8; 32]);
@@ -52,12 +52,12 @@ impl LinkKey {
     /// Seals the key for keeping.
     /// Errors: no randomness.
     pub fn seal(&self, secrets: &Secrets, link: SharedLinkId) -> Result<Vec<u8>, SealError> {
-        secrets.seal_link(LinkSecret::Key, &self.0, link)
+        secrets.seal(SealedSecret::LinkKey(link), &self.0)
     }
 
     /// Opens a sealed key; none where it was not sealed here for this link.
     pub fn open(secrets: &Secrets, link: SharedLinkId, sealed: &[u8]) -> Option<Self> {
-        let bytes = secrets.open_link(LinkSecret::Key, sealed, link)?;
+        let bytes = secrets.open(SealedSecret::LinkKey(link), sealed)?;
         bytes.as_slice().try_into().ok().map(Self)
     }
 }
@@ -100,7 +100,7 @@ pub fn seal_passphrase(
     fields: &[PassphraseField],
 ) -> Result<Vec<u8>, SealError> {
     let plain = serde_json::to_vec(fields).map(Zeroizing::new).map_err(|_| SealError::Cipher)?;
-    secrets.seal_link(LinkSecret::Passphrase, &plain, link)
+    secrets.seal(SealedSecret::LinkPassphrase(link), &plain)
 }
 
 /// Opens sealed passphrase fields; none where they were not sealed here for this link.
@@ -109,7 +109,7 @@ pub fn open_passphrase(
     link: SharedLinkId,
     sealed: &[u8],
 ) -> Option<Vec<PassphraseField>> {
-    let plain = secrets.open_link(LinkSecret::Passphrase, sealed, link)?;
+    let plain = secrets.open(SealedSecret::LinkPassphrase(link), sealed)?;
     serde_json::from_slice(&plain).ok()
 }
 

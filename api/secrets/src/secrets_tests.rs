@@ -51,16 +51,16 @@ fn a_sealed_number_opens_only_whole_and_for_its_card_and_key() {
 
 #[test]
 fn what_opens_a_link_is_bound_to_its_link_and_its_use() {
-    use LinkSecret::{Key, Passphrase};
+    use SealedSecret::{LinkKey, LinkPassphrase};
     let (secrets, link) = (secrets(), SharedLinkId(Uuid::from_bytes([9; 16])));
     let other = SharedLinkId(Uuid::from_bytes([8; 16]));
-    let sealed = secrets.seal_link(Key, b"secret", link).unwrap();
-    assert_eq!(secrets.open_link(Key, &sealed, link).unwrap().as_slice(), b"secret");
-    assert!(secrets.open_link(Key, &sealed, other).is_none());
-    assert!(secrets.open_link(Passphrase, &sealed, link).is_none());
-    assert!(Secrets::from_root([1; 32]).open_link(Key, &sealed, link).is_none());
-    assert!(secrets.open_link(Key, &sealed[..sealed.len() - 1], link).is_none());
-    assert!(secrets.open_link(Key, &[], link).is_none());
+    let sealed = secrets.seal(LinkKey(link), b"secret").unwrap();
+    assert_eq!(secrets.open(LinkKey(link), &sealed).unwrap().as_slice(), b"secret");
+    assert!(secrets.open(LinkKey(other), &sealed).is_none());
+    assert!(secrets.open(LinkPassphrase(link), &sealed).is_none());
+    assert!(Secrets::from_root([1; 32]).open(LinkKey(link), &sealed).is_none());
+    assert!(secrets.open(LinkKey(link), &sealed[..sealed.len() - 1]).is_none());
+    assert!(secrets.open(LinkKey(link), &[]).is_none());
     let sealed = SealedPan(sealed);
     assert!(secrets.open_pan(&sealed, CardId(link.0)).is_none(), "one key for two uses");
 }
@@ -69,11 +69,18 @@ fn what_opens_a_link_is_bound_to_its_link_and_its_use() {
 fn a_zone_key_is_bound_to_its_door_and_use() {
     let (secrets, of) = (secrets(), ExchangedKeyId::of("iso8583", "M3"));
     let sealed = secrets.seal_zone_key(b"sixteen bytes ..", of, &mut SystemRandom).unwrap();
-    assert_eq!(secrets.open_zone_key(&sealed, of).unwrap().as_slice(), b"sixteen bytes ..");
-    assert!(secrets.open_zone_key(&sealed, ExchangedKeyId::of("iso8583", "P0")).is_none());
-    assert!(secrets.open_zone_key(&sealed, ExchangedKeyId::of("other", "M3")).is_none());
-    assert!(Secrets::from_root([1; 32]).open_zone_key(&sealed, of).is_none());
-    assert!(secrets.open_zone_key(&sealed[..sealed.len() - 1], of).is_none());
+    assert_eq!(
+        secrets.open(SealedSecret::ZoneKey(of), &sealed).unwrap().as_slice(),
+        b"sixteen bytes .."
+    );
+    assert!(
+        secrets.open(SealedSecret::ZoneKey(ExchangedKeyId::of("iso8583", "P0")), &sealed).is_none()
+    );
+    assert!(
+        secrets.open(SealedSecret::ZoneKey(ExchangedKeyId::of("other", "M3")), &sealed).is_none()
+    );
+    assert!(Secrets::from_root([1; 32]).open(SealedSecret::ZoneKey(of), &sealed).is_none());
+    assert!(secrets.open(SealedSecret::ZoneKey(of), &sealed[..sealed.len() - 1]).is_none());
     assert!(!sealed.windows(7).any(|part| part == b"sixteen"));
 }
 

@@ -46,7 +46,6 @@ pub(super) struct AppFields {
 /// The parsed values of the form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AppTerms {
-    /// Its name.
     pub(super) name: LineText,
     /// Its web site.
     pub(super) website: LineText,
@@ -59,7 +58,6 @@ pub(super) struct AppTerms {
 /// A scope to tick.
 #[derive(Debug)]
 pub(super) struct ScopeBox {
-    /// Its name.
     pub(super) name: &'static str,
     /// The access that it allows.
     pub(super) allows: &'static str,
@@ -78,7 +76,6 @@ pub(super) struct AppForm {
     pub(super) typed: TypedFields,
     /// The faults of the values typed.
     pub(super) faults: Faults,
-    /// Scopes.
     pub(super) scopes: Vec<ScopeBox>,
 }
 

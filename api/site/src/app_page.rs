@@ -78,7 +78,7 @@ fn app_page(acting: &ActingMember, app: &App, form: &AppForm) -> Response {
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
     };
     let page = frame::page(&app.name, content);
-    with_status(page, form.faults.status())
+    with_status(page, form.faults.status)
 }
 
 /// An app of the company that is acted for.

@@ -61,8 +61,11 @@ pub(super) async fn list_apps(
     Query(part): Query<Part>,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let listed =
-        acting.state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
+    let listed = acting
+        .state
+        .switch
+        .read(|snapshot| snapshot.list_own::<App>(company.slot, &part.page()))
+        .await?;
     let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
     let apps = listed.rows.into_iter().map(|app| AppRow::new(app, &acting.session)).collect();
     let content = AppsContent { company: &company.name, apps, pager };
@@ -86,7 +89,7 @@ fn new_app_page(acting: &ActingMember, form: &AppForm) -> Response {
     let csrf = acting.csrf();
     let content = NewAppContent { csrf, company: &acting.company.name, form };
     let page = frame::page("Register an app", content);
-    with_status(page, form.faults.status())
+    with_status(page, form.faults.status)
 }
 
 /// Registers an app and shows its secret, once. POST /apps/new.

@@ -7,7 +7,6 @@ pub(super) struct Choice {
     pub(super) value: String,
     /// The label that people read.
     pub(super) label: String,
-    /// Whether it is the one.
     pub(super) is_chosen: bool,
 }
 

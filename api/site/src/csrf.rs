@@ -85,7 +85,6 @@ pub(super) fn page_before(headers: &HeaderMap, app_url: &str) -> String {
     })
 }
 
-/// Whether an address is one of the site at `app_url`.
 fn is_of_site(address: &Url, headers: &HeaderMap, app_url: &str) -> bool {
     let is_configured = Url::parse(app_url).is_ok_and(|app| app.origin() == address.origin());
     // The switch has names it does not know of: whichever the browser asked, it asked this one.

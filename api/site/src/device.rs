@@ -29,7 +29,6 @@ const DIGITS: usize = 32;
 /// The source that a try counts against.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    /// The address.
     pub(super) address: ClientAddress,
     /// The device id and its tag, as the browser sends them.
     device: Option<([u8; 16], String)>,

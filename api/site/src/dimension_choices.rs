@@ -36,9 +36,7 @@ pub(super) type DimensionValues<'a> = [Option<&'a str>; 4];
 /// A field; `dimension_field.html` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DimensionChoice {
-    /// The name of the field.
     pub(super) name: &'static str,
-    /// Its label.
     pub(super) label: &'static str,
     /// The choices, none first; suggestions where something is typed.
     pub(super) options: Vec<Choice>,
@@ -60,7 +58,6 @@ pub(super) struct TextInput {
 pub(super) struct DimensionField<'a> {
     /// The name of the field.
     pub(super) name: &'static str,
-    /// Its label.
     pub(super) label: &'static str,
     /// The label of the choice of none.
     pub(super) none: &'static str,

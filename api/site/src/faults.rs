@@ -16,7 +16,8 @@ use super::form_snapshot::changed_meanwhile;
 /// The faults of a form, and the message above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Faults {
-    status: StatusCode,
+    /// The status of a page that shows them.
+    pub(super) status: StatusCode,
     alert: String,
     by_param: Vec<(String, String)>,
 }
@@ -32,9 +33,9 @@ impl Faults {
     /// The faults of a refusal that the visitor can do something about: its fields, or its message.
     /// Errors: any other failure, which has a page of its own.
     pub(super) fn of_refusal(error: ApiError) -> Result<Self, ApiError> {
-        let status = error.status();
+        let status = error.status;
         match status.as_u16() {
-            400 if !error.faults().is_empty() => Ok(Self::new(error.faults())),
+            400 if !error.faults.is_empty() => Ok(Self::new(&error.faults)),
             412 => Ok(Self::conflict(changed_meanwhile(&[]))),
             400 | 409 => Ok(Self { status, ..Self::alert_only(sentence(error.message())) }),
             _ => Err(error),
@@ -71,11 +72,6 @@ impl Faults {
             *param = format!("{outer}.{param}");
         }
         self
-    }
-
-    /// The status of a page that shows them.
-    pub(super) const fn status(&self) -> StatusCode {
-        self.status
     }
 
     /// Whether there are none.
@@ -174,7 +170,7 @@ mod tests {
         assert!(!shown.alert().is_empty() && !shown.is_empty());
         for refusal in [ApiError::card_not_virtual(), ApiError::precondition_failed()] {
             let conflict = Faults::of_refusal(refusal).unwrap();
-            assert!(!conflict.alert().is_empty() && conflict.status() == StatusCode::CONFLICT);
+            assert!(!conflict.alert().is_empty() && conflict.status == StatusCode::CONFLICT);
         }
         assert!(Faults::of_refusal(ApiError::not_found()).is_err());
         assert!(Faults::default().is_empty());

@@ -122,7 +122,7 @@ where
     let state = acting.state.clone().if_unchanged(SeenObject { object, since });
     match change(state, thing).await {
         Ok(answer) => Ok(Ok(answer)),
-        Err(error) if error.status().is_client_error() => {
+        Err(error) if error.status.is_client_error() => {
             let (_, thing) = find().await?;
             let why = check(&thing)
                 .map_or_else(RefusedChange::Unchecked, |()| RefusedChange::Refused(error));

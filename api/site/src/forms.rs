@@ -43,7 +43,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
-        if !csrf::is_from_here(&parts.headers, state.urls().app()) {
+        if !csrf::is_from_here(&parts.headers, &state.urls().app) {
             return Err(foreign_form());
         }
         if !is_form(&parts.headers) {

@@ -246,7 +246,7 @@ pub(super) fn framed(mut response: Response, visit: &Visit) -> Response {
 }
 
 fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
-    let known = visit.visitor().filter(|_| !page.hides_visitor);
+    let known = visit.visitor.get().filter(|_| !page.hides_visitor);
     let mut visitor = known.map(|known| visitor_of(known, visit));
     let own = visitor.as_mut().map(|visitor| std::mem::take(&mut visitor.ways));
     let is_small = page.is_small || (visitor.is_none() && page.ways.is_none());
@@ -261,7 +261,7 @@ fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
         visitor,
         ways,
         notice: visit.take_notice(),
-        has_faults: visit.has_faults(),
+        has_faults: visit.has_faults,
         body: &page.body,
     };
     layout.render()
@@ -269,7 +269,7 @@ fn render(page: &Page, visit: &Visit) -> askama::Result<String> {
 
 fn visitor_of<'a>(known: &'a SignedInVisitor, visit: &'a Visit) -> Visitor<'a> {
     let SignedInVisitor { session, csrf } = known;
-    let (user, here) = (&session.user, visit.path());
+    let (user, here) = (&session.user, &visit.path);
     let is_below = |path: &str| {
         here.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -294,7 +294,7 @@ fn visitor_of<'a>(known: &'a SignedInVisitor, visit: &'a Visit) -> Visitor<'a> {
         name: person(&user.first_name, &user.last_name, &user.email),
         email: &user.email,
         company: current.map(|company| company.name.as_str()),
-        searched: visit.searched(),
+        searched: &visit.searched,
         others: others.map(other).collect(),
         ways: vec![shown("", Group::Company), shown("Settings", Group::Settings)],
         csrf,

@@ -46,7 +46,6 @@ pub(super) fn demand_tls(headers: &mut HeaderMap) {
     headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
 }
 
-/// The policy of a page with scripts.
 pub(super) const fn policy_with_scripts() -> HeaderValue {
     HeaderValue::from_static(SCRIPTED_POLICY)
 }

@@ -88,7 +88,6 @@ impl Notice {
         self.text
     }
 
-    /// The notice with this word.
     pub(super) fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|notice| notice.word == word)
     }

@@ -98,7 +98,6 @@ impl ListForm {
         filtered(path, self.0.iter().map(|(name, text)| (name.as_str(), text.as_str())))
     }
 
-    /// Whether the list is filtered.
     pub(super) fn is_filtered(&self) -> bool {
         self.pairs().iter().any(|(name, text)| *name != "order" && !text.trim().is_empty())
     }

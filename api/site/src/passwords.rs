@@ -202,7 +202,7 @@ fn find_link(state: &AppState, key: &str) -> Result<Option<PasswordLink>, ApiErr
         let ticket = snapshot.ticket(&digest)?.filter(|ticket| ticket.is_open(now));
         let Some(ticket) = ticket else { return Ok(None) };
         let TicketContent::PasswordLink { is_invite, .. } = ticket.content else { return Ok(None) };
-        let user = snapshot.user(ticket.user)?;
+        let user = snapshot.row::<User>(ticket.user)?;
         Ok(user.map(|user| PasswordLink { ticket, user, is_invite }))
     })?;
     Ok(found)

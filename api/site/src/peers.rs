@@ -37,7 +37,6 @@ struct PeersContent {
     doors: Vec<DoorPart>,
 }
 
-/// A door with its peers.
 struct DoorPart {
     name: String,
     address: String,

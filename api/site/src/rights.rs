@@ -30,6 +30,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
+use cardswitch_engine::directory::user::User;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, MemberSlot};
 use cardswitch_engine::store::StoreError;
@@ -117,7 +118,6 @@ pub(super) struct ActingMember {
     pub(super) state: ActorState,
     /// The session of the acting user.
     pub(super) session: Session,
-    /// The company for which they act.
     pub(super) company: Company,
     /// The member as whom they act.
     pub(super) member: Member,
@@ -209,9 +209,9 @@ impl ActingMember {
         LastingAccess::new(&self.state.switch, Some(ticket.expires_at), move |snapshot| {
             let is_open =
                 snapshot.ticket(&digest)?.is_some_and(|ticket| ticket.state == TicketState::Open);
-            let user = snapshot.user(user)?;
+            let user = snapshot.row::<User>(user)?;
             let is_developer = user.is_some_and(|user| user.developer_of.contains(&company));
-            let member = snapshot.member(member)?.filter(Member::takes_part);
+            let member = snapshot.row::<Member>(member)?.filter(Member::takes_part);
             Ok(is_open && member.is_some_and(|member| is_given(member.role, is_developer)))
         })
     }

@@ -112,7 +112,6 @@ struct SearchTerms<'a> {
     amount: Option<Minor>,
 }
 
-/// A text as an amount of a currency.
 fn amount_of(text: &str, currency: CurrencyCode) -> Option<Minor> {
     parse_amount(&unsigned_amount(text, currency), currency).ok()
 }

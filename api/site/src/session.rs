@@ -82,11 +82,11 @@ impl Session {
         let now = state.now();
         let stands = state.switch.read_at_once(|snapshot| {
             let ticket = snapshot.ticket(&self.ticket.digest)?;
-            let user = snapshot.user(self.ticket.user)?;
+            let user = snapshot.row::<User>(self.ticket.user)?;
             let is_same_member = match &self.current {
                 None => true,
                 Some((_, known)) => snapshot
-                    .member(known.slot)?
+                    .row::<Member>(known.slot)?
                     .is_some_and(|member| (member.role, member.state) == (known.role, known.state)),
             };
             let is_same_user = user.is_some_and(|user| user.developer_of == self.user.developer_of);
@@ -168,7 +168,7 @@ impl FromRequestParts<AppState> for RequiredSession {
                 return Redirect::to(&login_path(next)).into_response();
             }
             // What was typed is lost: sign-in leads back to the page with the form.
-            let next = page_before(&parts.headers, state.urls().app());
+            let next = page_before(&parts.headers, &state.urls().app);
             go_on(&state, &login_path(&next), Notice::SIGN_IN_LOST)
         })
     }
@@ -205,7 +205,7 @@ fn session_of(
     ticket: Ticket,
     chosen: Option<CompanyId>,
 ) -> Result<Option<Session>, StoreError> {
-    let Some(user) = snapshot.user(ticket.user)? else { return Ok(None) };
+    let Some(user) = snapshot.row::<User>(ticket.user)? else { return Ok(None) };
     let memberships = snapshot.memberships(&user.email)?;
     let is_chosen = |(company, _): &&(Company, Member)| Some(company.id) == chosen;
     let current = memberships.iter().find(is_chosen).or_else(|| memberships.first()).cloned();

@@ -8,6 +8,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -48,17 +49,15 @@ pub(super) async fn list_tokens(
     let company = &acting.company;
     let read = |snapshot: &Snapshot| {
         let listed = snapshot.access_tokens(company.slot, &part.page())?;
-        let row = |token| token_row(snapshot, &token, &acting.session);
-        let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
-        Ok((rows, listed.count))
+        listed.load(|token| token_row(snapshot, &token, &acting.session))
     };
-    let (tokens, count) = acting.state.switch.read(read).await?;
-    let pager = Pager::new(part, tokens.len(), count, "/tokens", &[]);
+    let listed = acting.state.switch.read(read).await?;
+    let pager = Pager::new(part, listed.rows.len(), listed.count, "/tokens", &[]);
     let content = TokensContent {
         csrf: acting.csrf(),
         company: &company.name,
         may_revoke: Right::RevokeTokens.is_with(&acting.session),
-        tokens,
+        tokens: listed.rows,
         pager,
     };
     Ok(frame::page("Access tokens", content))
@@ -69,8 +68,8 @@ fn token_row(
     token: &AccessToken,
     session: &Session,
 ) -> Result<TokenRow, StoreError> {
-    let app = token.app().map(|app| snapshot.app(app)).transpose()?.flatten();
-    let member = token.member().map(|member| snapshot.member(member)).transpose()?.flatten();
+    let app = token.app().map(|app| snapshot.row::<App>(app)).transpose()?.flatten();
+    let member = token.member().map(|member| snapshot.row::<Member>(member)).transpose()?.flatten();
     // Tokens of an app show its present name; others show the label they were given.
     let label = Some(token.label().to_owned()).filter(|label| !label.is_empty());
     let holder = app.map(|app| app.name).or(label);

@@ -33,15 +33,18 @@ const FORM_KEY_S: i64 = 12 * 3600;
 /// The facts of a request that pages use.
 #[derive(Debug)]
 pub(super) struct Visit {
-    path: String,
-    searched: String,
-    has_faults: bool,
+    /// The path of the page.
+    pub(super) path: String,
+    /// The visitor's search text, on the page of the results; blank elsewhere.
+    pub(super) searched: String,
+    /// Whether the switch misbehaves on purpose.
+    pub(super) has_faults: bool,
     form_key: String,
     is_form_key_new: bool,
     is_form_key_used: AtomicBool,
     notice: Option<Notice>,
     is_notice_shown: AtomicBool,
-    visitor: OnceLock<SignedInVisitor>,
+    pub(super) visitor: OnceLock<SignedInVisitor>,
     /// The form that is being carried out, if it comes from a page of a company.
     form: Mutex<Option<FormTurn>>,
 }
@@ -80,30 +83,10 @@ impl Visit {
         extensions.get::<Arc<Self>>().map(Arc::as_ref)
     }
 
-    /// The path of the page.
-    pub(super) fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Whether the switch misbehaves on purpose.
-    pub(super) const fn has_faults(&self) -> bool {
-        self.has_faults
-    }
-
-    /// The visitor's search text, on the page of the results; blank elsewhere.
-    pub(super) fn searched(&self) -> &str {
-        &self.searched
-    }
-
     /// Notes the visitor, for the frame of the page.
     pub(super) fn note_visitor(&self, session: &Session, state: &AppState) {
         let csrf = session.csrf(state);
         self.visitor.get_or_init(|| SignedInVisitor { session: session.clone(), csrf });
-    }
-
-    /// The signed-in visitor, where a handler has asked for one.
-    pub(super) fn visitor(&self) -> Option<&SignedInVisitor> {
-        self.visitor.get()
     }
 
     /// The key that binds forms without a session; the visitor gets it with the answer.

@@ -112,7 +112,7 @@ impl OfficeTask<'_> {
     /// Errors: no randomness.
     pub(super) fn new_id(&self) -> Result<Uuid, Failure> {
         let switch = &self.office.switch;
-        Ok(switch.random().id(switch.engine().now())?)
+        Ok(switch.random().id(switch.engine.now())?)
     }
 
     /// Makes a change in the operator's name; reads show it when this returns.
@@ -178,7 +178,6 @@ impl Administration {
     }
 }
 
-/// The place of the engine.
 enum EnginePlace {
     /// In this process.
     Here(Box<Office>),
@@ -215,7 +214,7 @@ impl EnginePlace {
 
     fn close(self) {
         if let Self::Here(office) = self {
-            office.switch.engine().shut_down();
+            office.switch.engine.shut_down();
         }
     }
 }

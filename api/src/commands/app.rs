@@ -262,7 +262,8 @@ async fn find_app(task: &OfficeTask<'_>, id: AppId) -> Result<(App, Company), Fa
 async fn list(of: CompanyDataArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     let company = task.find_company(of.company).await?.slot;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
-    let apps = task.office.switch.read(|snapshot| snapshot.apps(company, &page)).await?.rows;
+    let apps =
+        task.office.switch.read(|snapshot| snapshot.list_own::<App>(company, &page)).await?.rows;
     if task.is_json {
         let shown: Vec<_> = apps.iter().map(shown).collect();
         task.line(json!({"apps": shown}));

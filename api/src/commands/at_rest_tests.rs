@@ -44,11 +44,11 @@ async fn install(data: &Path, settings: &str) {
     let switch = Switch::new(Arc::new(open(data)));
     let card = switch.read(|snapshot| snapshot.card(CardSlot::default())).await.unwrap().unwrap();
     let company = switch.read(|snapshot| snapshot.company(CompanySlot(0))).await.unwrap().unwrap();
-    let ends_at = Some(switch.engine().clock().now().plus(Timestamp::DAY / 24));
+    let ends_at = Some(switch.engine.clock.now().plus(Timestamp::DAY / 24));
     let changes = AllowanceChanges { ends_at, ..AllowanceChanges::default() };
     let update = AllowanceCommand::Update(company.id, card.profile.allowance_id, changes);
     change(&switch, AdminCommand::Allowance(update)).await;
-    switch.engine().shut_down();
+    switch.engine.shut_down();
 }
 
 async fn change(switch: &Switch, command: AdminCommand) {
@@ -63,7 +63,7 @@ fn open(data: &Path) -> Engine {
 /// The newest record, and the time of a manual clock.
 fn end_of(data: &Path) -> (RecordSeq, Timestamp) {
     let engine = open(data);
-    let end = (engine.durable_seq(), engine.clock().now());
+    let end = (engine.durable_seq(), engine.clock.now());
     engine.shut_down();
     end
 }
@@ -140,7 +140,7 @@ async fn the_journal_stays_whole() {
         let company = NewCompany { name, ..company };
         change(&switch, AdminCommand::Company(CompanyCommand::Create(company))).await;
     }
-    switch.engine().shut_down();
+    switch.engine.shut_down();
     drop(switch);
     let before = segments();
     assert!(before.len() > 2, "{before:?}");
@@ -151,6 +151,6 @@ async fn the_journal_stays_whole() {
         change(&switch, AdminCommand::SetNetworkKey(token_digest(&number.to_string()))).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    switch.engine().shut_down();
+    switch.engine.shut_down();
     assert!(segments().starts_with(&before), "{before:?} {:?}", segments());
 }

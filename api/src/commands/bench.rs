@@ -74,8 +74,8 @@ async fn run_in(args: &BenchArgs, place: &Path, home: &Home) -> Result<(), Failu
     let BenchFigures { most, echo_most, half_rate, half, echo_half, blocks } = measured?;
     let machine = Machine::of(place);
     let (rate, echo_rate) = (most.per_second(), echo_most.per_second());
-    let [p99, echo_p99, block_p99] = [half.latencies(), echo_half.latencies(), &blocks]
-        .map(|each| each.percentile_us(99.0) / 1e3);
+    let [p99, echo_p99, block_p99] =
+        [&half.latencies, &echo_half.latencies, &blocks].map(|each| each.percentile_us(99.0) / 1e3);
     let block_rate = 1e6 / blocks.percentile_us(50.0).max(1.0);
     whole(&[&most, &half])?;
     println!("{machine}");
@@ -115,7 +115,7 @@ async fn measure(
     server: &Server,
     (portfolio, directory): (&Portfolio, PathBuf),
 ) -> Result<BenchFigures, Failure> {
-    let ordinary = portfolio.ordinary().iter().filter_map(|slot| portfolio.card(*slot));
+    let ordinary = portfolio.ordinary.iter().filter_map(|slot| portfolio.card(*slot));
     let cards: Vec<Card> = ordinary.cloned().collect();
     let part = |percent| args.duration * percent / 100;
     let echo = echo::start(echo::send_back)?;
@@ -129,7 +129,7 @@ async fn measure(
     println!("as many authorizations as are answered, for {:?}", part(LOAD_PERCENT));
     let most = beside(server.iso8583(), None, LOAD_PERCENT).await?;
     let half_rate = half_of(most.per_second());
-    while server.engine().projection_lag().records > 0 && server.failure().is_none() {
+    while server.engine.projection_lag().records > 0 && server.failure().is_none() {
         tokio::time::sleep(LAG_INTERVAL).await;
     }
     let echo_half = beside(echo, Some(half_rate), ECHO_PERCENT).await?;

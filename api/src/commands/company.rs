@@ -71,7 +71,7 @@ impl CompanySubcommand {
 
 async fn add(args: AddCompanyArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
     let Office { switch, network, .. } = task.office;
-    let (mut random, at) = (switch.random(), switch.engine().now());
+    let (mut random, at) = (switch.random(), switch.engine.now());
     let company = new_company(args.company.order()?, network, at, &mut random)?;
     let access_token = random.token()?;
     let token = NewAccessToken {

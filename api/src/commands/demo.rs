@@ -47,7 +47,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         &args,
         &format!(
             "serving http://{} and ISO 8583 at {} on {}",
-            server.http(),
+            server.http,
             server.iso8583(),
             home.path.display()
         ),
@@ -65,7 +65,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         seed: args.pace.seed,
         time: args.pace.time(default_start(), CONNECTIONS),
         http: Some(HttpSource {
-            url: format!("http://{}", server.http()),
+            url: format!("http://{}", server.http),
             network_key: credentials.network_key,
         }),
         ..FeedOptions::new(Line::to(server.iso8583()), portfolio)
@@ -86,7 +86,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
 fn tell_the_way_in(args: &DemoArgs, home: &Home, way_in: &WayIn<'_>) {
     way_in.lines().iter().for_each(|line| say(args, line));
     let ends = "The site stops when this command ends: `--duration 1h` gives you longer";
-    if home.is_temporary() {
+    if home.is_temporary {
         say(args, &format!("{ends}, `dev` keeps what is there"));
     } else {
         say(args, &format!("{ends}, `serve --data` serves the directory without it"));

@@ -91,7 +91,7 @@ pub async fn run(args: DevArgs) -> Result<(), Failure> {
     let program = Program { cards: CARDS, seed: None, at: None };
     let credentials = home.install_if_needed(program, |line| println!("{line}")).await?;
     let server = Server::start(path, &settings).await.map_err(not_started)?;
-    let url = format!("http://{}", server.http());
+    let url = format!("http://{}", server.http);
     keep_access(path, &DevAddresses { url: url.clone(), iso8583: Some(server.iso8583()) })?;
     println!("serving {url} and ISO 8583 at {}", server.iso8583());
     println!("data in {}; `--reset` begins anew", path.display());

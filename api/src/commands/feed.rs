@@ -398,7 +398,7 @@ async fn run_scenarios(
 }
 
 fn run_scenario(scenario: &Scenario, options: &ScenarioOptions) -> Result<(), FeedError> {
-    println!("{}: {}", scenario.path().display(), scenario.about());
+    println!("{}: {}", scenario.path.display(), scenario.about());
     scenario.run(options, &mut print_step)
 }
 

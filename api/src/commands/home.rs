@@ -36,7 +36,8 @@ pub(super) struct Program {
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) path: PathBuf,
-    is_temporary: bool,
+    /// Whether it goes with this value.
+    pub(super) is_temporary: bool,
 }
 
 impl Drop for Home {
@@ -58,11 +59,6 @@ impl Home {
     pub(super) fn temporary(place: &Path, command: &str) -> Self {
         let name = format!("cardswitch-{command}-{}", std::process::id());
         Self { path: place.join(name), is_temporary: true }
-    }
-
-    /// Whether it goes with this value.
-    pub(super) const fn is_temporary(&self) -> bool {
-        self.is_temporary
     }
 
     /// The credentials of the program that is there.
@@ -144,7 +140,7 @@ impl WayIn<'_> {
         let Self { server, credentials, .. } = self;
         let Credentials { admin_email, admin_password, access_token, network_key, .. } =
             credentials;
-        let url = format!("http://{}", server.http());
+        let url = format!("http://{}", server.http);
         let mut lines = vec![
             format!("sign in at    {url}/login"),
             format!("  e-mail      {admin_email}"),
@@ -177,14 +173,14 @@ impl WayIn<'_> {
 
     /// A card that is approved.
     fn card(&self) -> Option<&Card> {
-        let mut cards = self.portfolio.cards().iter();
+        let mut cards = self.portfolio.cards.iter();
         cards.find(|card| matches!(card.profile, None | Some(Profile::Ordinary)))
     }
 
     /// The last four digits where no other card ends so, else the id.
     fn name_of<'c>(&self, card: &'c Card) -> &'c str {
         let digits = last_four(card);
-        let alike = self.portfolio.cards().iter().filter(|other| last_four(other) == digits);
+        let alike = self.portfolio.cards.iter().filter(|other| last_four(other) == digits);
         if alike.count() == 1 { digits } else { &card.card_id }
     }
 }

@@ -65,7 +65,6 @@ struct StreamedEvent<'a> {
     created_at: String,
 }
 
-/// The object that an event names.
 #[derive(Debug, Deserialize)]
 struct NamedObject {
     id: Uuid,

@@ -100,7 +100,7 @@ impl<'a> KeyPlace<'a> {
             return Ok(Self::Running(data));
         };
         let switch = Switch::new(Arc::new(engine));
-        let keys = PanRotation::new(switch, Arc::new(secrets), data, ResealingPace::AtRest);
+        let keys = PanRotation::new(switch, Arc::new(secrets), data, ResealingPace::AtRest, None);
         keys.map(|keys| Self::AtRest(Arc::new(keys))).map_err(Failure::new)
     }
 

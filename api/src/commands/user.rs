@@ -268,7 +268,7 @@ async fn issue_link(task: &OfficeTask<'_>, user: UserId) -> Result<String, Failu
         digest: key.digest,
         id: TicketId(task.new_id()?),
         user,
-        expires_at: office.switch.engine().now().plus(LINK_US),
+        expires_at: office.switch.engine.now().plus(LINK_US),
         address: String::new(),
         content: NewTicketContent::PasswordLink { is_invite: true },
     };

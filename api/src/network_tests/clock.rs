@@ -3,11 +3,11 @@
 use cardswitch_engine::clock::Clock;
 use serde_json::json;
 
-use super::world::{Bench, purchase};
+use super::world::{DoorBench, purchase};
 
 #[tokio::test]
 async fn a_manual_clock_is_turned_and_runs_what_is_due() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     bench.post("authorizations", purchase(&card, json!(10))).await;
     let before = bench.get("clock").await;
@@ -39,7 +39,7 @@ async fn a_manual_clock_is_turned_and_runs_what_is_due() {
 
 #[tokio::test]
 async fn the_systems_clock_is_not_turned() {
-    let bench = Bench::with_clock(Clock::System).await;
+    let bench = DoorBench::with_clock(Clock::System).await;
     assert_eq!(bench.get("clock").await["manual"], false);
     let (status, detail) = bench.refused("clock", json!({"advance": 1})).await;
     assert_eq!((status, &detail["code"]), (409, &json!("clock_not_manual")));

@@ -9,7 +9,7 @@ use cardswitch_network::http::{answer_directly, is_direct};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::world::{Bench, Card, purchase};
+use super::world::{Card, DoorBench, purchase};
 
 /// A request, to be made twice.
 struct RepeatedRequest {
@@ -68,7 +68,7 @@ async fn answer_of(response: Response) -> (u16, Vec<(String, String)>, Value) {
 
 #[tokio::test]
 async fn the_direct_way_answers_in_the_words_of_the_router() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(1_000).await;
     let verification = || purchase(&card, json!(0)).to_string();
     let unknown = Card { number: "5500000000000004".into(), ..bench.card(1).await };

@@ -5,13 +5,13 @@ use cardswitch_acquiring::mapping_answer::AnswerElements;
 use cardswitch_iso8583::{Echo, MessageBuilder, Mti, OriginalData, decode};
 use serde_json::json;
 
-use super::world::{Bench, Card, purchase};
+use super::world::{Card, DoorBench, purchase};
 
 #[tokio::test]
 async fn what_came_by_one_door_is_reversed_by_the_other() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
-    let balance = async |bench: &Bench| {
+    let balance = async |bench: &DoorBench| {
         let inquiry =
             bench.ask("Token token", "GET", &format!("/v1/cards/{}", card.id), "").await.1;
         inquiry["allowance"]["balance"].clone()
@@ -58,7 +58,7 @@ async fn what_came_by_one_door_is_reversed_by_the_other() {
 }
 
 /// Sends a message through the mapping of the ISO 8583 door; returns DE39.
-async fn ask_iso(bench: &Bench, message: &MessageBuilder) -> String {
+async fn ask_iso(bench: &DoorBench, message: &MessageBuilder) -> String {
     let mut frame = Vec::new();
     message.encode(&mut frame).unwrap();
     let message = decode(&frame).unwrap();

@@ -6,11 +6,11 @@ use axum::http::{Request, header};
 use cardswitch_network::limits;
 use serde_json::{Value, json};
 
-use super::world::{Bench, purchase};
+use super::world::{DoorBench, purchase};
 
 #[tokio::test]
 async fn only_the_network_key_opens_the_door() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let body = purchase(&card, json!(1)).to_string();
     let paths = ["authorizations", "advices", "reversals", "presentments", "refunds", "batch"];
@@ -34,7 +34,7 @@ async fn only_the_network_key_opens_the_door() {
 
 #[tokio::test]
 async fn what_is_not_offered_is_not_found() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     for path in ["disputes", "nothing"] {
         assert_eq!(bench.refused(path, json!({})).await.0, 404, "{path}");
     }
@@ -47,7 +47,7 @@ async fn what_is_not_offered_is_not_found() {
 
 #[tokio::test]
 async fn a_batch_is_answered_in_order_and_each_request_stands_for_itself() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(10).await;
     let typed = |kind: &str, mut body: Value| {
         body["type"] = json!(kind);
@@ -98,7 +98,7 @@ async fn a_batch_is_answered_in_order_and_each_request_stands_for_itself() {
 
 #[tokio::test]
 async fn a_marked_request_is_carried_out_once() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let send = async |path: &str, key: &str, body: &Value| {
         let request = Request::builder()
@@ -140,9 +140,9 @@ async fn a_marked_request_is_carried_out_once() {
 
 #[tokio::test]
 async fn a_stopped_engine_is_not_available() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
-    bench.state.switch.engine().shut_down();
+    bench.state.switch.engine.shut_down();
     let (status, detail) = bench.refused("authorizations", purchase(&card, json!(1))).await;
     assert_eq!((status, &detail["code"]), (503, &json!("stopped")));
 }

@@ -10,13 +10,13 @@ use cardswitch_engine::domain::ids::CardId;
 use cardswitch_secrets::pan::Pan;
 use serde_json::{Value, json};
 
-use super::world::{Bench, COMPANY, Card, purchase};
+use super::world::{COMPANY, Card, DoorBench, purchase};
 use crate::openapi::{DocumentedDoor, document};
 use crate::test_world::by_switch;
 
 #[tokio::test]
 async fn an_approval_tells_what_was_decided() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let mut answer = bench.post("authorizations", purchase(&card, json!("12.50"))).await;
     let answer = answer.as_object_mut().unwrap();
@@ -38,7 +38,7 @@ async fn an_approval_tells_what_was_decided() {
 
 #[tokio::test]
 async fn a_decline_is_an_answer_with_every_failed_rule() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(10).await;
     let mut body = purchase(&card, json!(11));
     body["cvv"] = json!(if card.cvv == "123" { "124" } else { "123" });
@@ -59,7 +59,7 @@ async fn a_decline_is_an_answer_with_every_failed_rule() {
 
 #[tokio::test]
 async fn credentials_are_compared_whichever_way_the_card_is_named() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(1_000).await;
     let pan = Pan::parse(card.number.as_bytes()).unwrap();
     let verifier: PinVerifier = bench.state.secrets.pin_verifier(&pan, b"4321");
@@ -97,7 +97,7 @@ async fn credentials_are_compared_whichever_way_the_card_is_named() {
 
 #[tokio::test]
 async fn kinds_are_told_apart() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let kind = |kind: &str, amount: Value| {
         let mut body = purchase(&card, amount);
@@ -122,7 +122,7 @@ async fn kinds_are_told_apart() {
 
 #[tokio::test]
 async fn a_foreign_purchase_needs_the_billing_amount() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let mut body = purchase(&card, json!(1500));
     body["currency"] = json!("JPY");
@@ -140,7 +140,7 @@ async fn a_foreign_purchase_needs_the_billing_amount() {
 
 #[tokio::test]
 async fn reversals_presentments_and_refunds_follow_a_purchase() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let approved = bench.post("authorizations", purchase(&card, json!(20))).await;
     let id = &approved["transaction_id"];
@@ -187,7 +187,7 @@ async fn reversals_presentments_and_refunds_follow_a_purchase() {
 /// A presentment or refund that named a purchase, and the number of another card, was a forced posting on that card.
 #[tokio::test]
 async fn a_purchase_and_another_card_are_not_named_together() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let (card, other) = (bench.card(100).await, bench.card(100).await);
     let approved = bench.post("authorizations", purchase(&card, json!(20))).await;
     for path in ["presentments", "refunds", "advices", "increments", "reversals"] {
@@ -212,7 +212,7 @@ async fn a_purchase_and_another_card_are_not_named_together() {
 /// marks counted for nothing where no card was named.
 #[tokio::test]
 async fn a_message_is_reversed_by_its_marks_where_its_purchase_is_named_by_id() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(500).await;
     let id =
         bench.post("authorizations", purchase(&card, json!(100))).await["transaction_id"].take();
@@ -247,7 +247,7 @@ async fn a_message_is_reversed_by_its_marks_where_its_purchase_is_named_by_id() 
 
 #[tokio::test]
 async fn an_unknown_original_is_told_by_how_it_was_named() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let nobody = json!({"transaction_id": "01890000-0000-7000-8000-000000000000"});
     for path in ["reversals", "presentments", "refunds"] {
@@ -268,7 +268,7 @@ async fn an_unknown_original_is_told_by_how_it_was_named() {
 
 #[tokio::test]
 async fn advices_are_recorded_without_the_rules() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(1).await;
     let mut body = purchase(&card, json!(5));
     let answer = bench.post("advices", body.clone()).await;
@@ -285,7 +285,7 @@ async fn advices_are_recorded_without_the_rules() {
 
 #[tokio::test]
 async fn each_fault_is_named_once() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let rows: [(&str, Value, Value); 22] = [
         ("amount", json!("ten"), json!(["amount"])),
@@ -349,7 +349,7 @@ async fn each_fault_is_named_once() {
 /// `dry_run: true` spent the money: what nobody reads must not look as if it were heeded.
 #[tokio::test]
 async fn unknown_fields_are_refused_and_spend_nothing() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100).await;
     let with = |mut body: Value, name: &str| {
         body[name] = json!(true);
@@ -391,7 +391,7 @@ async fn unknown_fields_are_refused_and_spend_nothing() {
 /// The document shows of a body exactly the fields that the operation reads.
 #[tokio::test]
 async fn the_fields_of_the_document_are_those_that_are_read() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let document = document(DocumentedDoor::Network, bench.state.urls());
     let operations = [
         "authorizations",

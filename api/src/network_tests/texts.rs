@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::world::{Bench, Card, purchase};
+use super::world::{Card, DoorBench, purchase};
 use crate::openapi::{DocumentedDoor, document};
 
 /// One of each kind that is refused: C0, DEL, C1, separators, overrides.
@@ -37,7 +37,7 @@ fn texts_of(document: &Value, schema: &Value) -> BTreeMap<Vec<String>, u64> {
 }
 
 /// A body that is taken.
-async fn good(bench: &Bench, card: &Card, operation: &str) -> Value {
+async fn good(bench: &DoorBench, card: &Card, operation: &str) -> Value {
     if operation == "transfers" {
         return json!({"account_id": bench.account_id(), "amount": 1, "settled": true});
     }
@@ -78,7 +78,7 @@ fn steers(value: &Value) -> bool {
 
 #[tokio::test]
 async fn requests_are_refused_and_what_has_happened_is_kept_with_spaces() {
-    let bench = Bench::new().await;
+    let bench = DoorBench::new().await;
     let card = bench.card(100_000).await;
     let document = document(DocumentedDoor::Network, bench.state.urls());
     let mut sent = BTreeMap::new();

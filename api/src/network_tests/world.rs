@@ -27,7 +27,7 @@ const ACCOUNT: AccountId = AccountId(Uuid::from_u128(2));
 const START: &str = "2026-03-04T20:00:00Z";
 
 /// A switch with one company in dollars. API token `token`, network key `key`.
-pub(super) struct Bench {
+pub(super) struct DoorBench {
     pub(super) state: AppState,
     pub(super) routes: Router,
     _directory: TempDir,
@@ -41,7 +41,7 @@ pub(super) struct Card {
     pub(super) cvv: String,
 }
 
-impl Bench {
+impl DoorBench {
     pub(super) async fn new() -> Self {
         Self::with_clock(Clock::manual(parse_time(START).unwrap())).await
     }

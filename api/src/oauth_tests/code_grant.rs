@@ -13,7 +13,7 @@ use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::world::{APP, OTHER_APP, REDIRECT, RefusalCase, World, id_of, secret_of};
+use super::world::{APP, OTHER_APP, REDIRECT, RefusalCase, TokenWorld, id_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
 
 /// The pair of RFC 7636, appendix B.
@@ -24,7 +24,7 @@ const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 
 #[tokio::test]
 async fn a_code_gives_a_token_of_the_scope_that_was_granted() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let rows = [("", json!([])), ("scope=accountant,admin", json!(["accountant", "admin"]))];
     for (query, scope) in rows {
         let code = world.code("grace", query).await;
@@ -42,7 +42,7 @@ async fn a_code_gives_a_token_of_the_scope_that_was_granted() {
 
 #[tokio::test]
 async fn an_app_says_who_it_is_in_the_body_or_over_basic() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "").await;
     let basic = STANDARD.encode(format!("{}:{}", id_of(APP), secret_of(APP)));
     let basic = format!("Basic {basic}");
@@ -70,7 +70,7 @@ async fn an_app_says_who_it_is_in_the_body_or_over_basic() {
 
 #[tokio::test]
 async fn a_code_that_comes_twice_takes_back_what_it_gave() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "").await;
     let token = world.exchange(&code, &[]).await.token();
     assert!(world.opens(&token).await);
@@ -89,7 +89,7 @@ async fn a_code_that_comes_twice_takes_back_what_it_gave() {
 
 #[tokio::test]
 async fn of_many_at_the_same_time_none_keeps_a_token() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "").await;
     let exchange = || world.exchange(&code, &[]);
     let told = tokio::join!(exchange(), exchange(), exchange(), exchange());
@@ -101,7 +101,7 @@ async fn of_many_at_the_same_time_none_keeps_a_token() {
 
 #[tokio::test]
 async fn a_code_is_over_after_ten_minutes() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let (code, late) = (world.code("grace", "").await, world.code("grace", "").await);
     world.advance(CODE_LIFETIME - Timestamp::SECOND);
     assert_eq!(world.exchange(&code, &[]).await.status, 201);
@@ -111,7 +111,7 @@ async fn a_code_is_over_after_ten_minutes() {
 
 #[tokio::test]
 async fn another_app_gets_nothing_and_spoils_nothing() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "").await;
     let (id, secret) = (id_of(OTHER_APP), secret_of(OTHER_APP));
     let other = [("client_id", id.as_str()), ("client_secret", secret.as_str())];
@@ -128,7 +128,7 @@ async fn another_app_gets_nothing_and_spoils_nothing() {
 
 #[tokio::test]
 async fn a_code_is_exchanged_by_who_asked_for_it() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let other = "a".repeat(43);
     let rows = [
         (CHALLENGE, vec![("code_verifier", VERIFIER)], true),
@@ -157,7 +157,7 @@ async fn a_code_is_exchanged_by_who_asked_for_it() {
 
 #[tokio::test]
 async fn the_address_is_the_one_the_code_went_to() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let second = format!("{REDIRECT}/second");
     let asked = format!("redirect_uri={second}");
     let rows = [
@@ -184,7 +184,7 @@ async fn the_address_is_the_one_the_code_went_to() {
 
 #[tokio::test]
 async fn a_code_is_worth_what_its_member_and_app_still_may() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "scope=admin").await;
     world.approve(APP, AccessScope::default()).await;
     assert_eq!(world.exchange(&code, &[]).await.error(), NO_GOOD);
@@ -208,7 +208,7 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
 
 #[tokio::test]
 async fn what_is_not_known_is_refused_in_words_for_programs() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let rows: [RefusalCase<'_>; 10] = [
         (&[("grant_type", "authorization_code"), ("code", "unknown")], NO_GOOD),
         (&[("grant_type", "authorization_code")], (400, "invalid_request")),
@@ -250,7 +250,7 @@ async fn what_is_not_known_is_refused_in_words_for_programs() {
 
 #[tokio::test]
 async fn a_secret_that_is_no_text_breaks_nothing() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     for code in ["\0", "💳", "' OR 1=1 --", "<script>", "../../etc/passwd", "%00", "a\r\nb: c"] {
         assert_eq!(world.exchange(code, &[]).await.error(), NO_GOOD, "{code:?}");
         let told = world.exchange("a", &[("client_id", code)]).await;
@@ -261,7 +261,7 @@ async fn a_secret_that_is_no_text_breaks_nothing() {
 
 #[tokio::test]
 async fn an_idempotency_key_counts_for_nothing() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "").await;
     let headers = [
         (header::CONTENT_TYPE, "application/x-www-form-urlencoded"),
@@ -281,7 +281,7 @@ async fn an_idempotency_key_counts_for_nothing() {
 
 #[tokio::test]
 async fn a_code_that_comes_twice_is_taken_back_by_the_app() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let app = Actor::App { id: AppId(Uuid::from_u128(APP)) };
     let code = world.code("grace", "").await;
     assert_eq!(world.exchange(&code, &[]).await.status, 201);
@@ -300,7 +300,7 @@ async fn a_code_that_comes_twice_is_taken_back_by_the_app() {
 /// Whether a request is one is no business of who is no client.
 #[tokio::test]
 async fn who_is_no_client_is_told_so_before_anything_else() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let (json, text) = ("application/json", "text/plain");
     let basic =
         |secret: &str| format!("Basic {}", STANDARD.encode(format!("{}:{secret}", id_of(APP))));

@@ -20,7 +20,7 @@ use cardswitch_v1::operations::guarded;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
+use super::world::{ANSWER, APP, PASSWORD, TokenWorld, email_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
 use crate::test_world::{by_switch, verifications};
 
@@ -28,7 +28,7 @@ const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 
 #[tokio::test]
 async fn administrators_and_accountants_get_tokens_that_read() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     for (name, is_given) in [("grace", true), ("anna", true), ("rita", false), ("mia", false)] {
         let told = world.sign_in(&email_of(name), PASSWORD).await;
         if !is_given {
@@ -47,7 +47,7 @@ async fn administrators_and_accountants_get_tokens_that_read() {
 
 #[tokio::test]
 async fn no_scope_may_be_asked_for() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let email = email_of("grace");
     let rows = [("", 201), (" ", 201), ("accountant", 400), ("admin", 400), ("none", 400)];
     for (scope, status) in rows {
@@ -65,7 +65,7 @@ async fn no_scope_may_be_asked_for() {
 
 #[tokio::test]
 async fn nobody_learns_who_has_an_account() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     world.add_user("new", None).await;
     let wrong = world.sign_in(&email_of("grace"), "wrong horse battery").await;
     assert_eq!(wrong.error(), NO_GOOD);
@@ -86,7 +86,7 @@ async fn nobody_learns_who_has_an_account() {
 
 #[tokio::test]
 async fn a_right_password_counts_however_many_were_wrong() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let asked = Instant::now();
     for _ in 0..5 {
         assert_eq!(world.sign_in(&email_of("grace"), "wrong").await.error(), NO_GOOD);
@@ -97,7 +97,7 @@ async fn a_right_password_counts_however_many_were_wrong() {
 
 #[tokio::test]
 async fn one_of_several_companies_can_be_named() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     world.add_member(OTHER_COMPANY, "grace", MemberRole::Administrator).await;
     let other = OTHER_COMPANY.to_string();
     let own = COMPANY.to_string();
@@ -126,7 +126,7 @@ async fn one_of_several_companies_can_be_named() {
 
 #[tokio::test]
 async fn questions_are_asked_until_none_is_left() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     world.give_question("grace").await;
     let told = world.sign_in(&email_of("grace"), PASSWORD).await;
@@ -175,7 +175,7 @@ async fn questions_are_asked_until_none_is_left() {
 
 #[tokio::test]
 async fn a_token_that_waits_for_answers_opens_nothing() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     world.give_totp("grace").await;
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let authorization = format!("Token {token}");
@@ -194,7 +194,7 @@ async fn a_token_that_waits_for_answers_opens_nothing() {
 
 #[tokio::test]
 async fn the_fifth_wrong_answer_revokes() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     for place in 1..=5 {
@@ -211,7 +211,7 @@ async fn the_fifth_wrong_answer_revokes() {
 
 #[tokio::test]
 async fn a_late_answer_revokes() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     let (token, late) = (
         world.sign_in(&email_of("grace"), PASSWORD).await.token(),
@@ -226,7 +226,7 @@ async fn a_late_answer_revokes() {
 
 #[tokio::test]
 async fn a_one_time_code_works_once_whatever_token_it_is_for() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     let first = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let second = world.sign_in(&email_of("grace"), PASSWORD).await.token();
@@ -246,7 +246,7 @@ async fn a_one_time_code_works_once_whatever_token_it_is_for() {
 
 #[tokio::test]
 async fn a_new_password_ends_what_waits() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let password_hash = Some(passwords::hash("another horse battery").await.unwrap());
@@ -256,7 +256,7 @@ async fn a_new_password_ends_what_waits() {
 
 #[tokio::test]
 async fn tokens_that_do_not_wait_are_told_so() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     for token in ["", "unknown", "💳"] {
         let told = world.answer(token, "1").await;
         assert_eq!(told.error(), (401, "invalid_token"), "{token}");
@@ -268,7 +268,7 @@ async fn tokens_that_do_not_wait_are_told_so() {
 
 #[tokio::test]
 async fn an_app_takes_back_what_waits() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     let company = COMPANY.to_string();
     for by_company in [false, true] {
@@ -282,7 +282,7 @@ async fn an_app_takes_back_what_waits() {
 
 #[tokio::test]
 async fn who_reviews_is_who_the_token_acts_for() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let code = world.code("grace", "scope=admin").await;
     let token = world.exchange(&code, &[]).await.token();
     let authorization = format!("Token {token}");
@@ -305,7 +305,7 @@ async fn who_reviews_is_who_the_token_acts_for() {
 
 #[tokio::test]
 async fn one_password_is_verified_whoever_it_is() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     world.add_user("new", None).await;
     let found = world
         .bench
@@ -336,7 +336,7 @@ async fn one_password_is_verified_whoever_it_is() {
 
 #[tokio::test]
 async fn an_apps_users_do_not_use_up_its_address() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let from = Some(ClientAddress("203.0.113.7".parse().unwrap()));
     for number in 0..101 {
         let email = format!("nobody{number}@example.com");
@@ -356,7 +356,7 @@ async fn an_apps_users_do_not_use_up_its_address() {
 
 #[tokio::test]
 async fn the_last_answer_counts_once_however_often_it_comes() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let seed = world.give_totp("grace").await;
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let code = seed.code(world.now());
@@ -367,13 +367,13 @@ async fn the_last_answer_counts_once_however_often_it_comes() {
 }
 
 /// Answers the last question of grace's token, and stops before the token is made.
-async fn almost(world: &World) -> (String, AnsweredConversation) {
+async fn almost(world: &TokenWorld) -> (String, AnsweredConversation) {
     world.give_question("grace").await;
     almost_with(world, ANSWER).await
 }
 
 /// The same with the answer to the only question that is asked.
-async fn almost_with(world: &World, given: &str) -> (String, AnsweredConversation) {
+async fn almost_with(world: &TokenWorld, given: &str) -> (String, AnsweredConversation) {
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let source = Source::App(AppId(Uuid::from_u128(APP)));
     let digest = token_digest(&token);
@@ -386,7 +386,7 @@ async fn almost_with(world: &World, given: &str) -> (String, AnsweredConversatio
 
 #[tokio::test]
 async fn what_came_between_can_be_tried_again() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let (token, finishing) = almost(&world).await;
     drop(finishing);
     assert!(!world.opens(&token).await);
@@ -406,7 +406,7 @@ async fn what_came_between_can_be_tried_again() {
 
 #[tokio::test]
 async fn no_token_is_made_for_a_password_that_is_another_by_now() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let (token, finishing) = almost(&world).await;
     let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
     let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
@@ -422,7 +422,7 @@ async fn no_token_is_made_for_a_password_that_is_another_by_now() {
 /// it had begun with. A sign-in without any second factor ended at once.
 #[tokio::test]
 async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let email = email_of("grace");
     // The password is compared while codes are set up.
     let state = &world.bench.state;
@@ -473,7 +473,7 @@ async fn a_second_factor_counts_for_sign_ins_that_began_before_it() {
 
 #[tokio::test]
 async fn a_token_that_is_being_made_is_revoked_all_the_same() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let company = COMPANY.to_string();
     for by_company in [false, true] {
         let (token, finishing) = almost(&world).await;
@@ -495,7 +495,7 @@ async fn a_token_that_is_being_made_is_revoked_all_the_same() {
 
 #[tokio::test]
 async fn who_knows_the_password_cannot_keep_the_owner_out() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     world.give_question("grace").await;
     let thief = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     let owner = world.sign_in(&email_of("grace"), PASSWORD).await.token();

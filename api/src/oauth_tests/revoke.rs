@@ -7,19 +7,19 @@ use cardswitch_identity::oauth::revoke::is_nothing;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::world::{APP, OTHER_APP, RefusalCase, World, id_of, secret_of};
+use super::world::{APP, OTHER_APP, RefusalCase, TokenWorld, id_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
 
-async fn token(world: &World) -> String {
+async fn token(world: &TokenWorld) -> String {
     let code = world.code("grace", "").await;
     world.exchange(&code, &[]).await.token()
 }
 
 #[tokio::test]
 async fn an_app_revokes_one_token() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     for name in ["access_token", "token"] {
         let (one, other) = (token(&world).await, token(&world).await);
         let told = world.post(REVOKE, &[(name, &one)]).await;
@@ -31,7 +31,7 @@ async fn an_app_revokes_one_token() {
 
 #[tokio::test]
 async fn an_app_revokes_all_tokens_of_a_company() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let tokens = [token(&world).await, token(&world).await];
     let waiting = world.code("grace", "").await;
     let (own, other) = (COMPANY.to_string(), OTHER_COMPANY.to_string());
@@ -47,7 +47,7 @@ async fn an_app_revokes_all_tokens_of_a_company() {
 
 #[tokio::test]
 async fn what_is_anothers_stays_and_the_answer_does_not_tell() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let own = token(&world).await;
     let (id, secret) = (id_of(OTHER_APP), secret_of(OTHER_APP));
     let other = [("client_id", id.as_str()), ("client_secret", secret.as_str())];
@@ -68,7 +68,7 @@ async fn what_is_anothers_stays_and_the_answer_does_not_tell() {
 
 #[tokio::test]
 async fn one_of_the_two_is_named_by_a_known_app() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let own = token(&world).await;
     let company = COMPANY.to_string();
     let rows: [RefusalCase<'_>; 5] = [
@@ -101,7 +101,7 @@ fn only_where_nothing_is_there_nothing_needs_revoking() {
 
 #[tokio::test]
 async fn it_is_the_app_that_takes_back() {
-    let world = World::new().await;
+    let world = TokenWorld::new().await;
     let own = token(&world).await;
     world.post(REVOKE, &[("access_token", &own)]).await;
     assert_eq!(world.newest_actor(), Actor::App { id: AppId(Uuid::from_u128(APP)) });

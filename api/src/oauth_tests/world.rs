@@ -53,7 +53,7 @@ async fn hashes() -> &'static [String; 2] {
 /// Fields of a form, and the status and the word that refuse them.
 pub(super) type RefusalCase<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
 
-pub(super) struct World {
+pub(super) struct TokenWorld {
     pub(super) bench: Bench,
 }
 
@@ -80,7 +80,7 @@ impl TokenAnswer {
     }
 }
 
-impl World {
+impl TokenWorld {
     pub(super) async fn new() -> Self {
         let world = Self { bench: Bench::new().await };
         let people = [
@@ -189,7 +189,7 @@ impl World {
     }
 
     pub(super) fn advance(&self, micros: i64) {
-        self.bench.state.switch.engine().clock().advance_to(self.now().plus(micros));
+        self.bench.state.switch.engine.clock.advance_to(self.now().plus(micros));
     }
 
     pub(super) fn request(&self, query: &str) -> AuthorizationRequest {

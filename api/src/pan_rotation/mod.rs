@@ -143,35 +143,27 @@ pub struct PanRotation {
     keys: Mutex<PanKeys>,
     /// One change of the keys at a time.
     changing: tokio::sync::Mutex<()>,
-    progress: Arc<ResealingProgress>,
+    /// The progress that figures read.
+    pub progress: Arc<ResealingProgress>,
     wake: Notify,
 }
 
 impl PanRotation {
-    /// With the keys that stand in the data directory, which the secrets have taken.
+    /// With the keys that stand in the data directory, which the secrets have taken; in a cluster, those of all
+    /// its nodes, where this one leads.
     /// Errors: they cannot be read.
     pub fn new(
         switch: Switch,
         secrets: Arc<Secrets>,
         data: &Path,
         pace: ResealingPace,
+        nodes: Option<PanKeyNodes>,
     ) -> Result<Self, PanRotationError> {
         let keys = Mutex::new(secrets.read_pan_keys(data)?);
         let data = data.to_path_buf();
         let (changing, progress) = (tokio::sync::Mutex::new(()), Arc::default());
-        let (nodes, wake) = (None, Notify::new());
+        let wake = Notify::new();
         Ok(Self { switch, secrets, data, pace, nodes, keys, changing, progress, wake })
-    }
-
-    /// The keys of all nodes of a cluster, where this one leads.
-    #[must_use]
-    pub fn with_nodes(self, nodes: Option<PanKeyNodes>) -> Self {
-        Self { nodes, ..self }
-    }
-
-    /// The progress that figures read.
-    pub const fn figures(&self) -> &Arc<ResealingProgress> {
-        &self.progress
     }
 
     /// Tells the engine of the newest generation, where a crash came between file and engine, and
@@ -192,7 +184,7 @@ impl PanRotation {
     pub async fn rotate(&self) -> Result<PanKeyProgress, PanRotationError> {
         let _changing = self.changing.lock().await;
         let keys = self.keys.lock().clone();
-        let at = self.switch.engine().now();
+        let at = self.switch.engine.now();
         let keys = keys.with(at, Secrets::fresh_pan_key()?)?;
         // If one node refuses, the nodes before it are given the former keys.
         self.give(&keys).await?;

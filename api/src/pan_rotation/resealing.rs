@@ -154,20 +154,20 @@ impl PanRotation {
 
     /// Seals the numbers of the next cards anew, so many as one command takes.
     async fn seal_anew(&self, first: CardSlot) -> Result<ResealedBatch, PanRotationError> {
-        let (engine, secrets) = (Arc::clone(self.switch.engine()), Arc::clone(&self.secrets));
+        let (engine, secrets) = (Arc::clone(&self.switch.engine), Arc::clone(&self.secrets));
         beside(move || seal_anew(&engine, &secrets, first)).await
     }
 
     /// How many cards are sealed under each generation, as of now.
     pub(super) async fn count(&self) -> Result<BTreeMap<PanGeneration, u64>, PanRotationError> {
-        let engine = Arc::clone(self.switch.engine());
+        let engine = Arc::clone(&self.switch.engine);
         // A count covers all durable cards: the older a card, the earlier it is re-sealed.
         while !self.switch.visible(engine.durable_seq()).await {
             if let Some(reason) = engine.projection_failure() {
                 return Err(PanRotationError::Tables(reason));
             }
         }
-        beside(move || Ok(count(engine.store())?)).await
+        beside(move || Ok(count(&engine.store)?)).await
     }
 }
 
@@ -184,7 +184,7 @@ fn seal_anew(
     secrets: &Secrets,
     first: CardSlot,
 ) -> Result<ResealedBatch, PanRotationError> {
-    let found = engine.store().read()?.sealed_numbers(first, READ_LEN_MAX)?;
+    let found = engine.store.read()?.sealed_numbers(first, READ_LEN_MAX)?;
     let is_last = found.len() < READ_LEN_MAX;
     let newest = secrets.pan_generation();
     let mut resealed = ResealedBatch { cards: Vec::new(), unreadable: 0, next: None };

@@ -18,17 +18,13 @@ use crate::telemetry::{Telemetry, listener};
 pub struct OperatorListener {
     /// The figures and the health that it shows.
     pub telemetry: Arc<Telemetry>,
-    address: SocketAddr,
+    /// The address for operators.
+    pub address: SocketAddr,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
 
 impl OperatorListener {
-    /// The address for operators.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
     /// Opens the address for operators, and tells there that the switch recovers.
     /// Errors: the address was chosen and is in use.
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {

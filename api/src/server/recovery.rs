@@ -48,7 +48,7 @@ pub(super) async fn recover(
 
 /// Logs the engine's notes on the journal for the operator.
 fn tell_of_journal((engine, _): &(Engine, Secrets)) {
-    for note in engine.journal_notes() {
+    for note in &engine.journal_notes {
         tracing::warn!("journal: {note}");
     }
 }

@@ -21,8 +21,7 @@ pub(super) async fn keep_pan_keys(
     nodes: Option<PanKeyNodes>,
 ) -> Result<Arc<PanRotation>, PanRotationError> {
     let (switch, secrets) = (state.switch.clone(), Arc::clone(&state.secrets));
-    let pan_keys =
-        PanRotation::new(switch, secrets, data, ResealingPace::Gentle)?.with_nodes(nodes);
+    let pan_keys = PanRotation::new(switch, secrets, data, ResealingPace::Gentle, nodes)?;
     pan_keys.resume().await?;
     Ok(Arc::new(pan_keys))
 }
@@ -73,7 +72,7 @@ async fn sweep(state: &AppState, backups: &Semaphore) -> Result<usize, String> {
     let (switch, receipts) = (state.switch.clone(), Arc::clone(&state.receipts));
     receipts.begin_sweep();
     // An upload that has ended is durable by now.
-    if !switch.visible(switch.engine().durable_seq()).await {
+    if !switch.visible(switch.engine.durable_seq()).await {
         return Err("the tables are late".to_owned());
     }
     let named = tokio::task::spawn_blocking(move || switch.read_at_once(named_receipts)).await;

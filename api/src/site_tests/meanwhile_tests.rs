@@ -65,7 +65,7 @@ impl HeldAnswers {
         let ((is_reached, reached), (sender, let_go)) = (mpsc::channel(), mpsc::channel());
         let port = Arc::new(HoldingPort { is_reached, let_go: Mutex::new(let_go) });
         let tick = Envelope { command: Command::Tick.into(), tag: 0, port };
-        let engine = Arc::clone(bench.state.switch.engine());
+        let engine = Arc::clone(&bench.state.switch.engine);
         // The thread that submits may carry the command out and answer, so it is another one.
         std::thread::spawn(move || engine.submit(vec![tick]).unwrap());
         reached.recv().unwrap();
@@ -188,7 +188,7 @@ async fn nothing_is_done_about_what_changed_after_the_look() {
     let label = make(&bench, "/v1/labels", json!({"name": "Office"})).await;
     let bought =
         TransactionId(purchase(&bench, &json!({"id": card}), 1_000).await.parse().unwrap());
-    let seq = bench.state.switch.engine().ids().open_transaction_id(bought).unwrap();
+    let seq = bench.state.switch.engine.ids.open_transaction_id(bought).unwrap();
     let id = CardId(card.parse().unwrap());
     let row = bench
         .state
@@ -203,7 +203,7 @@ async fn nothing_is_done_about_what_changed_after_the_look() {
     let issued = ("POST", "/v1/cards", another);
     let left = meanwhile(&bench, WatchedObject::Leaving(mary.slot), issued, async |reader| {
         let fields = Fields::parse(br#"{"is_active": false}"#).unwrap();
-        change_member(reader, MemberId(mary.id.0), fields).await.unwrap_err().status()
+        change_member(reader, MemberId(mary.id.0), fields).await.unwrap_err().status
     });
     assert_eq!(left.await, 412);
     let cards = bench.get(&format!("/v1/cards?assigned_to={}&state=active", mary.id.0)).await;
@@ -214,7 +214,7 @@ async fn nothing_is_done_about_what_changed_after_the_look() {
     let saved = meanwhile(&bench, WatchedObject::Card(row.profile.slot), dearer, async |reader| {
         let fields = Fields::parse(br#"{"amount": 900}"#).unwrap();
         let id = AllowanceId(row.profile.allowance_id.0);
-        change_allowance(reader, id, fields).await.unwrap_err().status()
+        change_allowance(reader, id, fields).await.unwrap_err().status
     });
     assert_eq!(saved.await, 412);
     assert_eq!(shown(&bench, &path).await["amount"], 70.0);
@@ -224,7 +224,7 @@ async fn nothing_is_done_about_what_changed_after_the_look() {
     let id = RequisitionId(asked.parse().unwrap());
     let decided = meanwhile(&bench, WatchedObject::Row(id.0), labeled, async |reader| {
         let fields = Fields::parse(br#"{"status": "approved"}"#).unwrap();
-        change_requisition((reader, None), id, fields).await.unwrap_err().status()
+        change_requisition((reader, None), id, fields).await.unwrap_err().status
     });
     assert_eq!(decided.await, 412);
     let body = shown(&bench, &path).await;
@@ -249,7 +249,7 @@ async fn a_form_whose_change_is_not_shown_in_time_is_carried_out_once() {
     let page = ada.get("/cards/new").await.expect(200);
     let form = [("description", "Once"), ("amount", "5")];
     let (release, released) = mpsc::channel::<()>();
-    let watermark = bench.state.switch.engine().watermark();
+    let watermark = &bench.state.switch.engine.watermark;
     // Nothing is ever sent: it ends with the other half.
     let hold = Box::new(move || assert!(released.recv().is_err()));
     watermark.on_news(watermark.applied(), hold);

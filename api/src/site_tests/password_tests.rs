@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{
-    PasswordLinkUse, ProvenPassword, UserChanges, UserCommand,
+    PasswordLinkUse, ProvenPassword, User, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
@@ -113,7 +113,7 @@ async fn session_of(bench: &Bench, visitor: &Visitor<'_>) -> Session {
     let digest = token_digest(visitor.session().unwrap());
     let found = bench.state.switch.read(move |snapshot| {
         let ticket = snapshot.ticket(&digest)?.unwrap();
-        let user = snapshot.user(ticket.user)?.unwrap();
+        let user = snapshot.row::<User>(ticket.user)?.unwrap();
         Ok(Session { user, ticket, memberships: Vec::new(), current: None })
     });
     found.await.unwrap()

@@ -53,7 +53,7 @@ pub(super) async fn sign_in<'a>(bench: &'a Bench, email: &str) -> Visitor<'a> {
 }
 
 pub(super) fn pass(bench: &Bench, seconds: i64) {
-    let clock = bench.state.switch.engine().clock();
+    let clock = &bench.state.switch.engine.clock;
     clock.advance_to(clock.now().plus(seconds * Timestamp::SECOND));
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn letter(bench: &Bench, known: usize) -> String {
 
 /// All letters, the oldest first.
 pub(super) fn letters(bench: &Bench) -> Vec<String> {
-    let mut paths: Vec<_> = fs::read_dir(bench.state.outbox.directory())
+    let mut paths: Vec<_> = fs::read_dir(&bench.state.outbox.directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "eml"))

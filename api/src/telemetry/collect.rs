@@ -5,7 +5,6 @@
 //! that an alert can tell "none" from "not known".
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::{fs, io};
 
 use cardswitch_acquiring::counters::Counters;
@@ -30,8 +29,8 @@ pub(super) fn exposition_of(telemetry: &Telemetry) -> String {
     recovery(&mut text, &telemetry.recovery);
     if let Some(engine) = telemetry.engine() {
         let door = telemetry.iso8583();
-        stages(&mut text, engine.meters(), door);
-        answers(&mut text, engine.meters());
+        stages(&mut text, &engine.meters, door);
+        answers(&mut text, &engine.meters);
         queues(&mut text, &engine);
         projection(&mut text, &engine);
         files(&mut text, &engine);
@@ -112,7 +111,7 @@ fn queues(text: &mut Exposition, engine: &Engine) {
     let help = "Commands that may wait; further ones are refused.";
     let max = cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
     text.single("cardswitch_queued_commands_max", Kind::Gauge, help, max);
-    let overloaded = engine.meters().overloaded.load(Ordering::Relaxed);
+    let overloaded = engine.meters.overloaded.now();
     let help = "Commands refused because too many were waiting.";
     text.single("cardswitch_overloaded_commands_total", Kind::Counter, help, overloaded);
 }
@@ -136,7 +135,7 @@ fn projection(text: &mut Exposition, engine: &Engine) {
 }
 
 fn files(text: &mut Exposition, engine: &Engine) {
-    let directory = engine.directory();
+    let directory = &engine.directory;
     let name = "cardswitch_file_bytes";
     text.family(name, Kind::Gauge, "Length of the files of the data directory.");
     let store = fs::metadata(directory.store_path()).map(|found| found.len());
@@ -155,33 +154,34 @@ fn bytes_in(directory: &Path) -> io::Result<u64> {
 }
 
 fn iso8583(text: &mut Exposition, door: &Counters) {
-    let now = door.now();
+    let connections = door.connections.now();
     let help = "Open connections of the ISO 8583 door.";
-    text.single("cardswitch_iso8583_connections", Kind::Gauge, help, now.connections_open);
+    let open = connections.saturating_sub(door.connections_closed.now());
+    text.single("cardswitch_iso8583_connections", Kind::Gauge, help, open);
     let counters = [
-        ("connections_total", "Connections accepted.", now.connections),
+        ("connections_total", "Connections accepted.", connections),
         (
             "connections_refused_total",
             "Connections closed at once: of a peer not allowed, or one too many.",
-            now.connections_refused,
+            door.connections_refused.now(),
         ),
         (
             "connections_cut_total",
             "Connections closed for what their peers did: sent what is no frame, took too few answers.",
-            now.connections_cut,
+            door.connections_cut(),
         ),
-        ("messages_total", "Messages handed to the engine.", now.messages),
-        ("bad_messages_total", "Messages that could not be carried out.", now.bad_messages),
+        ("messages_total", "Messages handed to the engine.", door.messages.now()),
+        ("bad_messages_total", "Messages that could not be carried out.", door.bad_messages.now()),
         (
             "insecure_messages_total",
             "Messages whose authentication code, or whose new key, is wrong or missing.",
-            now.insecure,
+            door.insecure.now(),
         ),
-        ("not_taken_total", "Messages the engine did not take: answered 91.", now.not_taken),
+        ("not_taken_total", "Messages the engine did not take: answered 91.", door.not_taken.now()),
         (
             "outcome_unknown_total",
             "Messages whose outcome is unknown: answered 96.",
-            now.outcome_unknown,
+            door.outcome_unknown.now(),
         ),
     ];
     for (name, help, value) in counters {
@@ -209,7 +209,7 @@ fn http(text: &mut Exposition, telemetry: &Telemetry) {
         ("busy", &telemetry.busy_refused),
     ];
     for (why, count) in refused {
-        text.figure(name, &[("why", why)], count.load(Ordering::Relaxed));
+        text.figure(name, &[("why", why)], count.now());
     }
     let routes = telemetry.api.now();
     let name = "cardswitch_http_requests_total";

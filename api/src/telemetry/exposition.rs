@@ -7,7 +7,6 @@ use std::fmt::{Display, Write};
 
 use cardswitch_engine::meters::{BOUNDED_BUCKETS, Histogram, HistogramSnapshot};
 
-/// The content type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Labels of a figure: names and values.

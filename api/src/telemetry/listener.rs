@@ -181,7 +181,7 @@ mod tests {
     #[tokio::test]
     async fn a_switch_that_cannot_keep_up_is_overloaded_until_it_has() {
         let Bench { state, .. } = &Bench::new().await;
-        let engine = state.switch.engine();
+        let engine = &state.switch.engine;
         let telemetry = Telemetry::default();
         telemetry.set_working(engine, Arc::default());
         let ask = |path: &str| answer(&telemetry, &Method::GET, path);

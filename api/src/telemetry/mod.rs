@@ -28,12 +28,12 @@ pub mod rooms;
 pub mod route;
 pub mod watchers;
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use cardswitch_acquiring::counters::Counters;
 use cardswitch_cluster::NodeStatus;
 use cardswitch_engine::engine::Engine;
+use cardswitch_engine::meters::{Count, Level};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 
 use self::api_meter::ApiMeter;
@@ -56,13 +56,13 @@ pub struct Telemetry {
     /// Connections of HTTP that are open.
     pub http_connections: Level,
     /// Connections of HTTP that were closed at once, of one address that has too many.
-    pub http_refused: AtomicU64,
+    pub http_refused: Count,
     /// Connections of HTTP that did not agree on TLS.
-    pub tls_refused: AtomicU64,
+    pub tls_refused: Count,
     /// Requests that were refused because their token had too many.
-    pub token_refused: Arc<AtomicU64>,
+    pub token_refused: Arc<Count>,
     /// Requests that were refused because too many were being answered.
-    pub busy_refused: AtomicU64,
+    pub busy_refused: Count,
     phase: health::PhaseCell,
     working: OnceLock<WorkingParts>,
     /// How it stands in its cluster, if it is a node.
@@ -115,33 +115,5 @@ impl MonitoredProcess for Telemetry {
 
     fn exposition(&self) -> String {
         collect::exposition_of(self)
-    }
-}
-
-/// How many there are of something now.
-#[derive(Debug, Default)]
-pub struct Level(Arc<AtomicI64>);
-
-impl Level {
-    /// Counts one more, until the guard is dropped.
-    pub fn enter(&self) -> LevelGuard {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        LevelGuard(Arc::clone(&self.0))
-    }
-
-    /// How many there are.
-    pub fn now(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A counted unit of a level.
-#[derive(Debug)]
-#[must_use = "it counts while it is held"]
-pub struct LevelGuard(Arc<AtomicI64>);
-
-impl Drop for LevelGuard {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -31,7 +31,7 @@ fn show_pan_keys(telemetry: &Telemetry, state: &AppState, pan_keys: &PanRotation
     let help = "The generation of the key that card numbers are sealed under.";
     let generation = move || u64::from(secrets.pan_generation().0);
     telemetry.gauges.add("cardswitch_pan_key_generation", Kind::Gauge, help, generation);
-    let figures = Arc::clone(pan_keys.figures());
+    let figures = Arc::clone(&pan_keys.progress);
     let help = "Card numbers that are still to be re-sealed under it.";
     let left = move || figures.left();
     telemetry.gauges.add("cardswitch_pan_key_left_cards", Kind::Gauge, help, left);
@@ -44,9 +44,9 @@ fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
     };
     let seconds = |name, help, since: fn(&DeliveryFigures) -> Option<Timestamp>| {
         let webhooks = Arc::clone(&state.webhooks);
-        let engine = Arc::downgrade(state.switch.engine());
+        let engine = Arc::downgrade(&state.switch.engine);
         telemetry.gauges.add(name, Kind::Gauge, help, move || {
-            let now = engine.upgrade().map_or(0, |engine| engine.clock().now().0);
+            let now = engine.upgrade().map_or(0, |engine| engine.clock.now().0);
             let passed_us = since(&webhooks.figures()).map_or(0, |since| now - since.0);
             u64::try_from(passed_us / 1_000_000).unwrap_or(0)
         });

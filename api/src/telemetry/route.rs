@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use cardswitch_engine::domain::cell::Cell;
-use cardswitch_route::{CellDoorSnapshot, Cells, Standing};
+use cardswitch_route::{CellDoor, Cells, Standing};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
@@ -22,7 +21,7 @@ pub struct RouterTelemetry {
     stop: watch::Receiver<bool>,
 }
 
-type DoorFigure = fn(&CellDoorSnapshot) -> u64;
+type DoorFigure = fn(&CellDoor) -> u64;
 
 /// Each figure of a door of a cell with what it is.
 const FIGURES: [(&str, Kind, &str, DoorFigure); 6] = [
@@ -30,36 +29,40 @@ const FIGURES: [(&str, Kind, &str, DoorFigure); 6] = [
         "cardswitch_route_cell_reached",
         Kind::Gauge,
         "1 where the door of the cell takes connections.",
-        |door| u64::from(door.standing == Standing::Reached),
+        |door| u64::from(is_reached(door)),
     ),
     ("cardswitch_route_connections", Kind::Gauge, "Connections to the door of the cell.", |door| {
-        door.connections
+        door.connections.now()
     }),
     (
         "cardswitch_route_forwarded_total",
         Kind::Counter,
         "Messages or requests sent to the cell.",
-        |door| door.forwarded,
+        |door| door.forwarded.now(),
     ),
     (
         "cardswitch_route_answered_total",
         Kind::Counter,
         "Answers that came from the cell.",
-        |door| door.answered,
+        |door| door.answered.now(),
     ),
     (
         "cardswitch_route_refused_total",
         Kind::Counter,
         "Messages answered 91 and requests answered 503 cell_down: the cell took none, or too many wait.",
-        |door| door.refused,
+        |door| door.refused.now(),
     ),
     (
         "cardswitch_route_unanswered_total",
         Kind::Counter,
         "Messages answered 96 and requests answered 503 outcome_unknown: the cell was lost meanwhile.",
-        |door| door.unanswered,
+        |door| door.unanswered.now(),
     ),
 ];
+
+fn is_reached(door: &CellDoor) -> bool {
+    door.standing() == Standing::Reached
+}
 
 impl RouterTelemetry {
     /// The router before `cells`, which stops once `stop` turns true.
@@ -70,12 +73,11 @@ impl RouterTelemetry {
 
 impl MonitoredProcess for RouterTelemetry {
     fn health(&self) -> Health {
-        let doors = self.cells.now();
-        let is_reached = |door: &CellDoorSnapshot| door.standing == Standing::Reached;
+        let doors: Vec<_> = self.cells.all_doors().collect();
         // The doors of a cell follow each other.
         let reaches_a_cell = doors
             .chunk_by(|one, next| one.cell == next.cell)
-            .any(|cell| cell.iter().all(is_reached));
+            .any(|cell| cell.iter().all(|door| is_reached(door)));
         let health = Health::of_router(*self.stop.borrow(), reaches_a_cell);
         health.noting(vec![("cells", standings(&doors))]).noting_log()
     }
@@ -83,10 +85,9 @@ impl MonitoredProcess for RouterTelemetry {
     fn exposition(&self) -> String {
         let mut text = Exposition::default();
         collect::state(&mut text, &self.health(), &["ready", "unreachable", "stopping"]);
-        let doors = self.cells.now();
         for (name, kind, help, figure) in FIGURES {
             text.family(name, kind, help);
-            for door in &doors {
+            for door in self.cells.all_doors() {
                 let cell = door.cell.to_string();
                 let labels = [("cell", &*cell), ("door", door.kind.word())];
                 text.figure(name, &labels, figure(door));
@@ -99,15 +100,15 @@ impl MonitoredProcess for RouterTelemetry {
 }
 
 /// Each cell with its doors, and why one is not reached.
-fn standings(doors: &[CellDoorSnapshot]) -> Value {
+fn standings(doors: &[&Arc<CellDoor>]) -> Value {
     let mut cells: Map<String, Value> = Map::new();
-    for CellDoorSnapshot { cell, kind, standing, .. } in doors {
-        let told = match standing {
+    for door in doors {
+        let told = match door.standing() {
             Standing::Unknown => json!("not tried yet"),
             Standing::Reached => json!("reached"),
             Standing::Unreached(reason) => json!(reason),
         };
-        cells.entry(Cell::to_string(cell)).or_insert_with(|| json!({}))[kind.word()] = told;
+        cells.entry(door.cell.to_string()).or_insert_with(|| json!({}))[door.kind.word()] = told;
     }
     Value::Object(cells)
 }

@@ -106,7 +106,7 @@ impl Export {
             account: facts.account,
             available_balance: facts.available_balance,
             period,
-            drawn_at: switch.engine().now(),
+            drawn_at: switch.engine.now(),
             opening,
             balance: opening,
             switch: switch.clone(),
@@ -129,7 +129,7 @@ impl Export {
             return Ok(None);
         }
         // Lines that one read has shown, every later one shows.
-        let snapshot = self.switch.engine().store().read()?;
+        let snapshot = self.switch.engine.store.read()?;
         let lines = snapshot.next_lines(&mut self.span, PAGE_LINES)?;
         let mut entries = Vec::with_capacity(lines.len());
         for line in lines {
@@ -158,7 +158,7 @@ impl Background {
             None => None,
         };
         let member = match line.member {
-            Some(slot) => snapshot.member(slot)?,
+            Some(slot) => snapshot.row::<Member>(slot)?,
             None => None,
         };
         Ok(Self { origin, card, member })

@@ -6,7 +6,8 @@ use uuid::Uuid;
 #[derive(Clone, Debug)]
 pub struct Urls {
     base: String,
-    app: String,
+    /// The address of the site, without a slash at its end.
+    pub app: String,
 }
 
 impl Urls {
@@ -24,11 +25,6 @@ impl Urls {
     /// The address of the page that shows a shared card. Source: spec "Shared link", link.
     pub fn shared_link(&self, key: &str) -> String {
         format!("{}/s/{key}", self.app)
-    }
-
-    /// The address of the site, without a slash at its end.
-    pub fn app(&self) -> &str {
-        &self.app
     }
 
     /// The address of a page of the site, by its path.

@@ -111,7 +111,7 @@ impl IssuerKey {
     /// Takes a TDES key of two parts.
     /// Errors: it is another one.
     pub fn new(key: ZoneKey) -> Result<Self, KeyFault> {
-        match (key.algorithm(), key.bytes().len()) {
+        match (key.algorithm, key.bytes.len()) {
             (Algorithm::Tdes, 16) => Ok(Self(key)),
             _ => Err(KeyFault::Kind("a TDES key of 16 bytes, as chip cards derive theirs from")),
         }

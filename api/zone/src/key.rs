@@ -78,8 +78,10 @@ pub(crate) type Tagging = Box<dyn Fn(&[&[u8]]) -> Vec<u8> + Send + Sync>;
 
 /// A key, ready to use. Its `Debug` shows its algorithm.
 pub struct ZoneKey {
-    algorithm: Algorithm,
-    bytes: Zeroizing<Vec<u8>>,
+    /// The cipher of the key.
+    pub algorithm: Algorithm,
+    /// The key itself.
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
     code: Box<dyn BlockCode>,
 }
 
@@ -97,11 +99,6 @@ impl ZoneKey {
         };
         let fault = KeyFault::Length { bytes: bytes.len(), algorithm };
         code.map(|code| Self { algorithm, bytes, code }).ok_or(fault)
-    }
-
-    /// The cipher of the key.
-    pub const fn algorithm(&self) -> Algorithm {
-        self.algorithm
     }
 
     /// The key with its cipher, to be kept sealed.
@@ -124,11 +121,6 @@ impl ZoneKey {
             _ => return None,
         };
         Self::new(algorithm, Zeroizing::new(bytes.to_vec())).ok()
-    }
-
-    /// The key itself.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Three bytes by which two ends compare a key without showing it: the first of a block of zeros
@@ -312,7 +304,7 @@ pub(crate) mod tests {
     #[test]
     fn chains_come_back() {
         for key in [key(Algorithm::Tdes, &"1f".repeat(24)), key(Algorithm::Aes, &"1f".repeat(24))] {
-            let first = vec![7; key.algorithm().block_bytes()];
+            let first = vec![7; key.algorithm.block_bytes()];
             let mut blocks: Vec<u8> = (0..48).collect();
             key.encrypt_chained(&first, &mut blocks);
             assert!(!blocks.ends_with(&[46, 47]));

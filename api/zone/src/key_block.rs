@@ -103,7 +103,7 @@ pub enum KeyBlockFault {
 /// Errors: the first fault, its code checked before anything is believed.
 pub fn unwrap(block: &str, wrapping: &ZoneKey) -> Result<(KeyUsage, ZoneKey), KeyBlockFault> {
     let version = BlockVersion::of(block.as_bytes())?;
-    if version.algorithm() != wrapping.algorithm() {
+    if version.algorithm() != wrapping.algorithm {
         return Err(KeyBlockFault::Cipher(version.letter()));
     }
     let BlockParts { header, enciphered, code } = parts_of(block, version)?;
@@ -125,22 +125,22 @@ pub fn unwrap(block: &str, wrapping: &ZoneKey) -> Result<(KeyUsage, ZoneKey), Ke
 /// Wraps a key for another end; it may not be passed on.
 /// Errors: no randomness.
 pub fn wrap(usage: KeyUsage, key: &ZoneKey, wrapping: &ZoneKey) -> Result<String, KeyBlockFault> {
-    let version = match wrapping.algorithm() {
+    let version = match wrapping.algorithm {
         Algorithm::Tdes => BlockVersion::B,
         Algorithm::Aes => BlockVersion::D,
     };
-    let block_bytes = wrapping.algorithm().block_bytes();
+    let block_bytes = wrapping.algorithm.block_bytes();
     let mut clear = Zeroizing::new(Vec::new());
-    clear.extend(u16::try_from(8 * key.bytes().len()).unwrap_or(0).to_be_bytes());
-    clear.extend(key.bytes());
+    clear.extend(u16::try_from(8 * key.bytes.len()).unwrap_or(0).to_be_bytes());
+    clear.extend(key.bytes.iter());
     // Keys of each length take the same room, so that a block does not tell it.
-    let filled = (2 + longest(key.algorithm())).next_multiple_of(block_bytes);
+    let filled = (2 + longest(key.algorithm)).next_multiple_of(block_bytes);
     let key_end = clear.len();
     clear.resize(filled, 0);
     getrandom::fill(&mut clear[key_end..]).map_err(|_| KeyBlockFault::Random)?;
     let len = HEADER_LEN + 2 * (filled + block_bytes);
     let (usages, modes) = usage.codes();
-    let algorithm = match key.algorithm() {
+    let algorithm = match key.algorithm {
         Algorithm::Tdes => 'T',
         Algorithm::Aes => 'A',
     };
@@ -205,7 +205,7 @@ impl BlockVersion {
 
 /// A key as long as the wrapping one: CMACs under that of a count, the purpose, and what is derived.
 fn derived(wrapping: &ZoneKey, purpose: [u8; 2]) -> ZoneKey {
-    let (algorithm, len) = (wrapping.algorithm(), wrapping.bytes().len());
+    let (algorithm, len) = (wrapping.algorithm, wrapping.bytes.len());
     let kind: u8 = match (algorithm, len) {
         (Algorithm::Tdes, 16) => 0,
         (Algorithm::Tdes, _) => 1,
@@ -226,7 +226,6 @@ fn derived(wrapping: &ZoneKey, purpose: [u8; 2]) -> ZoneKey {
     ZoneKey::new(algorithm, bytes).expect("as long as a key of this cipher")
 }
 
-/// The parts of a block.
 struct BlockParts<'a> {
     /// With the optional blocks.
     header: &'a str,
@@ -319,7 +318,10 @@ mod tests {
         for (block, algorithm, wrapping, usage, wrapped) in MADE {
             let wrapping = key(algorithm, wrapping);
             let (found, opened) = unwrap(block, &wrapping).unwrap();
-            assert_eq!((found, opened.bytes()), (usage, from_hex(wrapped).unwrap().as_slice()));
+            assert_eq!(
+                (found, opened.bytes.as_slice()),
+                (usage, from_hex(wrapped).unwrap().as_slice())
+            );
             let ours = wrap(usage, &opened, &wrapping).unwrap();
             let (found, again) = unwrap(&ours, &wrapping).unwrap();
             assert!(found == usage && again == opened, "{ours}");
@@ -336,7 +338,7 @@ mod tests {
                 assert!(unwrap(&changed, &wrapping).is_err(), "{changed}");
                 assert!(unwrap(&block[..place], &wrapping).is_err(), "{place}");
             }
-            let other = key(algorithm, &"77".repeat(wrapping.bytes().len()));
+            let other = key(algorithm, &"77".repeat(wrapping.bytes.len()));
             assert_eq!(unwrap(block, &other).unwrap_err(), KeyBlockFault::Code);
         }
     }

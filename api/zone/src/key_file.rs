@@ -163,7 +163,7 @@ mod tests {
         );
         let keys = read_with(&text, 0o600).unwrap();
         assert_eq!(keys.mac.unwrap().check_value(), [0x08, 0xd7, 0xb4]);
-        assert_eq!(keys.pin.unwrap().algorithm(), Algorithm::Aes);
+        assert_eq!(keys.pin.unwrap().algorithm, Algorithm::Aes);
         assert!(keys.master.is_some() && keys.issuer.is_none());
         assert!(read_with("", 0o400).unwrap().mac.is_none());
     }

@@ -78,10 +78,10 @@ pub(crate) enum Padding {
 /// half and enciphered with the first.
 pub(crate) fn retail(key: &ZoneKey, padding: Padding) -> Result<Tagging, KeyFault> {
     let no_key = KeyFault::Kind("a TDES key of 16 bytes, as the retail MAC takes it");
-    if key.algorithm() != Algorithm::Tdes || key.bytes().len() != 16 {
+    if key.algorithm != Algorithm::Tdes || key.bytes.len() != 16 {
         return Err(no_key);
     }
-    let (first, second) = key.bytes().split_at(8);
+    let (first, second) = key.bytes.split_at(8);
     let des = |half| Des::new_from_slice(half).map_err(|_| no_key);
     let (first, second) = (des(first)?, des(second)?);
     Ok(Box::new(move |parts| {

@@ -21,13 +21,13 @@ impl PinKey {
 
     /// The bytes of a block under this key.
     pub const fn block_bytes(&self) -> usize {
-        self.0.algorithm().block_bytes()
+        self.0.algorithm.block_bytes()
     }
 
     /// A clear block of format 0 or 3 under this key; none under a key of AES, whose blocks are longer.
     pub fn seal(&self, clear: &[u8]) -> Option<[u8; 8]> {
         let mut block: [u8; 8] = clear.try_into().ok()?;
-        (self.0.algorithm() == Algorithm::Tdes).then(|| {
+        (self.0.algorithm == Algorithm::Tdes).then(|| {
             self.0.encrypt(&mut block);
             block
         })
@@ -36,7 +36,7 @@ impl PinKey {
     /// The PIN of a block for a card number in ASCII digits; none where the block is of another length, under
     /// another key, for another number, or of another format.
     pub fn open(&self, block: &[u8], pan: &[u8]) -> Option<Pin> {
-        match self.0.algorithm() {
+        match self.0.algorithm {
             Algorithm::Tdes => {
                 let mut block: [u8; 8] = block.try_into().ok()?;
                 self.0.decrypt(&mut block);

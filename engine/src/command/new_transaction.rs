@@ -88,9 +88,12 @@ fn posting_of(
 /// A view of a new transaction in place.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTransactionView<'a> {
-    row: TransactionView<'a>,
-    usage: Option<CardUsage>,
-    balances: Option<AccountBalances>,
+    /// The packed row, with the reply if its message got one.
+    pub row: TransactionView<'a>,
+    /// The usage of its card afterwards, if it changed.
+    pub usage: Option<CardUsage>,
+    /// The balances of its account afterwards, if they changed.
+    pub balances: Option<AccountBalances>,
 }
 
 impl<'a> NewTransactionView<'a> {
@@ -115,21 +118,6 @@ impl<'a> NewTransactionView<'a> {
             return Err(malformed("a usage without a card"));
         }
         Ok(view)
-    }
-
-    /// The packed row, with the reply if its message got one.
-    pub const fn row(&self) -> TransactionView<'a> {
-        self.row
-    }
-
-    /// The usage of its card afterwards, if it changed.
-    pub const fn usage(&self) -> Option<CardUsage> {
-        self.usage
-    }
-
-    /// The balances of its account afterwards, if they changed.
-    pub const fn balances(&self) -> Option<AccountBalances> {
-        self.balances
     }
 
     /// The posting of the held amount; none without one. Errors: a damaged row.

@@ -96,7 +96,7 @@ proptest! {
         let record = record_views(&payload).next().unwrap().unwrap();
         let effects: Vec<_> = record.effects(Ok).map(Result::unwrap).collect();
         let [Effect::Transaction(view)] = &effects[..] else { panic!("it is seen as one") };
-        prop_assert_eq!((view.usage(), view.balances()), (made.usage, made.balances));
+        prop_assert_eq!((view.usage, view.balances), (made.usage, made.balances));
         prop_assert_eq!(view.posting().unwrap(), made.posting());
         prop_assert_eq!(view.to_transaction().unwrap(), made);
     }

@@ -132,15 +132,11 @@ pub const fn record_views(payload: &[u8]) -> RecordViews<'_> {
 /// The iterator of `record_views`.
 #[derive(Clone, Debug)]
 pub struct RecordViews<'a> {
-    rest: &'a [u8],
+    /// The remaining records, in stored form.
+    pub rest: &'a [u8],
 }
 
-impl<'a> RecordViews<'a> {
-    /// The remaining records, in stored form.
-    pub const fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-}
+impl<'a> RecordViews<'a> {}
 
 impl<'a> Iterator for RecordViews<'a> {
     type Item = Result<RecordView<'a>, CodecError>;

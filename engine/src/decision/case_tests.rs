@@ -56,11 +56,11 @@ fn decided(mut case: Case, unkept: RuleSet) -> Case {
     case
 }
 
-type Row = (&'static str, Rule, Change, Option<Timestamp>, fn(&mut Case));
+type ChangeRow = (&'static str, Rule, Change, Option<Timestamp>, fn(&mut Case));
 
 /// Checks that each row fails one rule, and that the change it names would have satisfied that
 /// rule.
-fn assert_least_changes(rows: &[Row]) {
+fn assert_least_changes(rows: &[ChangeRow]) {
     for (name, rule, change, after, alter) in rows.iter().copied() {
         let mut case = case();
         alter(&mut case);

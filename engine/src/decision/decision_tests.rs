@@ -117,10 +117,10 @@ fn cvv(shown: &[u8]) -> Option<PresentedValue<CvvPair>> {
     Some(PresentedValue::new(CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(b"123") }))
 }
 
-type Row = (&'static str, &'static [Rule], fn(&mut Case));
+type RuleRow = (&'static str, &'static [Rule], fn(&mut Case));
 
 /// Checks that each row fails exactly the rules it names, and gives the first one's code.
-fn check(rows: &[Row]) {
+fn check(rows: &[RuleRow]) {
     for (name, expected, change) in rows {
         let mut case = case();
         change(&mut case);

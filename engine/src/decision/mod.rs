@@ -200,7 +200,7 @@ fn decide_credentials(
     let zip_differs = comparison
         .differs(CredentialPresence::ZIP, shown.zip, |zip| card.zip.is_absent() || zip == card.zip);
     failed.insert_if(Rule::ZipDiffers, zip_differs);
-    comparison.compared()
+    comparison.compared
 }
 
 fn decide_risk(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {

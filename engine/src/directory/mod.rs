@@ -56,7 +56,7 @@ macro_rules! each_resource {
         $visit! {
             members: member::Member(MemberSlot, MemberCommand),
             users: user::User(UserSlot, UserCommand),
-            apps: app::App(AppSlot, AppCommand),
+            apps: app::App(AppSlot, AppCommand) of AppId,
             webhook_endpoints: webhook_endpoint::WebhookEndpoint(WebhookEndpointSlot, WebhookEndpointCommand) of WebhookEndpointId,
             dimensions: dimension::Dimension(DimensionSlot, DimensionCommand),
             shared_links: shared_link::SharedLink(SharedLinkSlot, SharedLinkCommand) of SharedLinkId,

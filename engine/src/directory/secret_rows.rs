@@ -18,7 +18,7 @@ pub struct SecretRows<R> {
     rows: BTreeMap<[u8; 32], R>,
     entries: BTreeSet<EntryBytes>,
     /// The earliest end of a row: the only field that each record looks at.
-    first_end: Timestamp,
+    pub first_end: Timestamp,
 }
 
 impl<R> Default for SecretRows<R> {
@@ -64,11 +64,6 @@ impl<R: SecretRow> SecretRows<R> {
     /// The rows, by digest.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &R> {
         self.rows.values()
-    }
-
-    /// The earliest end of a row.
-    pub const fn first_end(&self) -> Timestamp {
-        self.first_end
     }
 
     /// Replaces the row before it, or removes it if the new row is not to be remembered.
@@ -143,16 +138,12 @@ mod tests {
             open.map(|found| found.digest[0]).collect::<Vec<_>>()
         };
         assert_eq!((open(&tickets, 9), open(&tickets, 10)), (vec![1, 3], vec![3]));
-        assert_eq!(
-            (tickets.iter().len(), tickets.first_end()),
-            (2, Timestamp(10)),
-            "one was ended"
-        );
+        assert_eq!((tickets.iter().len(), tickets.first_end), (2, Timestamp(10)), "one was ended");
         tickets.forget_expired(Timestamp(20));
-        assert_eq!((tickets.iter().len(), tickets.first_end()), (1, Timestamp(30)));
+        assert_eq!((tickets.iter().len(), tickets.first_end), (1, Timestamp(30)));
         assert_eq!(open(&tickets, 20), [3]);
         tickets.forget_expired(Timestamp(30));
-        assert_eq!((tickets.iter().len(), tickets.first_end()), (0, Timestamp::MAX));
+        assert_eq!((tickets.iter().len(), tickets.first_end), (0, Timestamp::MAX));
         assert!(tickets.entries.is_empty());
     }
 }

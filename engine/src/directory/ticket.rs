@@ -372,7 +372,7 @@ pub(crate) fn issue(change: &mut StateChange<'_>, ticket: Ticket) -> Result<(), 
         return Err(Rejection::TicketSpent);
     }
     // Tickets that expired since the last record are removed with this one.
-    if tickets.iter().len() >= limits::TICKETS_MAX && tickets.first_end() > change.moment.at {
+    if tickets.iter().len() >= limits::TICKETS_MAX && tickets.first_end > change.moment.at {
         return Err(Rejection::Full);
     }
     let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), change.moment.at).collect();

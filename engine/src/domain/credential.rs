@@ -175,7 +175,8 @@ impl PresentedCredentials {
 /// compared.
 #[derive(Debug)]
 pub struct CredentialComparison {
-    compared: CredentialPresence,
+    /// The compared credentials.
+    pub compared: CredentialPresence,
 }
 
 impl CredentialComparison {
@@ -202,11 +203,6 @@ impl CredentialComparison {
     #[inline]
     pub fn cvv_differs(&mut self, shown: Option<PresentedValue<CvvPair>>) -> bool {
         self.differs(CredentialPresence::CVV, shown, CvvPair::is_equal)
-    }
-
-    /// The compared credentials.
-    pub const fn compared(&self) -> CredentialPresence {
-        self.compared
     }
 }
 
@@ -348,7 +344,7 @@ mod tests {
         assert!(!comparison.differs(CredentialPresence::PIN, pin, |pin| pin == PinVerifier(1)));
         assert!(comparison.differs(CredentialPresence::PIN, pin, |pin| pin == PinVerifier(2)));
         assert!(!comparison.differs::<PackedZip>(CredentialPresence::ZIP, None, |_| false));
-        assert_eq!(comparison.compared(), CredentialPresence::PIN);
+        assert_eq!(comparison.compared, CredentialPresence::PIN);
         assert_eq!(format!("{pin:?}"), "Some(Shown(..))");
     }
 

@@ -245,8 +245,4 @@ fn parted(number: BatchNumber) -> JournalError {
     )))
 }
 
-impl std::fmt::Debug for Standby {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Standby").field("tip", &self.tip()).finish_non_exhaustive()
-    }
-}
+crate::opaque!(Standby);

@@ -26,8 +26,8 @@ use crate::journal::log::Expectation;
 use crate::journal::window::{ChainWindow, WindowTip};
 use crate::journal::{
     BatchFeed, BatchNumber, CommitDesk, CommitRequest, CommitterSteps, CommitterWiring,
-    DurablePosition, Journal, JournalError, JournalReader, LogJournal, MeteredJournal,
-    ReplicatedJournal, Trail, TrailSteps, TrailWiring, TrimControl,
+    DurablePosition, Journal, JournalError, JournalReader, LogJournal, ReplicatedJournal, Trail,
+    TrailSteps, TrailWiring, TrimControl,
 };
 use crate::limits;
 use crate::loader::{Loader, RecallSource};
@@ -98,17 +98,7 @@ impl FollowingParts {
     }
 }
 
-impl std::fmt::Debug for DecidingParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("DecidingParts").field("shard", &self.shard).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for FollowingParts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("FollowingParts").finish_non_exhaustive()
-    }
-}
+crate::opaque!(DecidingParts, FollowingParts);
 
 #[derive(Debug)]
 pub(super) struct Threads {
@@ -152,7 +142,7 @@ impl RecoveredEngine {
             Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
         let (log, state) = recover(&store, caches, position, || open_journal(&expected), progress)?;
 
-        let (from_file, journal_notes) = (log.reader(), log.notes().to_vec());
+        let (from_file, journal_notes) = (log.reader(), log.notes.to_vec());
         let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
         let feed = Arc::new(BatchFeed::after(log.tip().number, state.last_seq().0));
         let bell = Arc::clone(&feed);
@@ -160,7 +150,7 @@ impl RecoveredEngine {
         let watermark = Arc::new(watermark);
         // (2) shard -> committer.
         let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
-        let trim = Arc::new(TrimControl::ringing(from_shard.bell()));
+        let trim = Arc::new(TrimControl::ringing(&from_shard.bell));
         // (5), (6), (7) the projector follows the journal.
         let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
         let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
@@ -173,7 +163,7 @@ impl RecoveredEngine {
             health: Arc::default(),
             durable: Arc::new(DurablePosition::new(state.last_seq().0)),
             watermark,
-            projection: Arc::clone(projector.health()),
+            projection: Arc::clone(&projector.health),
             feed,
             meters: Arc::default(),
             journal_notes,
@@ -231,7 +221,7 @@ impl RecoveredEngine {
         // The buffers of (2) back.
         let (spent, spent_buffers) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
         // (3), (4) the committer makes durable, publishes, releases.
-        let (journal, trail) = journal(log, &mut engine, from_shard.bell());
+        let (journal, trail) = journal(log, &mut engine, &from_shard.bell);
         let wiring = CommitterWiring {
             inbox: from_shard,
             position: Arc::clone(&engine.durable),
@@ -240,12 +230,12 @@ impl RecoveredEngine {
             feed: Arc::clone(&engine.feed),
             spent_buffers: Some(spent),
             limits: commit_limits,
+            meters: Arc::clone(&engine.meters),
         };
-        let journal = MeteredJournal::new(journal, Arc::clone(&engine.meters));
         let (committer, in_place) = CommitterSteps::new(journal, PARTITION, wiring);
         // The loader reads for the shard what the shard does not keep in memory.
         let tables = Arc::clone(&engine.store) as Arc<dyn RecallSource>;
-        let loader = Loader::new(tables, from_edges.bell());
+        let loader = Loader::new(tables, &from_edges.bell);
         let wiring = ShardWiring {
             inbox: from_edges,
             queued: Arc::clone(&engine.queued),
@@ -256,14 +246,14 @@ impl RecoveredEngine {
             recall: Some(RecallWiring {
                 loader,
                 watermark: Arc::clone(&engine.watermark),
-                late_holds: Arc::clone(engine.store.late_holds()),
+                late_holds: Arc::clone(&engine.store.late_holds),
                 ends_holds_late: !engine.is_replicated,
             }),
             meters: Arc::clone(&engine.meters),
         };
         if !engine.is_replicated {
             // Before the projector forgets anything.
-            state.expect_holds_in(engine.store.late_holds());
+            state.expect_holds_in(&engine.store.late_holds);
         }
         let shard = Shard::new(state, wiring);
         *engine.desk.get_mut() = Some(ShardDesk::passing_on(to_shard));

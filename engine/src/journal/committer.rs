@@ -27,7 +27,9 @@ use super::{
     BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, Trail,
     TrimControl,
 };
+use crate::clock::Stopwatch;
 use crate::inbox::{Inbox, InboxSender};
+use crate::meters::Meters;
 use crate::steps::{StepOutcome, Steps, spawn};
 
 /// The outcome of a commit for the records that a reply speaks of.
@@ -83,6 +85,8 @@ pub struct CommitterWiring<R> {
     pub spent_buffers: Option<Sender<Vec<u8>>>,
     /// How much goes into a batch, and past the thread.
     pub limits: CommitLimits,
+    /// The meters of how long each commit takes.
+    pub meters: Arc<Meters>,
 }
 
 /// The committer of one partition, as steps.
@@ -100,7 +104,8 @@ impl<R: Release> CommitterSteps<R> {
         partition: u16,
         wiring: CommitterWiring<R>,
     ) -> (Self, DirectCommit<R>) {
-        let CommitterWiring { inbox, position, health, trim, feed, spent_buffers, limits } = wiring;
+        let CommitterWiring { inbox, position, health, trim, feed, spent_buffers, limits, meters } =
+            wiring;
         let released = Arc::new(AtomicU64::new(0));
         let trail = journal.trail().map(Arc::clone);
         let committer = Arc::new(Mutex::new(Committer {
@@ -112,6 +117,7 @@ impl<R: Release> CommitterSteps<R> {
             trim,
             feed,
             spent_buffers,
+            meters,
             batch_bytes: limits.batch_bytes,
             released: Arc::clone(&released),
             gathered: Vec::new(),
@@ -230,11 +236,7 @@ impl<R: Release> CommitDesk<R> {
     }
 }
 
-impl<R> std::fmt::Debug for CommitDesk<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CommitDesk").field("handed_over", &self.handed_over).finish_non_exhaustive()
-    }
-}
+crate::opaque!(for<R> CommitDesk<R>);
 
 struct Committer<R> {
     journal: Box<dyn Journal>,
@@ -244,6 +246,7 @@ struct Committer<R> {
     trim: Arc<TrimControl>,
     feed: Arc<BatchFeed>,
     spent_buffers: Option<Sender<Vec<u8>>>,
+    meters: Arc<Meters>,
     batch_bytes: usize,
     /// The last batch sealed; ahead of the journal's own only during a commit.
     tip: ChainPosition,
@@ -303,7 +306,10 @@ impl<R: Release> Committer<R> {
         {
             self.feed.announce(batch);
         }
-        guard(|| journal.append(batches))?;
+        let since = Stopwatch::start();
+        let appended = guard(|| journal.append(batches));
+        self.meters.commit.record(since.elapsed());
+        appended?;
         assert_eq!(self.journal.tip(), self.tip, "all that was sealed is written");
         self.position.publish(self.tip.last_seq);
         Ok(())

@@ -22,7 +22,7 @@ const EXPECTED: Expectation =
     Expectation { identity: IDENTITY, checkpoint: Some(ChainPosition::GENESIS) };
 
 /// A reply that notes its outcome, and the durable position at that moment.
-struct Reply {
+struct WaitingReply {
     /// The newest record that the reply speaks of.
     seq: u64,
     heard: Arc<Mutex<Vec<ReplyRecord>>>,
@@ -38,7 +38,7 @@ struct ReplyRecord {
     thread: ThreadId,
 }
 
-impl Release for Reply {
+impl Release for WaitingReply {
     fn release(self, outcome: CommitOutcome) {
         let durable_seq = self.position.durable_seq();
         let thread = thread::current().id();
@@ -49,7 +49,7 @@ impl Release for Reply {
 /// A committer at work, and the shard's end of it.
 struct CommitterRun {
     disk: FaultyDisk,
-    desk: CommitDesk<Reply>,
+    desk: CommitDesk<WaitingReply>,
     thread: JoinHandle<()>,
     health: Arc<JournalHealth>,
     trim: Arc<TrimControl>,
@@ -70,13 +70,16 @@ impl CommitterRun {
     }
 
     fn start_with(
-        desk: impl FnOnce(InboxSender<CommitRequest<Reply>>, DirectCommit<Reply>) -> CommitDesk<Reply>,
+        desk: impl FnOnce(
+            InboxSender<CommitRequest<WaitingReply>>,
+            DirectCommit<WaitingReply>,
+        ) -> CommitDesk<WaitingReply>,
     ) -> Self {
         let disk = FaultyDisk::default();
         let opened = open(&disk);
         let (requests, inbox) = inbox(QUEUE_LEN);
-        let (health, trim) = (Arc::default(), Arc::new(TrimControl::ringing(inbox.bell())));
-        let position = Arc::new(DurablePosition::new(opened.recovered().last_seq));
+        let (health, trim) = (Arc::default(), Arc::new(TrimControl::ringing(&inbox.bell)));
+        let position = Arc::new(DurablePosition::new(opened.recovered.last_seq));
         let wiring = CommitterWiring {
             inbox,
             position: Arc::clone(&position),
@@ -85,6 +88,7 @@ impl CommitterRun {
             feed: Arc::default(),
             spent_buffers: None,
             limits: CommitLimits::default(),
+            meters: Arc::default(),
         };
         let RunningCommitter { thread, in_place } =
             spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
@@ -107,12 +111,12 @@ impl CommitterRun {
         });
     }
 
-    fn reply(&self, seq: u64) -> Reply {
+    fn reply(&self, seq: u64) -> WaitingReply {
         let (heard, position) = (Arc::clone(&self.heard), Arc::clone(&self.position));
-        Reply { seq, heard, position }
+        WaitingReply { seq, heard, position }
     }
 
-    fn send_request(&mut self, request: CommitRequest<Reply>) {
+    fn send_request(&mut self, request: CommitRequest<WaitingReply>) {
         assert!(self.desk.commit_or_pass_on(request), "the committer is there");
     }
 
@@ -287,6 +291,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         feed: Arc::default(),
         spent_buffers: None,
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     for seq in 1..=20 {
         // The last but one is larger than a batch should be, and gets one of its own.
@@ -430,9 +435,11 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         feed: Arc::default(),
         spent_buffers: None,
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     for seq in 1..=3 {
-        let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
+        let reply =
+            WaitingReply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
         requests.send(one_record(seq, &[1], reply)).unwrap();
     }
     drop(requests);
@@ -483,7 +490,7 @@ fn buffers_come_back() {
     let disk = FaultyDisk::default();
     let (requests, inbox) = inbox(QUEUE_LEN);
     let (spent_buffers, returned) = bounded(2);
-    let wiring = CommitterWiring::<Reply> {
+    let wiring = CommitterWiring::<WaitingReply> {
         inbox,
         position: Arc::default(),
         health: Arc::default(),
@@ -491,6 +498,7 @@ fn buffers_come_back() {
         feed: Arc::default(),
         spent_buffers: Some(spent_buffers),
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     for _ in 0..5 {
         let request = CommitRequest {

@@ -101,8 +101,8 @@ pub enum JournalError {
     /// Made in another data directory.
     #[error(
         "the journal belongs to data directory {}, not to {}",
-        Hex(.found),
-        Hex(.expected)
+        hex(.found),
+        hex(.expected)
     )]
     ForeignDirectory {
         /// The directory that the file names.
@@ -121,7 +121,7 @@ pub enum JournalError {
     /// Does not reach the checkpoint of the tables.
     #[error(
         "the journal ends at {}, before the checkpoint of the tables at batch {}",
-        LastBatch(.last),
+        last_batch(*.last),
         .checkpoint.0
     )]
     EndsBeforeCheckpoint {
@@ -131,7 +131,7 @@ pub enum JournalError {
         last: Option<BatchNumber>,
     },
     /// Begins only after the batch that follows the checkpoint.
-    #[error("{}", LateStart(*.checkpoint, *.first))]
+    #[error("{}", late_start(*.checkpoint, *.first))]
     StartsAfterCheckpoint {
         /// The batch of the checkpoint.
         checkpoint: BatchNumber,
@@ -147,9 +147,9 @@ pub enum JournalError {
     /// Ends before a batch whose replies have left.
     #[error(
         "the journal ends at {}, but batch {} was acknowledged{}",
-        LastBatch(.last),
+        last_batch(*.last),
         .acknowledged.0,
-        DamageNote(.damage)
+        damage_note(.damage.as_ref())
     )]
     EndsBeforeAcknowledged {
         /// The last batch acknowledged.
@@ -265,58 +265,31 @@ pub(super) fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-struct Hex<'a>(&'a DirectoryId);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
+fn hex(id: &DirectoryId) -> String {
+    id.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-struct LastBatch<'a>(&'a Option<BatchNumber>);
-
-impl fmt::Display for LastBatch<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(number) => write!(f, "batch {}", number.0),
-            None => write!(f, "its very beginning"),
-        }
-    }
+fn last_batch(last: Option<BatchNumber>) -> String {
+    last.map_or_else(|| "its very beginning".to_owned(), |number| format!("batch {}", number.0))
 }
 
 /// A journal that starts too late: the checkpoint's batch, 0 without tables, and the first batch found.
-struct LateStart(BatchNumber, BatchNumber);
-
-impl fmt::Display for LateStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(BatchNumber(checkpoint), BatchNumber(first)) = self;
-        if *checkpoint == 0 {
-            return write!(
-                f,
-                "`store.redb` is missing or empty, and the journal cannot make it anew: older batches than {first} \
-                 are trimmed; restore a backup, with the `--journal` of this directory"
-            );
-        }
-        write!(
-            f,
-            "the journal starts at batch {first}, after the checkpoint of the tables at batch {checkpoint}"
-        )
+fn late_start(BatchNumber(checkpoint): BatchNumber, BatchNumber(first): BatchNumber) -> String {
+    if checkpoint == 0 {
+        return format!(
+            "`store.redb` is missing or empty, and the journal cannot make it anew: older batches than {first} \
+             are trimmed; restore a backup, with the `--journal` of this directory"
+        );
     }
+    format!(
+        "the journal starts at batch {first}, after the checkpoint of the tables at batch {checkpoint}"
+    )
 }
 
-struct DamageNote<'a>(&'a Option<Damage>);
-
-impl fmt::Display for DamageNote<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(damage) => write!(
-                f,
-                "; the next one had to be in `{}` at offset {}",
-                damage.file, damage.file_offset
-            ),
-            None => Ok(()),
-        }
-    }
+fn damage_note(damage: Option<&Damage>) -> String {
+    damage.map_or_else(String::new, |Damage { file, file_offset }| {
+        format!("; the next one had to be in `{file}` at offset {file_offset}")
+    })
 }
 
 #[cfg(test)]

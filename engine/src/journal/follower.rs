@@ -14,15 +14,11 @@ pub struct ProvenBatch {
     pub header: BatchHeader,
     /// Its hash.
     pub hash: ChainHash,
-    bytes: Vec<u8>,
+    /// Returns the batch as it is stored.
+    pub bytes: Vec<u8>,
 }
 
 impl ProvenBatch {
-    /// Returns the batch as it is stored.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// Returns the records, empty for a barrier.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[BATCH_HEADER_BYTES..]

@@ -18,7 +18,6 @@ mod feed;
 mod follower;
 pub mod limits;
 pub mod log;
-mod metered_journal;
 mod replicated_journal;
 #[doc(hidden)]
 pub mod testing;
@@ -37,7 +36,6 @@ pub use error::{ChainFault, ChainFaultKind, JournalError};
 pub use feed::{BatchFeed, FeedReply};
 pub use follower::{JournalFollower, ProvenBatch};
 pub use log::{LogJournal, LogReader, LogRetention};
-pub(crate) use metered_journal::MeteredJournal;
 pub(crate) use replicated_journal::ReplicatedJournal;
 pub(crate) use trail::TrailWiring;
 pub use trail::{Trail, TrailSteps};

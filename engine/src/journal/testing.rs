@@ -6,7 +6,6 @@
 mod pages;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -241,11 +240,7 @@ impl FaultyDisk {
     }
 }
 
-impl fmt::Debug for FaultyDisk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultyDisk").finish_non_exhaustive()
-    }
-}
+crate::opaque!(FaultyDisk);
 
 impl Disk for FaultyDisk {
     fn names(&self) -> io::Result<Vec<String>> {

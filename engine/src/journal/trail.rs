@@ -220,11 +220,7 @@ impl Steps for TrailSteps {
     }
 }
 
-impl std::fmt::Debug for TrailSteps {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TrailSteps").field("trail", &self.trail).finish_non_exhaustive()
-    }
-}
+crate::opaque!(TrailSteps);
 
 #[cfg(test)]
 mod tests {
@@ -256,7 +252,7 @@ mod tests {
             let disk = FaultyDisk::default();
             let log = LogJournal::open_on(Arc::new(disk.clone()), &EXPECTED, RETENTION).unwrap();
             let (_, committer) = inbox::<()>(1);
-            let trail = Arc::new(Trail::behind(committer.bell()));
+            let trail = Arc::new(Trail::behind(&committer.bell));
             let (feed, health) = (Arc::<BatchFeed>::default(), Arc::<JournalHealth>::default());
             let wiring = TrailWiring {
                 health: Arc::clone(&health),

@@ -17,7 +17,6 @@ impl RecallSource for Store {
     }
 }
 
-/// A view of the tables.
 struct View(Arc<Snapshot>);
 
 impl Recall for View {

@@ -87,16 +87,8 @@ pub fn parse_card(bytes: &[u8]) -> Result<IssuedCard, CodecError> {
     PackedCard::parse(bytes).map(|card| card.to_issued())
 }
 
-/// The output leaves out the number, sealed or not.
-impl std::fmt::Debug for PackedCard<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("PackedCard")
-            .field("profile", &self.profile)
-            .field("record", &self.record)
-            .finish_non_exhaustive()
-    }
-}
+// The output leaves out the number, sealed or not.
+crate::opaque!(PackedCard<'_>);
 
 impl<'a> PackedCard<'a> {
     /// Reads a card from bytes that hold nothing else; its usage is left at its default.

@@ -23,7 +23,6 @@ const FORMAT: u8 = 1;
 const HEAD_BYTES: usize = 33;
 const END_AT: usize = 9;
 const CHANGED: u64 = 1;
-/// The longest entry.
 const ENTRY_BYTES_MAX: usize = 20;
 
 /// Events in stored form: consecutive new transactions are one entry.
@@ -58,7 +57,8 @@ impl LoggedEvents {
 /// A block that events are appended to.
 #[derive(Clone, Debug)]
 pub struct EventBlock {
-    bytes: Vec<u8>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
     first: u64,
     end: u64,
     next_transaction: u64,
@@ -113,11 +113,6 @@ impl EventBlock {
     /// Whether the block is empty.
     pub const fn is_empty(&self) -> bool {
         self.first == self.end
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Whether `events` can follow the events of the block, in at most `bytes_max` bytes.
@@ -262,11 +257,11 @@ mod tests {
             assert!(block.takes(&created(seq, 1), 40));
             block.push(&created(seq, 1));
             if seq % 1_000 == 0 {
-                block = EventBlock::resume(block.bytes()).unwrap();
+                block = EventBlock::resume(&block.bytes).unwrap();
             }
         }
-        assert_eq!(entries(block.bytes()), [(7, created(100, 200_000))]);
-        assert_eq!(block.bytes().len(), HEAD_BYTES + 3);
+        assert_eq!(entries(&block.bytes), [(7, created(100, 200_000))]);
+        assert_eq!(block.bytes.len(), HEAD_BYTES + 3);
     }
 
     #[test]
@@ -322,12 +317,12 @@ mod tests {
                 }
                 number += events.count();
                 if below(4) == 0 {
-                    block = EventBlock::resume(block.bytes()).unwrap();
+                    block = EventBlock::resume(&block.bytes).unwrap();
                 }
             }
-            assert_eq!(entries(block.bytes()), expected);
-            for cut in 0..block.bytes().len() {
-                let cut = EventEntries::parse(&block.bytes()[..cut]);
+            assert_eq!(entries(&block.bytes), expected);
+            for cut in 0..block.bytes.len() {
+                let cut = EventEntries::parse(&block.bytes[..cut]);
                 assert!(cut.is_err() || cut.unwrap().any(|entry| entry.is_err()));
             }
         }

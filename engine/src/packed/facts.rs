@@ -38,7 +38,6 @@ const ENDS: u8 = 1 << 3;
 const SCOPE: u8 = 1 << 4;
 const KNOWN: u8 = (1 << 5) - 1;
 
-/// Appends the facts of a decision.
 pub(super) fn append_facts(bytes: &mut Vec<u8>, facts: &DecisionFacts) {
     let DecisionFacts { terms, usage, .. } = facts;
     let present = present_terms(terms);

@@ -82,8 +82,10 @@ impl<'a> PackedProfile<'a> {
 /// The block of a profile's texts, and its marks. INVARIANT: the bytes are such a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileTexts<'a> {
-    marks: u8,
-    bytes: &'a [u8],
+    /// The marks of the block's parts.
+    pub marks: u8,
+    /// The block.
+    pub bytes: &'a [u8],
 }
 
 impl<'a> ProfileTexts<'a> {
@@ -106,16 +108,6 @@ impl<'a> ProfileTexts<'a> {
     /// A block known to be valid, of these marks and bytes.
     pub(crate) const fn known(marks: u8, bytes: &'a [u8]) -> Self {
         Self { marks, bytes }
-    }
-
-    /// The marks of the block's parts.
-    pub const fn marks(&self) -> u8 {
-        self.marks
-    }
-
-    /// The block.
-    pub const fn bytes(&self) -> &'a [u8] {
-        self.bytes
     }
 
     /// Whether a card with these marks has a dimension.

@@ -98,7 +98,8 @@ pub fn response_code_of(number: u16) -> Option<ResponseCode> {
 /// A view of a row in place: each getter decodes only its own result.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionView<'a> {
-    pub(super) bytes: &'a [u8],
+    /// The row's bytes.
+    pub bytes: &'a [u8],
 }
 
 impl<'a> TransactionView<'a> {
@@ -123,11 +124,6 @@ impl<'a> TransactionView<'a> {
         }
         state_of(*bytes.get(view.progress_at()).ok_or(CodecError::Cut)?)?;
         Ok(view)
-    }
-
-    /// The row's bytes.
-    pub const fn bytes(&self) -> &'a [u8] {
-        self.bytes
     }
 
     /// Its place among all transactions.

@@ -394,12 +394,12 @@ impl Cards {
         CardHead {
             id: profile.id,
             allowance_id: profile.allowance_id,
-            texts: self.texts.put(profile.texts.bytes(), replaced),
+            texts: self.texts.put(profile.texts.bytes, replaced),
             created_at: profile.created_at,
             company: profile.company,
             assigned_to: profile.assigned_to.map_or(NOBODY, |member| member.0),
             last_four: profile.last_four,
-            marks: profile.texts.marks(),
+            marks: profile.texts.marks,
         }
     }
 

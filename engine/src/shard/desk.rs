@@ -7,7 +7,6 @@
 //! INVARIANT: one thread at a time has the shard. A caller that lets go of it rings for the shard's
 //! thread, if that wanted it meanwhile or would sleep for too long. A shard that breaks off is gone for everybody.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -133,11 +132,7 @@ impl Drop for CallersTurn<'_> {
     }
 }
 
-impl fmt::Debug for ShardSeat {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ShardSeat").finish_non_exhaustive()
-    }
-}
+crate::opaque!(ShardSeat);
 
 /// Drives a shard on a thread of its own, and shares it with callers.
 pub(crate) struct ShardDriver(Arc<ShardSeat>);

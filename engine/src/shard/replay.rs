@@ -71,9 +71,9 @@ impl ReplayedRecord {
     /// Takes a record out of its batch. Errors: damaged bytes.
     pub fn of(view: RecordView<'_>) -> Result<Self, CodecError> {
         let effects = view.effects(|made| {
-            let row = made.row();
+            let row = made.row;
             let (record, progress) = (row.to_record()?, row.to_progress()?);
-            let images = (made.usage(), made.balances());
+            let images = (made.usage, made.balances);
             Ok(KeptTransaction::new(&record, progress, row.answer(), images, view.seq))
         });
         Ok(Self { seq: view.seq, at: view.at, effects: effects.collect::<Result<_, _>>()? })

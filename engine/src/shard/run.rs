@@ -231,7 +231,7 @@ impl Shard {
 
     /// The bell that wakes the shard's thread.
     pub(super) fn bell(&self) -> Arc<Doorbell> {
-        Arc::clone(self.wiring.inbox.bell())
+        Arc::clone(&self.wiring.inbox.bell)
     }
 
     /// (2) Carries out a batch, strictly in order but for what is put aside.
@@ -463,11 +463,7 @@ impl Steps for Shard {
     }
 }
 
-impl std::fmt::Debug for Shard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shard").field("last_seq", &self.state.last_seq()).finish_non_exhaustive()
-    }
-}
+crate::opaque!(Shard);
 
 #[cfg(test)]
 #[path = "run_tests.rs"]

@@ -118,7 +118,7 @@ type Tables = (Arc<dyn RecallSource>, Arc<Watermark>, Arc<LateHolds>);
 fn shard_over(state: ShardState, clock: Clock, tables: Option<Tables>) -> Ends {
     let (edges, from_edges) = inbox(1);
     let wired = |(tables, watermark, late_holds)| RecallWiring {
-        loader: Loader::new(tables, from_edges.bell()),
+        loader: Loader::new(tables, &from_edges.bell),
         watermark,
         late_holds,
         ends_holds_late: true,

@@ -425,7 +425,6 @@ fn each_window(
     Ok(())
 }
 
-/// The place of a number in its window.
 fn place_in(window: &Range<u64>, number: u64) -> usize {
     // INVARIANT: a window is `WINDOW_LEN` long.
     usize::try_from(number - window.start).expect("a place in a window is small")

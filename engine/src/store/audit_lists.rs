@@ -98,7 +98,6 @@ impl Snapshot {
         Ok(rows.figure_of_all("entries of the indexes of companies and accounts", entries))
     }
 
-    /// Cards in their indexes.
     fn indexes_of_cards(&self) -> Result<AuditFigure, StoreError> {
         let (ids, allowance_ids) = (self.table(CARD_IDS)?, self.table(ALLOWANCE_IDS)?);
         let (hashes, marks) = (self.table(PAN_HASHES)?, self.table(CARD_MARKS)?);

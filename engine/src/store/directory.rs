@@ -38,12 +38,10 @@ pub(super) trait StoredRow: Row {
         + Sync
         + 'static;
 
-    /// The rows.
     const ROWS: RowTable<Self::Key, Self>;
     /// The table of their index entries.
     const ENTRIES: EntryTable;
 
-    /// The key.
     fn key(&self) -> Self::Key;
 
     /// The key that an entry leads to; none of bytes that are no entry.

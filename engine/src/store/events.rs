@@ -38,7 +38,7 @@ pub(super) fn append_events(
     };
     let mut write = |block: &EventBlock| -> Result<(), StoreError> {
         if !block.is_empty() {
-            let value = rows::pack(|bytes| bytes.extend_from_slice(block.bytes()));
+            let value = rows::pack(|bytes| bytes.extend_from_slice(&block.bytes));
             table.insert(block.first().0, value.as_slice())?;
         }
         Ok(())

@@ -98,7 +98,8 @@ pub struct Store {
     backend: SharedBackend,
     numbers: Mutex<KnownNumbers>,
     counts: Arc<RunCounts>,
-    late_holds: Arc<LateHolds>,
+    /// The note about late holds.
+    pub late_holds: Arc<LateHolds>,
 }
 
 /// The numbers of the newest commit, and of the one on its way.
@@ -198,11 +199,6 @@ impl Store {
     pub(crate) fn open_beside(&self) -> Result<Self, StoreError> {
         let overlay = OverlayBackend::over(self.backend.clone(), OverlayLocks::Held);
         Self::over(overlay.map_err(io_failure)?, limits::START_CACHE_BYTES, Self::take_up)
-    }
-
-    /// The note about late holds.
-    pub const fn late_holds(&self) -> &Arc<LateHolds> {
-        &self.late_holds
     }
 
     /// The checkpoint of the newest visible commit.

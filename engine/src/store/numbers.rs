@@ -81,7 +81,8 @@ pub(super) struct Numbers {
     pub(super) commit: u64,
     cards: Layers<u32, CardChange>,
     balances: Layers<u32, AccountBalances>,
-    figures: AddedFigures,
+    /// Figures of decisions added since the last checkpoint.
+    pub(super) figures: AddedFigures,
 }
 
 impl Numbers {
@@ -102,10 +103,10 @@ impl Numbers {
         };
         let held_of =
             |(slot, held): &(u32, Minor)| (*slot, CardChange { usage: None, held: *held });
-        let usages = run.usages().iter().map(usage_of);
+        let usages = run.usages.iter().map(usage_of);
         let cards: Vec<_> = usages.chain(held.iter().map(held_of)).collect();
         self.cards.push(one_a_slot(&cards));
-        self.balances.push(one_a_slot(run.balances()));
+        self.balances.push(one_a_slot(&run.balances));
         self.figures.push(figures.in_order());
         self
     }
@@ -118,11 +119,6 @@ impl Numbers {
     /// The balances of an account, where they changed since the last checkpoint.
     pub(super) fn balances(&self, slot: u32) -> Option<AccountBalances> {
         self.balances.get(slot)
-    }
-
-    /// Figures of decisions added since the last checkpoint.
-    pub(super) fn figures(&self) -> &AddedFigures {
-        &self.figures
     }
 
     /// Writes everything to the tables. Cost: at most a page for each slot with a change.
@@ -177,7 +173,6 @@ impl CardNumbersReader {
         Self { pages, numbers, at_hand: None }
     }
 
-    /// The numbers of a card.
     pub(super) fn of(&mut self, slot: CardSlot) -> Result<CardNumbers, StoreError> {
         let change = self.numbers.card(slot);
         let stored = self.stored(slot, change.usage.is_some())?;

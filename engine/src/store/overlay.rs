@@ -7,7 +7,6 @@
 //! INVARIANT: nothing here writes to, resizes or syncs the base.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -140,11 +139,7 @@ impl OverlayBackend {
     }
 }
 
-impl fmt::Debug for OverlayBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OverlayBackend").field("base", &self.base).finish_non_exhaustive()
-    }
-}
+crate::opaque!(OverlayBackend);
 
 impl StorageBackend for OverlayBackend {
     fn len(&self) -> io::Result<u64> {

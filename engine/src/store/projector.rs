@@ -178,7 +178,8 @@ pub struct ProjectorSteps {
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
     options: ProjectorOptions,
-    health: Arc<ProjectionHealth>,
+    /// Whether and why projection has failed.
+    pub health: Arc<ProjectionHealth>,
     /// The last batch that is visible.
     position: ChainPosition,
     unsaved: UnsavedRecords,
@@ -249,11 +250,6 @@ impl ProjectorSteps {
     /// Asks it to project what is durable already, make a last checkpoint and end.
     pub fn stop(&self) {
         self.feed.stop();
-    }
-
-    /// Whether and why projection has failed.
-    pub const fn health(&self) -> &Arc<ProjectionHealth> {
-        &self.health
     }
 
     fn follow(&mut self) -> Result<StepOutcome, ProjectionError> {
@@ -344,7 +340,7 @@ impl ProjectorSteps {
         let begun = Stopwatch::start();
         let end = batches.clone().last().map_or(self.position, |last| last.position);
         let projection = project_batches(batches, self.position.last_seq)?;
-        let records = projection.records();
+        let records = projection.records;
         let is_due = self.unsaved.is_due(&self.options.pacing, records);
         let kind = if is_due { CommitKind::Checkpoint } else { kind };
         let commit = self.store.prepare(&projection, end, kind)?;
@@ -396,11 +392,7 @@ impl Steps for ProjectorSteps {
     }
 }
 
-impl std::fmt::Debug for ProjectorSteps {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProjectorSteps").field("position", &self.position).finish_non_exhaustive()
-    }
-}
+crate::opaque!(ProjectorSteps);
 
 /// A batch of records, wherever it comes from.
 #[derive(Clone, Copy)]

@@ -191,7 +191,6 @@ pub(super) const BLOCKS: [BlockTable; 3] = [TRANSACTION_BLOCKS, LINE_BLOCKS, POS
 #[cfg(test)]
 pub(super) use {each_index, each_row_table};
 
-/// A visitor of all tables.
 trait TableVisitor {
     fn visit<K: Key + 'static, V: redb::Value + 'static>(
         &self,
@@ -310,7 +309,6 @@ impl CardMark {
 /// A list of transactions: its kind of runs, and whose list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ListKey {
-    /// The runs it is in.
     pub(super) kind: RunKind,
     /// The owner of the list: a slot, or the low half of a dimension's id.
     pub(super) owner: u64,

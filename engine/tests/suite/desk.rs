@@ -143,14 +143,14 @@ impl Desk {
         let (reached, wait) = unbounded();
         let newest = self.engine.durable_seq();
         let wake = Box::new(move || reached.send(()).unwrap());
-        self.engine.watermark().on_reached(newest, WaitPurpose::Read, wake);
+        self.engine.watermark.on_reached(newest, WaitPurpose::Read, wake);
         wait.recv().unwrap();
-        assert!(self.engine.watermark().applied() >= newest);
-        self.engine.store().read().unwrap()
+        assert!(self.engine.watermark.applied() >= newest);
+        self.engine.store.read().unwrap()
     }
 
     pub(crate) fn seq_of(&self, reply: &AuthorizationReply) -> TransactionSeq {
-        self.engine.ids().open_transaction_id(reply.transaction.unwrap()).unwrap()
+        self.engine.ids.open_transaction_id(reply.transaction.unwrap()).unwrap()
     }
 }
 

@@ -110,13 +110,13 @@ fn news_are_told_when_they_can_be_read() {
     drop(desk.read());
     for mark in 1..=20 {
         let (came, wait) = unbounded();
-        let watermark = desk.engine.watermark();
+        let watermark = &desk.engine.watermark;
         let known = watermark.applied();
         watermark.on_news(known, Box::new(move || came.send(()).unwrap()));
         authorization(desk.ask(purchase(1, mark)));
         wait.recv().unwrap();
         assert!(watermark.applied() > known && watermark.applied() > applied);
-        let snapshot = desk.engine.store().read().unwrap();
+        let snapshot = desk.engine.store.read().unwrap();
         assert_eq!(snapshot.last_event().unwrap(), EventNumber(mark + 1), "after the opening");
     }
 }

@@ -178,7 +178,7 @@ fn tables_that_fail_harm_no_authorization() {
     assert!(failure.starts_with("query tables: "), "{failure}");
     assert!(desk.engine.durable_seq() > RecordSeq(100));
     let lag = desk.engine.projection_lag();
-    let behind = desk.engine.durable_seq().0 - desk.engine.watermark().applied().0;
+    let behind = desk.engine.durable_seq().0 - desk.engine.watermark.applied().0;
     assert_eq!((lag.records, lag.age.is_zero()), (behind, behind == 0));
     desk.engine.shut_down();
     drop(desk);

@@ -90,13 +90,13 @@ fn what_a_caller_makes_due_happens_without_a_further_command() {
     let desk = desk_by_the_clock(&parent);
     let mut terms = AllowanceTerms::budget(Minor(1_000));
     // The shard's thread sleeps without an end, as nothing is due before this.
-    terms.ends_at = desk.engine.clock().now().plus(Timestamp::SECOND / 4);
+    terms.ends_at = desk.engine.clock.now().plus(Timestamp::SECOND / 4);
     desk.set_up(terms);
     let card = || desk.read().card(CardSlot(0)).unwrap().unwrap();
     while card().record.usage.state != CardState::Suspended {
         thread::yield_now();
     }
-    assert!(desk.engine.clock().now() >= terms.ends_at);
+    assert!(desk.engine.clock.now() >= terms.ends_at);
 }
 
 /// Breaks the invariant of ports.

@@ -83,7 +83,7 @@ fn times_that_go_back_change_no_order_and_no_period() {
         .map(|row| row.record.authorized_at)
         .collect();
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
-    assert!(desk.engine.clock().now() >= Timestamp(START + 2 * DAY));
+    assert!(desk.engine.clock.now() >= Timestamp(START + 2 * DAY));
 }
 
 /// Holds the committer's thread back until it is told to go on, then counts.
@@ -159,7 +159,7 @@ fn a_restart_gives_the_same_state_and_goes_on_where_it_stopped() {
 
     let desk = Desk::open(&path);
     assert_eq!(desk.engine.durable_seq(), RecordSeq(seq.0 + 1));
-    assert!(desk.engine.clock().now() >= Timestamp(START + HOUR), "time goes on from there");
+    assert!(desk.engine.clock.now() >= Timestamp(START + HOUR), "time goes on from there");
     desk.engine.shut_down();
     drop(desk);
     assert_eq!(proven(&path), hash, "opening alone changes nothing");
@@ -190,7 +190,7 @@ fn shutting_down_twice_is_once_and_nothing_is_taken_after() {
     desk.engine.shut_down();
     assert_eq!(desk.try_ask(Command::Tick), Err(SubmitError::Stopped));
     assert_eq!(desk.engine.failure(), None);
-    let applied = desk.engine.watermark().applied();
+    let applied = desk.engine.watermark.applied();
     assert_eq!(applied, desk.engine.durable_seq(), "the tables have everything");
     drop(desk);
     proven(&path);

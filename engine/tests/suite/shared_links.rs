@@ -187,7 +187,8 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
         let by_key = |number| snapshot.shared_link_by_key(digest(number)).unwrap();
         assert_eq!(by_key(1).map(|link| link.id), Some(link_id(1)));
         assert_eq!(by_key(4), None, "a deleted link opens nothing");
-        let tombstone = snapshot.shared_link(cardswitch_engine::domain::ids::SharedLinkSlot(3));
+        let tombstone =
+            snapshot.row::<SharedLink>(cardswitch_engine::domain::ids::SharedLinkSlot(3));
         let tombstone = tombstone.unwrap().unwrap();
         assert!(tombstone.is_deleted && tombstone.sealed_key.is_empty());
         assert_eq!((tombstone.recipient, tombstone.sealed_passphrase), (None, None));

@@ -207,7 +207,7 @@ impl Notices {
         assert!(held.is_empty(), "{}: there is no news", self.context);
         self.book.begin_run(&letters_in(disk));
         let limits = self.rates.limits;
-        let tables = engine.store();
+        let tables = &engine.store;
         let last = tables.read().unwrap().checkpoint().unwrap().last_transaction;
         let opened = DeclineFollower::open(store, tables, limits, uptime);
         let follower = match opened {
@@ -247,7 +247,7 @@ impl Notices {
     }
 
     fn is_running(&mut self, engine: &Engine, disk: &mut FaultyDisk) -> bool {
-        if self.running.is_none() && engine.watermark().applied() >= self.awaited {
+        if self.running.is_none() && engine.watermark.applied() >= self.awaited {
             self.open(engine, disk);
         }
         self.running.is_some()
@@ -276,7 +276,7 @@ impl Notices {
     /// Tells of the next declines, unless the model has not heard of them.
     fn follow(&mut self, engine: &Engine, model: &Model) {
         self.pass_time();
-        let checkpoint = engine.store().read().unwrap().checkpoint().unwrap();
+        let checkpoint = engine.store.read().unwrap().checkpoint().unwrap();
         if checkpoint.last_transaction.0 > model.last_seq {
             return;
         }
@@ -289,7 +289,7 @@ impl Notices {
         let (applied, last) = (checkpoint.applied_seq, checkpoint.last_transaction);
         let waiting = queue.len();
         let view = StepView { applied, last, scan_max, is_full: waiting >= waiting_max };
-        let context = NoticeContext { tables: engine.store(), waiting, now: *uptime };
+        let context = NoticeContext { tables: &engine.store, waiting, now: *uptime };
         let mut handed = Vec::new();
         let outcome = follower.step(context, |notice: &DeclineNotice| {
             *uptime += LETTER_TIME;
@@ -310,7 +310,7 @@ impl Notices {
         let NoticeRun { queue, sending, flight, uptime, .. } = self.running.as_mut().unwrap();
         match flight.take() {
             Some(LetterFlight::Tried { id, tries, outcome }) => {
-                let now = Duration::from_micros(engine.clock().now().0 as u64);
+                let now = Duration::from_micros(engine.clock.now().0 as u64);
                 let letter = LetterTry { id, tries, age: age(id, now) };
                 let fate = sending.settle(queue, letter, outcome, *uptime);
                 self.book.settle(id, (outcome, fate), letter.age);
@@ -354,7 +354,7 @@ impl Notices {
         self.go_down();
         *disk = disk.after_kill();
         assert!(self.is_running(engine, disk), "{}: the tables are behind", self.context);
-        let last = engine.store().read().unwrap().checkpoint().unwrap().last_transaction;
+        let last = engine.store.read().unwrap().checkpoint().unwrap().last_transaction;
         for _ in 0..CALM_ROUNDS_MAX {
             self.follow(engine, model);
             for _ in 0..3 {

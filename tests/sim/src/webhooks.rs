@@ -240,7 +240,7 @@ impl Webhooks {
             places: self.rates.places,
             ids: Box::new(move |_| Some(drawn(20, &ids))),
         };
-        let dispatcher = Dispatcher::new(tools, engine.store(), engine.decides_after())?;
+        let dispatcher = Dispatcher::new(tools, &engine.store, engine.decides_after)?;
         let Receivers { context, book, marks, .. } = &mut self.receivers;
         let is_cut = deliveries.series() != before;
         assert!(!is_cut || book.is_cut(), "{context}: the log is held for another");
@@ -367,7 +367,7 @@ impl Webhooks {
         engine: &Engine,
         disk: &mut FaultyBackend,
     ) -> Result<bool, FailedStart> {
-        if self.running.is_none() && engine.watermark().applied() >= self.awaited {
+        if self.running.is_none() && engine.watermark.applied() >= self.awaited {
             match self.notes.is_some() {
                 true => self.open_as_leader(engine, disk)?,
                 false => self.open(engine, disk),
@@ -435,7 +435,7 @@ impl Webhooks {
         if (self.receivers.moods.len() as u64) < ENDPOINTS_MAX && self.receivers.rng.chance(50) {
             return Some(self.draw_endpoint());
         }
-        let snapshot = engine.store().read().unwrap();
+        let snapshot = engine.store.read().unwrap();
         let endpoint = self.pick_endpoint(&snapshot)?;
         let company = snapshot.company(endpoint.company).unwrap().unwrap().id;
         let changes = WebhookEndpointChanges {

@@ -446,14 +446,14 @@ impl World {
     /// Compares reads with the model, where both stand at the same record.
     fn audit_reads(&mut self) {
         let (seq, at) = self.modelled;
-        let applied = self.engine().watermark().applied();
+        let applied = self.engine().watermark.applied();
         let is_due = applied == seq && seq != self.read && seq.0.is_multiple_of(READ_AUDITS);
         if !is_due || self.are_tables_broken() {
             return;
         }
         self.read = seq;
         let context = self.context();
-        let tables = self.engine().store().read().unwrap();
+        let tables = self.engine().store.read().unwrap();
         assert_eq!(tables.checkpoint().unwrap().applied_seq, seq, "{context}");
         audit_reads(&mut self.model, &tables, at, &context);
         self.story.marks.pass_if(Mark::ReadUnderWay, !self.sent.is_empty());
@@ -478,16 +478,16 @@ impl World {
         if self.are_tables_broken() {
             return;
         }
-        assert_eq!(parts.following.projector.health().failure(), None, "{context}");
-        assert_eq!(engine.watermark().applied(), engine.durable_seq(), "{context}");
+        assert_eq!(parts.following.projector.health.failure(), None, "{context}");
+        assert_eq!(engine.watermark.applied(), engine.durable_seq(), "{context}");
         audit_tables(
             &self.model,
             parts.deciding.shard.state(),
-            &engine.store().read().unwrap(),
+            &engine.store.read().unwrap(),
             &context,
         );
         if let Some(webhooks) = &mut self.webhooks {
-            webhooks.prove(&engine.store().read().unwrap());
+            webhooks.prove(&engine.store.read().unwrap());
         }
         self.trace.update(format!("settled {at} {:?}", engine.durable_seq()));
         self.copy_for_notices();

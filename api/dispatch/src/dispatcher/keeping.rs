@@ -98,7 +98,7 @@ impl Dispatcher {
 
     /// How deliveries do.
     pub fn figures(&self, tables: &Store) -> DeliveryFigures {
-        let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off());
+        let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off);
         let oldest = lanes().filter_map(Lane::oldest).min();
         let oldest = oldest.and_then(|number| {
             let after = EventNumber(number.0.saturating_sub(1));

@@ -94,8 +94,8 @@ impl Dispatcher {
         settled: Timestamp,
     ) -> Result<LaneTurn, StoreError> {
         let (desk, kept) = (self.desks.get(&endpoint.id), self.kept.get(&endpoint.id));
-        let desk = desk.map(|desk| (desk.on_since, &desk.gone_url, desk.lane.is_off()));
-        let kept = kept.map(|kept| (kept.on_since, &kept.gone_url, kept.lane.is_off()));
+        let desk = desk.map(|desk| (desk.on_since, &desk.gone_url, desk.lane.is_off));
+        let kept = kept.map(|kept| (kept.on_since, &kept.gone_url, kept.lane.is_off));
         let on_after = |at| snapshot.first_event_at(at);
         Ok(match desk.or(kept) {
             _ if !endpoint.is_enabled() => LaneTurn::Off,

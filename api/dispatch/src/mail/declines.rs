@@ -198,7 +198,7 @@ fn notice(
     decline: &DeclineRow,
     kind: NoticeKind,
 ) -> Result<Option<DeclineNotice>, StoreError> {
-    let Some(member) = snapshot.member(decline.member)?.filter(Member::takes_part) else {
+    let Some(member) = snapshot.row::<Member>(decline.member)?.filter(Member::takes_part) else {
         return Ok(None);
     };
     let (row, card) = (snapshot.transaction(decline.seq)?, snapshot.card(decline.card)?);

@@ -81,7 +81,8 @@ pub enum QueueError {
 /// Letters that wait.
 #[derive(Debug)]
 pub struct MailQueue {
-    store: Arc<dyn MailStore>,
+    /// The files.
+    pub store: Arc<dyn MailStore>,
     waiting: Mutex<WaitingLetters>,
 }
 
@@ -142,11 +143,6 @@ impl MailQueue {
         let (first, in_turn) = (turns(&first), turns(&in_turn));
         let waiting = WaitingLetters { first, in_turn, urgencies, files };
         Ok((Self { store, waiting: Mutex::new(waiting) }, held))
-    }
-
-    /// The files.
-    pub const fn store(&self) -> &Arc<dyn MailStore> {
-        &self.store
     }
 
     /// How many letters wait, and news for the outcome of its change.

@@ -236,7 +236,7 @@ mod tests {
         ];
         for (rejection, status, code, param) in rows {
             let error = ApiError::rejected(rejection, &["label"]);
-            assert_eq!(error.status().as_u16(), status, "{rejection:?}");
+            assert_eq!(error.status.as_u16(), status, "{rejection:?}");
             let detail = &error.body()["detail"];
             assert_eq!(detail["code"], code, "{rejection:?}");
             assert_eq!(detail["param"].as_str(), param, "{rejection:?}");

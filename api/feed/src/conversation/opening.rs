@@ -221,7 +221,6 @@ pub(super) fn event_of(plan: &Plan) -> Option<Event> {
     }
 }
 
-/// The outcome of an opening, by its answer.
 fn opening_outcome(plan: &Plan, answer: &AnswerFields) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: plan.price.billing_minor },

@@ -46,16 +46,6 @@ impl Judge {
         }
     }
 
-    /// Compares what was approved.
-    pub(super) fn approved(&mut self, expected: Option<Money>, found: Option<Money>) {
-        self.compare("approved", expected, found);
-    }
-
-    /// Compares the balance that an answer tells.
-    pub(super) fn told_balance(&mut self, expected: Option<Money>, found: Option<Money>) {
-        self.compare("balance", expected, found);
-    }
-
     /// Compares a card and its allowance.
     pub(super) fn card(&mut self, expected: &StepFile, found: &CardView) {
         self.compare("balance", expected.balance, Some(found.balance));
@@ -83,7 +73,7 @@ impl Judge {
         self.compare("posted", expected.posted, found.and_then(|found| found.posted));
     }
 
-    fn compare<T: PartialEq + Display>(
+    pub(super) fn compare<T: PartialEq + Display>(
         &mut self,
         key: &'static str,
         expected: Option<T>,

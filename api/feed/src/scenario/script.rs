@@ -22,7 +22,6 @@ pub(super) struct Script {
     pub(super) steps: Vec<Step>,
 }
 
-/// A step.
 #[derive(Debug)]
 pub(super) struct Step {
     /// Counted from one.
@@ -58,7 +57,6 @@ pub(super) struct ScriptFlaw {
 /// The name of the card where a file makes none, and of the one meant where a step names none.
 const CARD: &str = "card";
 
-/// Its budget.
 const BUDGET: Money = Money::of_account(100_000);
 
 /// The default start of a scenario: in the morning of the zones of America, far from midnight in

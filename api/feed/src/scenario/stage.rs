@@ -291,12 +291,16 @@ impl<'a> Stage<'a> {
             if let Some(expected) = &expected_answer {
                 judge.answer(expected, answered);
             }
-            judge.approved(expected.approved, answered.and_then(|answered| answered.approved));
+            judge.compare(
+                "approved",
+                expected.approved,
+                answered.and_then(|answered| answered.approved),
+            );
         }
         let is_inquired = expected_answer.is_some_and(|answer| answer.code == Some(0));
         if step.act == Act::Inquire && is_inquired {
             let told = answered.and_then(|answered| answered.balance);
-            judge.told_balance(expected.balance, told);
+            judge.compare("balance", expected.balance, told);
         }
         if expected.expects_card() {
             judge.card(expected, &self.switch.card(&self.cards[&step.card])?);

@@ -30,6 +30,7 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
@@ -132,7 +133,7 @@ pub fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> 
 /// Errors: the token has asked too often; when to come back.
 pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     state.token_rate.take(caller.token).map_err(|retry_after_s| {
-        let refused = state.token_rate.refused();
+        let refused = state.token_rate.refused.now();
         if refused.is_power_of_two() {
             tracing::warn!(token = %caller.token.0, refused, "a token asks too often");
         }
@@ -177,7 +178,7 @@ fn read_caller(snapshot: &Snapshot, digest: &[u8; 32]) -> Result<Option<Caller>,
         return Ok(None);
     };
     let Some(company) = snapshot.company(token.company)?.map(Arc::new) else { return Ok(None) };
-    let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
+    let member = token.member().map_or(Ok(None), |member| snapshot.row::<Member>(member))?;
     let member = member.map(|member| member.id);
     Ok(Some(Caller { company, token: token.id, scope: token.scope, member }))
 }

@@ -156,7 +156,6 @@ struct SignInConversation {
     turns: AnswerOrder,
 }
 
-/// The order of the answers of a conversation.
 #[derive(Clone, Debug)]
 struct AnswerOrder {
     /// Places for answers that have come.

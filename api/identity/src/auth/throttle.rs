@@ -175,7 +175,7 @@ impl AdmittedAttempt<'_> {
     pub fn judge<T>(self, answered: &Result<T, ApiError>) {
         match answered {
             Ok(_) => self.succeeded(),
-            Err(error) if [400, 401, 403].contains(&error.status().as_u16()) => self.failed(),
+            Err(error) if [400, 401, 403].contains(&error.status.as_u16()) => self.failed(),
             Err(_) => {}
         }
     }

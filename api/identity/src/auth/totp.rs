@@ -8,7 +8,7 @@ use totp_rs::{Builder, Totp};
 use zeroize::Zeroizing;
 
 use cardswitch_secrets::issuing::{IssueError, RandomSource};
-use cardswitch_secrets::{SealError, Secrets};
+use cardswitch_secrets::{SealError, SealedSecret, Secrets};
 
 /// The name of the switch in authenticator apps.
 const ISSUER: &str = "cardswitch";
@@ -34,12 +34,12 @@ impl Seed {
     /// Seals the seed for keeping.
     /// Errors: no randomness.
     pub fn seal(&self, secrets: &Secrets, user: UserId) -> Result<Vec<u8>, SealError> {
-        secrets.seal_totp(self.0.as_slice(), user)
+        secrets.seal(SealedSecret::Totp(user), self.0.as_slice())
     }
 
     /// Opens a sealed seed; none where it was not sealed here for this user.
     pub fn open(secrets: &Secrets, user: UserId, sealed: &[u8]) -> Option<Self> {
-        let opened = secrets.open_totp(sealed, user)?;
+        let opened = secrets.open(SealedSecret::Totp(user), sealed)?;
         let seed: &[u8; SEED_BYTES] = opened.as_slice().try_into().ok()?;
         Some(Self(Zeroizing::new(*seed)))
     }

@@ -110,7 +110,7 @@ pub fn check(state: &AppState, query: &str) -> Result<RequestCheck, ApiError> {
         Some(id) => state.switch.read_at_once(|snapshot| snapshot.app_by_id(id))?,
         None => None,
     };
-    Ok(asked.check(app, state.urls().app()))
+    Ok(asked.check(app, &state.urls().app))
 }
 
 /// The parameters of a request.

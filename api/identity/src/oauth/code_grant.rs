@@ -73,7 +73,7 @@ fn find(state: &AppState, digest: &[u8; 32]) -> Result<Option<GrantedCode>, ApiE
         let Some(ticket) = snapshot.ticket(digest)? else { return Ok(None) };
         let Some(code) = ticket.code().cloned() else { return Ok(None) };
         let company = snapshot.company(code.company)?;
-        let member = snapshot.member(code.member)?;
+        let member = snapshot.row::<Member>(code.member)?;
         Ok(company.zip(member).map(|(company, member)| GrantedCode {
             ticket,
             code,

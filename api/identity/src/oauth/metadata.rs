@@ -38,7 +38,7 @@ pub(super) struct ServerMetadata {
 pub(super) async fn get_metadata(State(state): State<AppState>) -> Json<ServerMetadata> {
     let urls = state.urls();
     Json(ServerMetadata {
-        issuer: urls.app().to_owned(),
+        issuer: urls.app.to_owned(),
         authorization_endpoint: urls.page("/v1/oauth/authorize"),
         token_endpoint: urls.path("/v1/oauth/token"),
         revocation_endpoint: urls.path("/v1/oauth/token/revoke"),

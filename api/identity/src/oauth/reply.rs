@@ -102,10 +102,10 @@ pub fn failure(error: ApiError) -> Response {
 fn error_word(error: &ApiError) -> &'static str {
     const OWN: [&str; 4] =
         ["invalid_client", "invalid_grant", "unsupported_grant_type", "invalid_scope"];
-    if let Some(word) = OWN.into_iter().find(|word| *word == error.code()) {
+    if let Some(word) = OWN.into_iter().find(|word| *word == error.code) {
         return word;
     }
-    match error.status() {
+    match error.status {
         StatusCode::UNAUTHORIZED => "invalid_token",
         StatusCode::FORBIDDEN => "access_denied",
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {

@@ -49,7 +49,6 @@ pub(crate) struct Revocation {
 #[schema(as = Revoked)]
 pub(crate) struct RevocationReply {}
 
-/// The target of a revocation.
 enum RevocationTarget {
     Token([u8; 32]),
     Company(CompanyId),

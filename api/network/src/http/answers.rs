@@ -180,6 +180,7 @@ pub(super) enum CardUseAnswer {
 impl AuthorizationAnswer {
     fn new(reply: &AuthorizationReply, stand_in: CurrencyCode) -> Self {
         let currency = known_currency(reply.transaction, reply.currency, stand_in);
+        let balance = Amount::new(reply.allowance_balance, currency);
         Self {
             transaction_id: reply.transaction.map(|id| id.0),
             response_code: reply.response_code.number(),
@@ -188,9 +189,7 @@ impl AuthorizationAnswer {
             approved_amount: Amount::new(reply.approved, currency),
             authorization_id: reply.authorization_id,
             failed_rules: reply.failed_rules,
-            allowance_balance: reply
-                .transaction
-                .map(|_| Amount::new(reply.allowance_balance, currency)),
+            allowance_balance: reply.transaction.map(|_| balance),
         }
     }
 }
@@ -212,6 +211,7 @@ impl BalanceAnswer {
 impl ReversalAnswer {
     fn new(reply: &ReversalReply, stand_in: CurrencyCode) -> Self {
         let currency = known_currency(reply.transaction, reply.currency, stand_in);
+        let balance = Amount::new(reply.allowance_balance, currency);
         let (code, outcome) = match reply.outcome {
             ReversalOutcome::Reversed => (ResponseCode::Approved, "reversed"),
             ReversalOutcome::NotFound => (ResponseCode::Declined, "not_found"),
@@ -224,9 +224,7 @@ impl ReversalAnswer {
             outcome,
             given_back: Amount::new(reply.given_back, currency),
             remaining: Amount::new(reply.remaining, currency),
-            allowance_balance: reply
-                .transaction
-                .map(|_| Amount::new(reply.allowance_balance, currency)),
+            allowance_balance: reply.transaction.map(|_| balance),
         }
     }
 }
@@ -239,6 +237,7 @@ fn reversal_outcomes() -> RefOr<Schema> {
 impl PostingAnswer {
     fn new(reply: &PostingReply, stand_in: CurrencyCode) -> Self {
         let currency = known_currency(reply.transaction, reply.currency, stand_in);
+        let balance = Amount::new(reply.allowance_balance, currency);
         let (code, outcome) = match reply.outcome {
             PostingOutcome::Posted => (ResponseCode::Approved, "posted"),
             PostingOutcome::UnknownCard => (ResponseCode::Declined, "unknown_card"),
@@ -250,9 +249,7 @@ impl PostingAnswer {
             response_code: code.number(),
             outcome,
             posted: Amount::new(reply.posted, currency),
-            allowance_balance: reply
-                .transaction
-                .map(|_| Amount::new(reply.allowance_balance, currency)),
+            allowance_balance: reply.transaction.map(|_| balance),
         }
     }
 }

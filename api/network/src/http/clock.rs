@@ -30,7 +30,7 @@ pub(super) struct ClockBody {
 }
 
 fn clock_body(state: &DoorState) -> Json<ClockBody> {
-    let clock = state.switch.engine().clock();
+    let clock = &state.switch.engine.clock;
     Json(ClockBody { now: render_time(clock.now()), manual: clock.is_manual() })
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn set_clock(
     _: NetworkAccess,
     body: NetworkBody,
 ) -> Result<Json<ClockBody>, ApiError> {
-    let clock = state.switch.engine().clock();
+    let clock = &state.switch.engine.clock;
     if !clock.is_manual() {
         return Err(ApiError::clock_not_manual());
     }

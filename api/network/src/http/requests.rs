@@ -39,7 +39,6 @@ use super::values::{CardUse, Steering, card_use, presentment_count};
 use cardswitch_acquiring::marks::Marks;
 use cardswitch_acquiring::presented_card::cvv_pair;
 
-/// An operation of this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DoorOperation {
     Authorization,

@@ -135,7 +135,7 @@ fn find_transaction(
     snapshot: &Snapshot,
     id: TransactionId,
 ) -> Result<TransactionRow, ApiError> {
-    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let seq = state.switch.engine.ids.open_transaction_id(id);
     let row = match seq {
         Some(seq) => snapshot.transaction(seq)?,
         None => None,

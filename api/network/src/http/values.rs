@@ -74,7 +74,6 @@ pub(super) fn card_number<'a>() -> impl ValueRule<'a, Pan> {
     })
 }
 
-/// A secret, as it is.
 pub(super) fn secret<'a>() -> impl ValueRule<'a, Cow<'a, str>> {
     rule(|_| json!({"type": "string"}), fields::borrowed_text)
 }

@@ -49,13 +49,13 @@ pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
 
 fn open(desk: &MailDesk) -> Result<DeclineFollower, NoticeError> {
     let queue = &desk.outbox.queue;
-    let (store, tables) = (Arc::clone(queue.files().store()), desk.switch.engine().store());
+    let (store, tables) = (Arc::clone(&queue.queue.store), &desk.switch.engine.store);
     DeclineFollower::open(store, tables, NoticeLimits::default(), queue.now())
 }
 
 /// Sends letters about all declines since.
 fn catch_up(follower: &mut DeclineFollower, desk: &MailDesk) -> Result<(), NoticeError> {
-    let (tables, outbox) = (desk.switch.engine().store(), &desk.outbox);
+    let (tables, outbox) = (&desk.switch.engine.store, &desk.outbox);
     let context = || NoticeContext { tables, waiting: outbox.waiting(), now: outbox.queue.now() };
     while follower.step(context(), |notice| hand_in(desk, notice))? == StepOutcome::Worked {}
     Ok(())

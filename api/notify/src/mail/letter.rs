@@ -68,7 +68,6 @@ struct TextPart<'a> {
 pub(super) struct Draft<'a> {
     /// The e-mail address of its reader.
     pub(super) to: &'a str,
-    /// The subject.
     pub(super) subject: String,
     /// The heading of the page.
     pub(super) title: &'a str,

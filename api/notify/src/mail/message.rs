@@ -21,9 +21,9 @@ const NO_DOMAIN: &str = "localhost";
 #[derive(Clone, Debug)]
 pub(super) struct Letterhead {
     /// The sender's address.
-    from: Mailbox,
+    pub(super) from: Mailbox,
     /// The domain in the ids of messages, which is also the switch's name to servers.
-    domain: String,
+    pub(super) domain: String,
 }
 
 impl Letterhead {
@@ -42,16 +42,6 @@ impl Letterhead {
             }
         };
         Ok(Self { from, domain })
-    }
-
-    /// The sender's address.
-    pub(super) const fn from(&self) -> &Mailbox {
-        &self.from
-    }
-
-    /// The name by which the switch greets servers.
-    pub(super) fn domain(&self) -> &str {
-        &self.domain
     }
 
     /// A letter as it goes over the wire; the same id makes the same Message-ID.

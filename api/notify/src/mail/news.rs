@@ -7,6 +7,7 @@ use std::fmt;
 
 use cardswitch_dispatch::mail::queue::Urgency;
 use cardswitch_engine::directory::shared_link::{Recipient, SharedLink};
+use cardswitch_engine::directory::user::User;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -123,7 +124,7 @@ impl News {
 /// address, as a company may have it, can be another user's.
 fn address_of_link(snapshot: &Snapshot, key: &str) -> Result<Option<String>, StoreError> {
     let Some(ticket) = snapshot.ticket(&token_digest(key))? else { return Ok(None) };
-    Ok(snapshot.user(ticket.user)?.map(|user| user.email))
+    Ok(snapshot.row::<User>(ticket.user)?.map(|user| user.email))
 }
 
 /// A card that was shared with a recipient.
@@ -162,7 +163,7 @@ impl Share<'_> {
 
 /// Sends the letter that news becomes, or forgets news of a change that was not made.
 pub async fn tell(desk: MailDesk, held: HeldNews) {
-    let is_whole = desk.switch.visible(desk.switch.engine().durable_seq()).await;
+    let is_whole = desk.switch.visible(desk.switch.engine.durable_seq()).await;
     match desk.switch.read_at_once(|snapshot| held.news.letter(snapshot, &desk)) {
         Ok(Some(letter)) if desk.outbox.may_tell(&held.news, &letter) => {
             desk.outbox.send_held(held, letter).await;

@@ -73,7 +73,8 @@ pub struct MailPlace<'a> {
 #[derive(Debug)]
 pub struct Outbox {
     pub(super) letterhead: Letterhead,
-    directory: PathBuf,
+    /// The directory of letters that no server takes.
+    pub directory: PathBuf,
     disk: RealDisk,
     pub(super) queue: SealedQueue,
     /// The files of letters about declines, once one was written.
@@ -120,7 +121,7 @@ impl Outbox {
         let letterhead = Letterhead::new(settings.sender()?, app_url)?;
         let directory = data.join(DIRECTORY);
         let disk = RealDisk::open(&directory).map_err(MailError::Write)?;
-        let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
+        let server = settings.server()?.map(|server| server.ready(&letterhead.domain));
         let store = store.map_or_else(|| Ok(Arc::new(open_directory(data)?) as _), Ok);
         let opened = store.and_then(|store| SealedQueue::open(store, secrets));
         let (queue, held) = opened.map_err(MailError::Write)?;
@@ -139,14 +140,9 @@ impl Outbox {
         })
     }
 
-    /// The directory of letters that no server takes.
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// How many letters wait for a server, and news for the outcome of its change.
     pub fn waiting(&self) -> usize {
-        self.queue.files().len()
+        self.queue.queue.len()
     }
 
     /// Whether a letter that any visitor can have sent may go to `email` now; if so, it is counted.
@@ -221,7 +217,7 @@ impl Outbox {
     /// Forgets news of a change that was not made.
     pub async fn withdraw(self: &Arc<Self>, held: HeldNews) {
         let outbox = Arc::clone(self);
-        drop(tokio::task::spawn_blocking(move || outbox.queue.files().withdraw(held.id)).await);
+        drop(tokio::task::spawn_blocking(move || outbox.queue.queue.withdraw(held.id)).await);
     }
 
     /// Sends the letter that news became.
@@ -230,7 +226,7 @@ impl Outbox {
         let sent = tokio::task::spawn_blocking(move || {
             outbox.hand_in(&letter, held.id)?;
             if outbox.server.is_none() {
-                outbox.queue.files().withdraw(held.id);
+                outbox.queue.queue.withdraw(held.id);
             }
             Ok::<_, MailError>(())
         });
@@ -382,7 +378,7 @@ mod tests {
     fn of_letters_about_declines_the_newest_stay_and_of_others_all() {
         let (home, opened) = outbox();
         let names = || {
-            let names = fs::read_dir(opened.directory()).unwrap();
+            let names = fs::read_dir(&opened.directory).unwrap();
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
         };
         let link = opened.write(&Letter::new_password("ada@example.com", "l")).unwrap();
@@ -399,7 +395,7 @@ mod tests {
         assert!(kept.len() == 3 && kept.contains(&notice_name(fourth)), "{kept:?}");
         assert!(link.exists());
         next.hand_in_notice(&letter, first).unwrap();
-        assert!(opened.directory().join(notice_name(first)).exists());
+        assert!(opened.directory.join(notice_name(first)).exists());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cardswitch_dispatch::mail::queue::{MailQueue, QueueError, Urgency};
 use cardswitch_dispatch::mail::store::{MailDirectory, MailStore};
 use cardswitch_engine::disk::RealDisk;
-use cardswitch_secrets::{MailFile, Secrets};
+use cardswitch_secrets::{MailFile, SealedSecret, Secrets};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -40,7 +40,8 @@ pub(super) struct Parcel {
 /// Letters that wait.
 #[derive(Debug)]
 pub(super) struct SealedQueue {
-    queue: MailQueue,
+    /// The files, as they are.
+    pub(super) queue: MailQueue,
     secrets: Arc<Secrets>,
     started: Instant,
     /// Says that a letter came.
@@ -59,14 +60,8 @@ impl SealedQueue {
         Ok((Self { queue, secrets, started: Instant::now(), came: Notify::new() }, held))
     }
 
-    /// The time of the queue.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    /// The files, as they are.
-    pub(super) const fn files(&self) -> &MailQueue {
-        &self.queue
     }
 
     /// Keeps news until it is known whether it is true.
@@ -113,7 +108,7 @@ impl SealedQueue {
     ) -> Result<Vec<u8>, MailError> {
         let plain = serde_json::to_vec(content).map(Zeroizing::new);
         let plain = plain.map_err(|error| MailError::Write(error.into()))?;
-        self.secrets.seal_mail(kind, &plain, id).map_err(MailError::Seal)
+        self.secrets.seal(SealedSecret::Mail(kind, id), &plain).map_err(MailError::Seal)
     }
 
     fn unseal<T: DeserializeOwned>(
@@ -122,7 +117,8 @@ impl SealedQueue {
         sealed: &[u8],
         id: Uuid,
     ) -> Result<T, QueueError> {
-        let plain = self.secrets.open_mail(kind, sealed, id).ok_or(QueueError::Foreign)?;
+        let plain = self.secrets.open(SealedSecret::Mail(kind, id), sealed);
+        let plain = plain.ok_or(QueueError::Foreign)?;
         serde_json::from_slice(&plain).map_err(|_| QueueError::Foreign)
     }
 }
@@ -162,7 +158,7 @@ mod tests {
         queue.hold(held, &News::NewPassword { key: KEY.to_owned() }).unwrap();
         drop(queue);
         let (queue, found) = open(data.path(), 5);
-        assert_eq!((found, queue.files().len()), (vec![held], 2));
+        assert_eq!((found, queue.queue.len()), (vec![held], 2));
         assert!(matches!(queue.read_news(held).unwrap(), News::NewPassword { key } if key == KEY));
         assert_eq!(queue.read_letter(id).unwrap().to, "ada@example.com");
     }

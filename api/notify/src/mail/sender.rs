@@ -59,7 +59,7 @@ impl MailSender<'_> {
         loop {
             let queue = &self.outbox.queue;
             let now = queue.now();
-            let due_in = match self.sending.next(queue.files(), now) {
+            let due_in = match self.sending.next(&queue.queue, now) {
                 NextLetter::Due(id, tries) => return Some((id, tries)),
                 NextLetter::At(at) => Some(at - now),
                 NextLetter::None => None,
@@ -85,7 +85,7 @@ impl MailSender<'_> {
             Some(Ok(parcel)) => parcel,
             Some(Err(error)) => {
                 let queue = &self.outbox.queue;
-                return self.sending.leave_unread(queue.files(), (id, tries), &error, queue.now());
+                return self.sending.leave_unread(&queue.queue, (id, tries), &error, queue.now());
             }
             None => return,
         };
@@ -96,14 +96,14 @@ impl MailSender<'_> {
         let letter =
             LetterTry { id, tries, age: age(id, UNIX_EPOCH.elapsed().unwrap_or_default()) };
         let queue = &self.outbox.queue;
-        if self.sending.settle(queue.files(), letter, outcome, queue.now()) == LetterFate::Over {
-            self.blocking(move |outbox| outbox.queue.files().finish(id)).await;
+        if self.sending.settle(&queue.queue, letter, outcome, queue.now()) == LetterFate::Over {
+            self.blocking(move |outbox| outbox.queue.queue.finish(id)).await;
         }
     }
 
     fn envelope(&self, parcel: &Parcel) -> Result<Envelope, MailError> {
         let to: Address = parcel.to.parse().map_err(MailError::Address)?;
-        let from = self.outbox.letterhead.from().email.clone();
+        let from = self.outbox.letterhead.from.email.clone();
         Envelope::new(Some(from), vec![to]).map_err(MailError::Message)
     }
 

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 
-use cardswitch_secrets::{SealError, Secrets};
+use cardswitch_secrets::{SealError, SealedSecret, Secrets};
 
 /// The longest text that is read. Units: bytes.
 const TEXT_BYTES_MAX: usize = 100;
@@ -32,7 +32,7 @@ pub fn parse_cursor(secrets: &Secrets, company: CompanyId, text: &str) -> Option
         return None;
     }
     let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let bytes = secrets.open_event_place(&sealed, company)?;
+    let bytes = secrets.open(SealedSecret::EventPlace(company), &sealed)?;
     let (number, at) = bytes.split_first_chunk()?;
     let number = EventNumber(u64::from_be_bytes(*number));
     let at = match at {

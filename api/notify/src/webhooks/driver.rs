@@ -34,7 +34,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait before the engine is asked once more to turn off an endpoint that is gone.
 const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 
-/// The tools of the driver.
 pub(super) struct DriverTools {
     pub(super) switch: Switch,
     pub(super) secrets: Arc<Secrets>,
@@ -212,7 +211,7 @@ impl Driver {
     }
 
     fn publish(&self) {
-        *self.tools.figures.lock() = self.dispatcher.figures(self.tools.switch.engine().store());
+        *self.tools.figures.lock() = self.dispatcher.figures(&self.tools.switch.engine.store);
     }
 
     /// Waits, not for long, for the requests that are under way.
@@ -229,8 +228,8 @@ impl Driver {
 
 /// The present, for the dispatcher.
 fn now(tools: &DriverTools, since: Instant) -> StepContext<'_> {
-    let engine = tools.switch.engine();
-    StepContext { tables: engine.store(), time: engine.clock().now(), uptime: since.elapsed() }
+    let engine = &tools.switch.engine;
+    StepContext { tables: &engine.store, time: engine.clock.now(), uptime: since.elapsed() }
 }
 
 /// Reports an endpoint as gone. Returns whether the engine knows, and has turned it off unless somebody

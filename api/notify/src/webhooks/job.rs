@@ -10,10 +10,10 @@ use cardswitch_engine::clock::{Clock, Stopwatch};
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::{Snapshot, StoreError};
-use cardswitch_secrets::Secrets;
 use cardswitch_secrets::webhook_signature::{
     SignedMessage, WebhookSecret, message_text, signature_header,
 };
+use cardswitch_secrets::{SealedSecret, Secrets};
 use uuid::Uuid;
 
 use super::composing::{MessageContent, compose, example};
@@ -118,7 +118,9 @@ impl Job {
         endpoint: &WebhookEndpoint,
     ) -> Result<Vec<WebhookSecret>, StoreError> {
         let sealed = endpoint.signing_secrets(self.now);
-        let opened = sealed.map(|sealed| self.secrets.open_webhook_secret(sealed, endpoint.id));
+        let of = SealedSecret::Webhook(endpoint.id);
+        let opened =
+            sealed.map(|sealed| self.secrets.open(of, sealed).map(WebhookSecret::from_bytes));
         opened.collect::<Option<_>>().ok_or_else(|| StoreError::Inconsistent {
             what: "the secret of a webhook endpoint was sealed with another key".to_owned(),
         })

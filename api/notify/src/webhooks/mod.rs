@@ -81,10 +81,12 @@ impl From<DispatcherRefusal> for ApiError {
 pub struct Webhooks {
     orders: mpsc::Sender<DispatcherOrder>,
     figures: Arc<Mutex<DeliveryFigures>>,
-    reach: Reach,
+    /// How far webhooks may go.
+    pub reach: Reach,
     streams: Arc<Streams>,
     tail: Tail,
-    streams_stop: watch::Receiver<bool>,
+    /// Turns true when answers that would never end by themselves are to end.
+    pub streams_stop: watch::Receiver<bool>,
 }
 
 /// The parts that the dispatcher is made of.
@@ -128,18 +130,18 @@ impl Webhooks {
         let deliveries = Arc::new(Deliveries::open(data)?.and(elsewhere));
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
-        let engine = switch.engine();
+        let engine = &switch.engine;
         let (healthy, failing) = (shares.sends.healthy, shares.sends.failing);
         let tools = Tools {
             deliveries: Arc::clone(&deliveries),
             places: RequestPlaces { healthy, failing, asked: ASKED_SENDS_MAX },
             ids: Box::new(|at| SystemRandom.id(at).ok()),
         };
-        let dispatcher = Dispatcher::new(tools, engine.store(), engine.decides_after())?;
+        let dispatcher = Dispatcher::new(tools, &engine.store, engine.decides_after)?;
         let tools = DriverTools {
             switch,
             secrets,
-            sender: Sender::within(reach, shares.sends).with_faults(faults),
+            sender: Sender::within(reach, shares.sends, faults),
             deliveries,
             orders: orders.downgrade(),
             figures: Arc::clone(&figures),
@@ -166,11 +168,6 @@ impl Webhooks {
     ) -> Arc<Self> {
         let streams = Arc::new(Streams::new(shares.streams_max, shares.waiting_pages_max));
         Arc::new(Self { orders, figures, reach, streams, tail: Tail::default(), streams_stop })
-    }
-
-    /// How far webhooks may go.
-    pub const fn reach(&self) -> Reach {
-        self.reach
     }
 
     /// Takes a place among the answers that wait for events.
@@ -200,11 +197,6 @@ impl Webhooks {
     /// How deliveries do, all in all; about a second old.
     pub fn figures(&self) -> DeliveryFigures {
         *self.figures.lock()
-    }
-
-    /// Turns true when answers that would never end by themselves are to end.
-    pub fn streams_stop(&self) -> watch::Receiver<bool> {
-        self.streams_stop.clone()
     }
 
     /// Endpoints, or the access of apps, have changed. Waits, not for long, until that counts.

@@ -84,15 +84,15 @@ cardswitch_engine::opaque!(Sender);
 impl Sender {
     /// A sender that trusts the certificates that the system trusts.
     pub fn new(reach: Reach) -> Self {
-        Self::within(reach, SendBounds::default())
+        Self::within(reach, SendBounds::default(), None)
     }
 
-    /// The same with so many look-ups at a time.
-    pub fn within(reach: Reach, bounds: SendBounds) -> Self {
+    /// The same with so many look-ups at a time, whose webhooks meet these faults.
+    pub fn within(reach: Reach, bounds: SendBounds, faults: Option<Arc<FaultPlan>>) -> Self {
         let names = |host| -> AddressLookup {
             Box::pin(async { lookup_host(host).await.map(Iterator::collect) })
         };
-        Self::with_names(reach, bounds, Arc::new(names))
+        Self { faults, ..Self::with_names(reach, bounds, Arc::new(names)) }
     }
 
     /// A sender that looks names up by `names`.
@@ -105,12 +105,6 @@ impl Sender {
             later_lookups: Arc::new(Semaphore::new(bounds.later_lookups)),
             faults: None,
         }
-    }
-
-    /// One whose webhooks meet these faults.
-    #[must_use]
-    pub fn with_faults(self, faults: Option<Arc<FaultPlan>>) -> Self {
-        Self { faults, ..self }
     }
 
     /// Sends a webhook. A time-out is an outcome like any other.

@@ -171,7 +171,7 @@ pub fn check_file(data: &Path, secrets: &Secrets) -> Result<WrappedKey, DataKeyE
     let text = read_file(&path)?;
     let lines =
         SummedText::split(&text, TITLE).map_err(|flaw| DataKeyError::of_flaw(flaw, &path))?;
-    if !lines.is_of(secrets.data_key_sum()) {
+    if !lines.is_of(&secrets.data_key_sum) {
         return Err(DataKeyError::Damaged(path, "its sum differs"));
     }
     WrappedKey::parse(&mut lines.body()).ok_or(DataKeyError::Damaged(path, "its lines"))
@@ -193,7 +193,7 @@ pub fn write_wrapped(
     secrets: &Secrets,
 ) -> Result<(), DataKeyError> {
     let path = data.join(DATA_KEY_FILE);
-    let text = render_summed(TITLE, &wrapped.render(), secrets.data_key_sum());
+    let text = render_summed(TITLE, &wrapped.render(), &secrets.data_key_sum);
     private_file::replace(&path, text.as_bytes()).map_err(|error| DataKeyError::Io(path, error))
 }
 

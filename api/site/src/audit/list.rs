@@ -38,7 +38,6 @@ struct AuditContent<'a> {
     pager: Pager,
 }
 
-/// A row of the list.
 enum AuditRow {
     /// An event.
     One(Box<EventLine>),

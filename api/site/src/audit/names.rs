@@ -1,5 +1,6 @@
 //! The names of the actors and things that audit events hold by their ids.
 
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
@@ -154,7 +155,7 @@ fn token_name(view: &View<'_>, id: AccessTokenId) -> Result<String, StoreError> 
         return Ok(format!("{} (token)", token.label()));
     }
     // A token that ended with its app is called by the app's name.
-    let app = token.app().map_or(Ok(None), |app| view.snapshot.app(app))?;
+    let app = token.app().map_or(Ok(None), |app| view.snapshot.row::<App>(app))?;
     Ok(app.map_or_else(|| OPERATOR_TOKEN.to_owned(), |app| format!("{} (token)", app.name)))
 }
 

@@ -74,7 +74,7 @@ async fn allowance_page(
     card: &CardRow,
     shown: FormValues,
 ) -> Result<Response, ApiError> {
-    let (csrf, status) = (acting.csrf(), shown.faults.status());
+    let (csrf, status) = (acting.csrf(), shown.faults.status);
     let content = acting.read(|view| {
         let known = CardFields::of_terms(&card.record.terms, view.company);
         let seen = known.seen_allowance().to_string();

@@ -45,7 +45,7 @@ async fn edit_page(
     card: &CardRow,
     (typed, faults): (Option<CardFields>, Faults),
 ) -> Result<Response, ApiError> {
-    let (csrf, status) = (acting.csrf(), faults.status());
+    let (csrf, status) = (acting.csrf(), faults.status);
     let content = acting.read(|view| {
         let known = CardFields::of_card(card, view)?;
         let seen = known.seen_profile().to_string();

@@ -12,9 +12,7 @@ use crate::words::{Badge, card_badge, last_four, money};
 /// A card as lists and heads of pages show it.
 #[derive(Clone, Debug)]
 pub(crate) struct CardFace {
-    /// Its id.
     pub(crate) id: String,
-    /// Its texts.
     pub(crate) texts: CardTexts<String>,
     /// The name of the company that it belongs to.
     pub(crate) company: String,

@@ -143,7 +143,7 @@ fn link_page(
         fields,
         faults,
     };
-    with_status(frame::page("Share card", content), faults.status())
+    with_status(frame::page("Share card", content), faults.status)
 }
 
 /// POST /cards/{id}/links/new.

@@ -179,10 +179,9 @@ pub(crate) fn open_cards_of(member: MemberSlot) -> CardFilter {
     CardFilter { assigned_to: Some(member), states, ..CardFilter::default() }
 }
 
-/// The holder of a card.
 pub(super) fn holder(card: &CardRow, view: &View<'_>) -> Result<Option<Member>, StoreError> {
     let slot = card.profile.assigned_to;
-    Ok(slot.map(|slot| view.snapshot.member(slot)).transpose()?.flatten())
+    Ok(slot.map(|slot| view.snapshot.row::<Member>(slot)).transpose()?.flatten())
 }
 
 /// The addresses of members that cards can be given to, as many as are offered.

@@ -38,7 +38,6 @@ use cardswitch_identity::state::AppState;
 
 use super::rights::ActingMember;
 
-/// Cards.
 pub(super) fn card_routes() -> Router<AppState> {
     Router::new()
         .route("/cards", get(list::list_cards))

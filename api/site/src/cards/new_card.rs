@@ -35,7 +35,7 @@ async fn new_card_page(
     fields: CardFields,
     faults: Faults,
 ) -> Result<Response, ApiError> {
-    let status = faults.status();
+    let status = faults.status;
     let form = acting.read(|view| CardForm::new(fields, faults, view)).await?;
     let csrf = acting.csrf();
     let content = NewCardContent { csrf, company: &acting.company.name, form };

@@ -15,7 +15,6 @@ use crate::words::{
 /// A transaction in a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Purchase {
-    /// Its id.
     pub(crate) id: String,
     /// When it was authorized.
     pub(crate) at: Moment,

@@ -48,7 +48,7 @@ pub(super) async fn change(
         }
         Err(error) => {
             let faults = Faults::of_refusal(error)?;
-            let status = faults.status();
+            let status = faults.status;
             let alert = match faults.of("assigned_to") {
                 "" => faults.alert().to_owned(),
                 _ => "Assign the card before you activate it.".to_owned(),
@@ -86,7 +86,7 @@ pub(super) async fn suspend_several(
         let card = get_card(&acting, id).await?;
         match set_state(&acting, card.profile.id, "suspended").await {
             Ok(()) => {}
-            Err(error) if error.status().is_client_error() => refused += 1,
+            Err(error) if error.status.is_client_error() => refused += 1,
             Err(error) => return Err(error),
         }
     }

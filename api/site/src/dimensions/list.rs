@@ -80,7 +80,7 @@ async fn list_page(
         faults,
     };
     let page = frame::page(words.plural, content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 impl DimensionLine {

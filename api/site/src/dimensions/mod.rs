@@ -45,7 +45,6 @@ pub(super) struct KindWords {
     pub(super) path: &'static str,
 }
 
-/// The words of a kind.
 pub(super) const fn kind_words(kind: DimensionKind) -> KindWords {
     match kind {
         DimensionKind::Category => KindWords {

@@ -180,7 +180,7 @@ fn dimension_page(
         delete_alert: shown.delete_alert,
     };
     let page = frame::page(&branch.dimension.name, content);
-    with_status(page, shown.faults.status())
+    with_status(page, shown.faults.status)
 }
 
 /// Changes one. POST /dimensions/{kind}/{id}.

@@ -23,14 +23,12 @@ const BRANCHES_MAX: usize = 5 * PAGE_LEN_MAX;
 pub(crate) struct Tree {
     /// The dimensions that were read.
     pub(crate) branches: Vec<Branch>,
-    /// How many there are in all.
     pub(crate) count: u64,
 }
 
 /// A dimension, and its place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Branch {
-    /// The dimension.
     pub(crate) dimension: Dimension,
     /// The number of its ancestors.
     pub(crate) level: usize,
@@ -50,7 +48,8 @@ pub(crate) fn tree(
     let mut next = wanted.map(|id| view.find_dimension(kind, id)).transpose()?.flatten();
     for _ in 0..DIMENSION_LEVELS_MAX {
         let Some(dimension) = next else { break };
-        let above = dimension.parent.map(|slot| view.snapshot.dimension(slot)).transpose()?;
+        let above =
+            dimension.parent.map(|slot| view.snapshot.row::<Dimension>(slot)).transpose()?;
         next = above.flatten().filter(|above| !above.is_deleted);
         if all.iter().all(|known| known.slot != dimension.slot) {
             all.push(dimension);

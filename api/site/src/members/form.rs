@@ -63,7 +63,7 @@ pub(super) fn body_of(typed: &TypedFields) -> Map<String, Value> {
 
 /// The faults of the form. Errors: failures with pages of their own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
-    match error.code() {
+    match error.code {
         "email_taken" => {
             Ok(Faults::conflict("").and("email", "Another member has this email address."))
         }

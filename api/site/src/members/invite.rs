@@ -45,7 +45,7 @@ async fn new_page(
         dimensions,
     };
     let page = frame::page("Invite a member", content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 /// POST /members/new.

@@ -30,7 +30,6 @@ use crate::notice::Notice;
 use crate::rights::{ActingMember, MemberManager};
 use crate::words::person;
 
-/// The way of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeavingWay {
     Deactivated,
@@ -117,7 +116,7 @@ fn leave_page(
         alert: faults.alert().to_owned(),
         effects,
     };
-    with_status(frame::page(&title, content), faults.status())
+    with_status(frame::page(&title, content), faults.status)
 }
 
 /// POST /members/{id}/deactivate and /members/{id}/delete.

@@ -115,7 +115,7 @@ pub(super) async fn member_page(
         dimensions,
         cards,
     };
-    Ok(with_status(frame::page(&title, content), faults.status()))
+    Ok(with_status(frame::page(&title, content), faults.status))
 }
 
 fn facts_of(view: &View<'_>, member: &Member) -> Result<MemberFacts, StoreError> {

@@ -29,7 +29,6 @@ const NEWEST: usize = 10;
 /// How many decisions, and over how much. Units: minor units of the account's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DecisionTally {
-    /// How many.
     pub(super) count: u64,
     /// The sum of the approved amounts; of the requested ones for declines.
     pub(super) sum: Minor,
@@ -57,7 +56,6 @@ pub(super) struct CompanyFigures {
     pub(super) days: DailyOutcomes,
     /// The company's accounts with their balances.
     pub(super) accounts: Vec<(Account, AccountBalances)>,
-    /// The newest transactions, each with its card.
     pub(super) newest: Vec<(TransactionRow, Option<CardProfile>)>,
     /// The last minutes.
     pub(super) recent: RecentDecisions,
@@ -126,13 +124,11 @@ impl CompanyFigures {
         })
     }
 
-    /// The approved decisions of a day.
     pub(super) fn approved_on(&self, day: BusinessDate) -> DecisionTally {
         let approved = self.days.get(&day).and_then(|day| day.get(&ResponseCode::Approved));
         approved.copied().unwrap_or_default()
     }
 
-    /// The declined decisions of a day.
     pub(super) fn declined_on(&self, day: BusinessDate) -> DecisionTally {
         let mut all = DecisionTally::default();
         for (code, tally) in self.days.get(&day).into_iter().flatten() {

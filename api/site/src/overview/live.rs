@@ -48,14 +48,7 @@ pub(super) struct SwitchFigures {
     pub(super) cluster: Option<String>,
 }
 
-impl std::fmt::Debug for LiveOverviews {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("LiveOverviews")
-            .field("watched", &self.watched)
-            .finish_non_exhaustive()
-    }
-}
+cardswitch_engine::opaque!(LiveOverviews);
 
 #[derive(Debug, Default)]
 struct OverviewFeeds {
@@ -86,21 +79,14 @@ impl Drop for LivePlace {
 }
 
 impl LiveOverviews {
-    /// None yet, and never more streams than so many.
-    pub fn new(streams_max: usize) -> Self {
+    /// None yet, and never more streams than so many, of a switch that leads this cluster, if any.
+    pub fn new(streams_max: usize, cluster: Option<ClusterLine>) -> Self {
         let (watched, latency) = (Mutex::default(), Mutex::default());
-        Self { watched, streams_max, latency, cluster: None }
+        Self { watched, streams_max, latency, cluster }
     }
 
-    /// The same of a switch that leads a cluster.
-    #[must_use]
-    pub fn of_cluster(self, cluster: Option<ClusterLine>) -> Self {
-        Self { cluster, ..self }
-    }
-
-    /// How the switch is now.
     pub(super) fn switch_figures(&self, state: &AppState) -> SwitchFigures {
-        let latency = self.latency.lock().take(state.switch.engine().meters(), Instant::now());
+        let latency = self.latency.lock().take(&state.switch.engine.meters, Instant::now());
         SwitchFigures { latency, cluster: self.cluster.as_ref().map(|line| line()) }
     }
 
@@ -228,7 +214,7 @@ mod tests {
     #[test]
     fn streams_are_bounded_for_all_and_for_each_and_places_come_back() {
         const STREAMS_MAX: usize = 100;
-        let live = Arc::new(LiveOverviews::new(STREAMS_MAX));
+        let live = Arc::new(LiveOverviews::new(STREAMS_MAX, None));
         let user = |number: u128| UserId(Uuid::from_u128(number));
         let own: Vec<_> = (0..STREAMS_PER_USER_MAX).map(|_| live.enter(user(0)).unwrap()).collect();
         assert!(live.enter(user(0)).is_none());

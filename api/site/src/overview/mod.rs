@@ -25,7 +25,6 @@ use cardswitch_identity::state::AppState;
 
 pub use self::live::{ClusterLine, LiveOverviews};
 
-/// The overview.
 pub(super) fn overview_routes() -> Router<AppState> {
     Router::new().route("/overview", get(page::show)).route("/overview/live", get(stream::follow))
 }

@@ -23,7 +23,6 @@ const OPEN_SLICES: i64 = 4;
 pub(super) struct OutcomeCounts {
     /// Approved, refunds and transfers among them.
     pub(super) approved: u64,
-    /// Declined.
     pub(super) declined: u64,
 }
 

@@ -68,7 +68,7 @@ async fn new_page(
         dimensions,
     };
     let page = frame::page("Request a purchase", content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 /// The members for whom the visitor may ask; none where they may ask for themselves only.

@@ -106,7 +106,7 @@ pub(super) fn deadline(at: Timestamp, zone: Tz) -> Moment {
 /// The faults of the form, of those that the reader found. Errors: failures with pages of their
 /// own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
-    let mut faults = error.faults().to_vec();
+    let mut faults = error.faults.to_vec();
     for Fault { flaw, .. } in &mut faults {
         // The form has days where the API has instants.
         *flaw = match flaw.code {

@@ -62,7 +62,6 @@ impl RequisitionContent<'_> {
     }
 }
 
-/// The facts of a requisition.
 struct RequisitionFacts {
     description: String,
     amount: String,
@@ -85,13 +84,11 @@ struct RequisitionFacts {
 pub(super) struct RequisitionForms {
     /// The form by which it is changed; as it is, where nothing was typed.
     pub(super) form: Option<TypedFields>,
-    /// The faults of that form.
     pub(super) faults: Faults,
     /// The note of a reviewer.
     pub(super) review_note: String,
     /// The card a reviewer has chosen.
     pub(super) review_card: String,
-    /// The faults of the review.
     pub(super) review_faults: Faults,
     /// The values changed by somebody else while the visitor looked, by the names of `seen`.
     pub(super) changed: Vec<&'static str>,
@@ -155,7 +152,7 @@ pub(super) async fn requisition_page(
     };
     let title = format!("Requisition: {}", requisition.description);
     let faults = if said.faults.is_empty() { &said.review_faults } else { &said.faults };
-    Ok(with_status(frame::page(&title, content), faults.status()))
+    Ok(with_status(frame::page(&title, content), faults.status))
 }
 
 fn facts_of(

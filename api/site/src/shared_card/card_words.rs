@@ -70,7 +70,6 @@ pub(super) fn ask_page(view: &SharedCardView<'_>, error: &str) -> Response {
     plain_page(TITLE, content)
 }
 
-/// The page of the card.
 pub(super) fn card_page(
     view: &SharedCardView<'_>,
     error: &str,

@@ -75,7 +75,7 @@ pub(super) async fn get_file(
 
 /// The faults of the days, in the words of the form.
 fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
-    let mut faults = error.faults().to_vec();
+    let mut faults = error.faults.to_vec();
     for Fault { flaw, .. } in &mut faults {
         *flaw = match flaw.code {
             "after_end_date" => Flaw::new("after_last_day", "must not be after “To”"),

@@ -7,7 +7,6 @@ use cardswitch_wire::time::{parse_date, render_date};
 /// How many months back are offered: ten years.
 const MONTHS_MAX: usize = 120;
 
-/// A month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Month {
     /// Its first day.
@@ -41,12 +40,10 @@ impl Month {
         next.map_or(self.first, |next| BusinessDate(next.0 - 1))
     }
 
-    /// The month before it.
     pub(super) fn before(self) -> Self {
         Self::of(BusinessDate(self.first.0 - 1))
     }
 
-    /// The month after it.
     pub(super) fn after(self) -> Self {
         Self::of(BusinessDate(self.last().0 + 1))
     }

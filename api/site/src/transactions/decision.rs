@@ -27,7 +27,6 @@ pub(crate) enum AccountFigures {
     Kept,
 }
 
-/// A decision in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DecisionWords {
     /// The outcome.
@@ -38,7 +37,6 @@ pub(super) struct DecisionWords {
     pub(super) is_approved: bool,
     /// Every rule, those that failed first.
     pub(super) rules: Vec<RuleLine>,
-    /// How many of them failed.
     pub(super) failed_count: usize,
     /// The changes that together would have approved the whole amount.
     pub(super) remedies: Vec<String>,
@@ -48,30 +46,25 @@ pub(super) struct DecisionWords {
     pub(super) is_by_limits: bool,
 }
 
-/// A rule in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RuleLine {
     /// Its finding, as a sentence.
     pub(super) text: String,
-    /// Whether it passed.
     pub(super) is_passed: bool,
 }
 
-/// An increment in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IncrementWords {
     /// The time of the request.
     pub(super) at: Moment,
     /// How much more.
     pub(super) amount: String,
-    /// The decision on it.
     pub(super) decision: DecisionWords,
 }
 
 /// The words for decisions of a company, as a visitor may see them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Teller<'a> {
-    /// The company of the decisions.
     pub(crate) company: &'a Company,
     /// Whether figures of the account may be shown.
     pub(crate) figures: AccountFigures,
@@ -90,7 +83,6 @@ impl<'a> Teller<'a> {
         Self { company: view.company, figures, now: view.now }
     }
 
-    /// The decision on a transaction.
     pub(super) fn decision(&self, row: &TransactionRow) -> DecisionWords {
         let record = &row.record;
         let explanation = explain(record, &row.progress, self.company.zone);
@@ -111,7 +103,6 @@ impl<'a> Teller<'a> {
         DecisionWords { verdict, is_approved: code.is_approved(), at_most, ..told }
     }
 
-    /// The decision on an increment.
     pub(super) fn increment(&self, decision: &IncrementDecision) -> IncrementWords {
         let explanation = explain_increment(decision, self.company.zone);
         let code = decision.failed_rules.response_code();

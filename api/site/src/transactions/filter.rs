@@ -79,11 +79,8 @@ fn days(asked: &ListForm) -> Result<[Option<BusinessDate>; 2], Faults> {
 
 /// The choices that the form offers.
 pub(super) struct FilterChoices {
-    /// States.
     pub(super) states: Vec<Choice>,
-    /// Orders.
     pub(super) orders: Vec<Choice>,
-    /// Cards.
     pub(super) cards: Vec<Choice>,
     /// Members; none where only one's own transactions are seen.
     pub(super) members: Vec<Choice>,

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, Page, TransactionRow};
@@ -35,7 +36,6 @@ struct TransactionListContent<'a> {
     pager: Pager,
 }
 
-/// A transaction in a list.
 pub(crate) struct TransactionLine {
     pub(crate) id: String,
     pub(crate) at: Moment,
@@ -89,7 +89,7 @@ pub(super) async fn list_transactions(
         rows: listed.rows,
     };
     let page = frame::page("Transactions", content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 /// None where the filter names something unknown.
@@ -111,7 +111,8 @@ impl TransactionLine {
     pub(crate) fn of(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let record = &row.record;
         let card = record.card.map(|slot| view.snapshot.card(slot)).transpose()?.flatten();
-        let member = record.member.map(|slot| view.snapshot.member(slot)).transpose()?.flatten();
+        let member =
+            record.member.map(|slot| view.snapshot.row::<Member>(slot)).transpose()?.flatten();
         let is_approved = record.response_code.is_approved();
         Ok(Self {
             id: record.id.0.to_string(),

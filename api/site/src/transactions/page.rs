@@ -7,6 +7,7 @@ use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
 use cardswitch_engine::decision::IncrementDecision;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::merchant::Merchant;
@@ -234,7 +235,7 @@ impl TransactionFacts<'_> {
 
     fn member(&self) -> Result<Option<ObjectLink>, StoreError> {
         let Some(slot) = self.row.record.member else { return Ok(None) };
-        let member = self.view.snapshot.member(slot)?;
+        let member = self.view.snapshot.row::<Member>(slot)?;
         Ok(member.map(|member| {
             let is_there = self.acting.may(Right::SeeMembers);
             let path = is_there.then(|| format!("/members/{}", member.id.0));

@@ -87,18 +87,18 @@ async fn change_receipt(
     match saved.await? {
         Ok(saved) => Ok(saved),
         Err((row, RefusedChange::Refused(error)))
-            if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE =>
+            if error.status == StatusCode::UNSUPPORTED_MEDIA_TYPE =>
         {
             let text = "That file isn’t a PNG, JPEG or PDF.";
-            refused(acting, &row, (error.status(), text)).await
+            refused(acting, &row, (error.status, text)).await
         }
-        Err((row, RefusedChange::Refused(error))) if error.status() == StatusCode::BAD_REQUEST => {
+        Err((row, RefusedChange::Refused(error))) if error.status == StatusCode::BAD_REQUEST => {
             let text = "The file name contains invisible characters. Rename the file first.";
-            refused(acting, &row, (error.status(), text)).await
+            refused(acting, &row, (error.status, text)).await
         }
         Err((row, why)) => {
             let (_, faults) = why.shown((), Faults::of_refusal)?;
-            refused(acting, &row, (faults.status(), faults.alert())).await
+            refused(acting, &row, (faults.status, faults.alert())).await
         }
     }
 }

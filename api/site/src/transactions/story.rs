@@ -22,7 +22,6 @@ use crate::words::{Moment, ending_words, moment, money, shown_kind};
 
 /// How many lines are looked through for those of one transaction.
 const LINES_LOOKED_AT_MAX: usize = 1_000;
-/// How many of them at a time.
 const LINES_AT_A_TIME: usize = 100;
 
 /// A step of the history.
@@ -32,7 +31,6 @@ pub(super) struct StoryStep {
     pub(super) at: Option<Moment>,
     /// The event, in words.
     pub(super) what: String,
-    /// The amount.
     pub(super) amount: String,
 }
 

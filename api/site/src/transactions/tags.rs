@@ -62,7 +62,7 @@ pub(super) async fn tag_transaction(
         Ok(saved) => Ok(saved),
         Err(((row, _), why)) => {
             let (fields, faults) = why.shown(sent, Faults::of_refusal)?;
-            let status = faults.status();
+            let status = faults.status;
             let said = TransactionForms { fields, faults, ..TransactionForms::default() };
             refused_page(&acting, &row, (status, said)).await
         }

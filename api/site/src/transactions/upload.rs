@@ -41,7 +41,7 @@ pub(super) enum UploadError {
 
 impl From<ApiError> for UploadError {
     fn from(error: ApiError) -> Self {
-        match error.status() {
+        match error.status {
             StatusCode::PAYLOAD_TOO_LARGE => Self::TooLong,
             _ => Self::Refused(Box::new(error.into_response())),
         }
@@ -61,7 +61,7 @@ pub(super) async fn read_upload_form(
 ) -> Result<UploadForm, UploadError> {
     let refused = |page| UploadError::Refused(Box::new(page));
     let (parts, body) = request.into_parts();
-    if !csrf::is_from_here(&parts.headers, acting.state.urls().app()) {
+    if !csrf::is_from_here(&parts.headers, &acting.state.urls().app) {
         return Err(refused(foreign_form()));
     }
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -159,13 +159,13 @@ async fn endpoint_page(
         form: said.typed.unwrap_or(&known),
         seen: seen_of(endpoint).to_string(),
         faults: &said.faults,
-        address_hint: acting.state.webhooks.reach().hint(),
+        address_hint: acting.state.webhooks.reach.hint(),
         since: said.since.map_or_else(|| field_time(since, zone), str::to_owned),
         since_error: said.since_error,
         delete_error: said.delete_error,
     };
     let page = frame::page(title, content);
-    Ok(with_status(page, said.faults.status()))
+    Ok(with_status(page, said.faults.status))
 }
 
 fn shown_health(
@@ -220,7 +220,7 @@ pub(super) async fn save(
     let saved = change_as_seen(&acting, find, check, async |state, endpoint| {
         let body = FormBody::of(body_of(&form));
         let mut fields = body.fields()?;
-        let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+        let given = GivenChanges::parse(&mut fields, state.webhooks.reach);
         fields.finish()?;
         webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await?;
         Ok(acting.go_on(&format!("/webhooks/{id}"), Notice::WEBHOOK_SAVED))

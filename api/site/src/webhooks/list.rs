@@ -4,7 +4,9 @@ use askama::Template;
 use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::store::query::ListPage;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::endpoint_badge;
@@ -38,13 +40,9 @@ pub(super) async fn show(
     let company = &acting.company;
     let read = |snapshot: &Snapshot| {
         let listed = snapshot.list_own::<WebhookEndpoint>(company.slot, &part.page())?;
-        let named = listed.rows.into_iter().map(|endpoint| {
-            let told_of = told_of(snapshot, &endpoint)?;
-            Ok((endpoint, told_of))
-        });
-        Ok((named.collect::<Result<Vec<_>, StoreError>>()?, listed.count))
+        listed.load(|endpoint| told_of(snapshot, &endpoint).map(|told_of| (endpoint, told_of)))
     };
-    let (named, count) = acting.state.switch.read(read).await?;
+    let ListPage { rows: named, count } = acting.state.switch.read(read).await?;
     let ids = named.iter().map(|(endpoint, _)| endpoint.id).collect();
     // The health of endpoints is unknown while deliveries are not at work.
     let mut health = acting.state.webhooks.health(ids).await.unwrap_or_default().into_iter();
@@ -72,7 +70,7 @@ pub(super) fn told_of(
     endpoint: &WebhookEndpoint,
 ) -> Result<String, StoreError> {
     let Some(app) = endpoint.app else { return Ok("This company".to_owned()) };
-    let app = snapshot.app(app)?;
+    let app = snapshot.row::<App>(app)?;
     Ok(app.map_or_else(
         || "Deleted app".to_owned(),
         |app| format!("Companies that allow {}", app.name),

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
-use cardswitch_engine::domain::ids::AppId;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::store::query::Page;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
@@ -41,8 +41,10 @@ async fn new_page(
     faults: &Faults,
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let read =
-        acting.state.switch.read(|snapshot| snapshot.apps(company.slot, &Page::first(APPS_MAX)));
+    let read = acting
+        .state
+        .switch
+        .read(|snapshot| snapshot.list_own::<App>(company.slot, &Page::first(APPS_MAX)));
     let own = Choice {
         value: String::new(),
         label: format!("Transactions of {}", company.name),
@@ -55,11 +57,11 @@ async fn new_page(
     });
     let apps = std::iter::once(own).chain(of_apps).collect();
     let csrf = acting.csrf();
-    let address_hint = acting.state.webhooks.reach().hint();
+    let address_hint = acting.state.webhooks.reach.hint();
     let content =
         NewEndpointContent { csrf, company: &company.name, form, faults, address_hint, apps };
     let page = frame::page("Add a webhook endpoint", content);
-    Ok(with_status(page, faults.status()))
+    Ok(with_status(page, faults.status))
 }
 
 /// POST /webhooks/new.
@@ -69,8 +71,8 @@ pub(super) async fn create(
 ) -> Result<Response, ApiError> {
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
-    let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach());
-    if !is_app_known(&acting, given.app).await? {
+    let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach);
+    if !webhook_endpoints::is_own_app(&acting.state, &acting.company, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
     }
     let made = match fields.finish() {
@@ -88,12 +90,5 @@ pub(super) async fn create(
             Ok(shown.page("Signing secret"))
         }
         Err(error) => new_page(&acting, &form, &Faults::of_refusal(error)?).await,
-    }
-}
-
-async fn is_app_known(acting: &ActingMember, app: Option<AppId>) -> Result<bool, ApiError> {
-    match app {
-        Some(app) => webhook_endpoints::is_own_app(&acting.state, &acting.company, app).await,
-        None => Ok(true),
     }
 }

@@ -7,7 +7,6 @@ use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 /// A badge: `<span class="tag {{ badge.look }}">{{ badge.word }}</span>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Badge {
-    /// Its word.
     pub(crate) word: &'static str,
     /// A class of the stylesheet: `good`, `bad`, `off`, `wait`.
     pub(crate) look: &'static str,

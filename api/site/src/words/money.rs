@@ -9,7 +9,6 @@ use cardswitch_wire::currency::{exponent, render_currency};
 const SIGNS: [(&str, &str); 5] =
     [("USD", "$"), ("EUR", "€"), ("GBP", "£"), ("JPY", "¥"), ("INR", "₹")];
 
-/// A text that is no amount.
 const NO_AMOUNT: &str = "?";
 
 /// An amount in words, such as `$1,234.50` or `−CHF 7.00`.

@@ -24,12 +24,10 @@ pub(crate) struct PageReader {
 }
 
 impl PageReader {
-    /// The reader of a company.
     pub(crate) const fn of(company: &Company) -> Self {
         Self { currency: company.currency, zone: company.zone }
     }
 
-    /// The finding of a rule, as a sentence.
     pub(crate) fn sentence(&self, finding: &RuleFinding) -> String {
         sentence(&self.finding(finding))
     }

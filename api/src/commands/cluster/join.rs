@@ -159,7 +159,7 @@ async fn fetch(door: SocketAddr, secrets: &Secrets, folder: &Path) -> Result<(),
             intake.take(piece).map_err(|error| at(folder, &error))?;
         }
     }
-    if intake.is_whole() {
+    if intake.is_whole {
         return Ok(());
     }
     Err(Failure::new(format!("the node at {door} broke off: see its log")))

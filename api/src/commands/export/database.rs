@@ -53,7 +53,8 @@ pub(super) struct Database {
     merge: Statement,
     advance: Statement,
     company: String,
-    place: ExportedPlace,
+    /// How far the events are written.
+    pub(super) place: ExportedPlace,
 }
 
 impl Database {
@@ -79,11 +80,6 @@ impl Database {
         let merge = client.prepare(&merge_statement()).await.map_err(ended)?;
         let advance = client.prepare(ADVANCE).await.map_err(ended)?;
         Ok(Self { client, add, fill, merge, advance, company, place })
-    }
-
-    /// How far the events are written.
-    pub(super) const fn place(&self) -> &ExportedPlace {
-        &self.place
     }
 
     /// Removes the company's rows, in one database transaction with the place behind them.

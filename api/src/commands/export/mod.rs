@@ -153,7 +153,7 @@ async fn follow(
         database.begin_afresh().await?;
         run.begins_afresh = false;
     }
-    let place = database.place().clone();
+    let place = database.place.clone();
     let (pages, read) = mpsc::channel(PAGES_AHEAD);
     // It asks for the next page while rows are made of the one before.
     let mut reading = JoinSet::new();

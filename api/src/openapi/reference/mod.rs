@@ -25,7 +25,6 @@ use super::DocumentedDoor;
 pub(super) struct DocPage {
     /// Below `/docs/`; blank for the first.
     pub(super) slug: String,
-    /// Its title.
     pub(super) title: String,
     /// The words of its link; blank for pages that are reached from others only.
     pub(super) group: &'static str,
@@ -50,7 +49,6 @@ pub(super) fn pages(company: &Value, network: &Value) -> Vec<DocPage> {
     pages
 }
 
-/// The path of a page.
 pub(super) fn path_of(slug: &str) -> String {
     if slug.is_empty() { "/docs".to_owned() } else { format!("/docs/{slug}") }
 }

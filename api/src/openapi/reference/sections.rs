@@ -29,12 +29,10 @@ pub(super) struct Section {
     pub(super) tag: Option<String>,
     /// The only resource of the tag that it has, by its name in paths; all where there is none.
     resource: Option<String>,
-    /// The schemas on it.
     pub(super) schemas: Vec<String>,
 }
 
 impl Section {
-    /// Its operations.
     pub(super) fn operations<'a>(&self, document: &'a Value) -> Vec<OperationEntry<'a>> {
         let mut shown = operations_of(document, self.tag.as_deref());
         if let Some(resource) = &self.resource {
@@ -120,7 +118,6 @@ pub(super) fn sections(document: &Value, door: DocumentedDoor) -> Vec<Section> {
     sections
 }
 
-/// The operations of a tag.
 fn operations_of<'a>(document: &'a Value, tag: Option<&str>) -> Vec<OperationEntry<'a>> {
     let paths = document["paths"].as_object().into_iter().flatten();
     let all = paths.flat_map(|(path, item)| {

@@ -66,7 +66,6 @@ const PLAIN_END: u32 = 0x0300;
 /// The place of a font among those of the document.
 pub(super) type FaceIndex = usize;
 
-/// All fonts.
 pub(super) struct Fonts {
     faces: Vec<Face>,
     /// The plain letters of either weight, where the font has them.
@@ -78,9 +77,11 @@ pub(super) struct Face {
     font: FontRef<'static>,
     charmap: CmapSubtable<'static>,
     widths: Hmtx<'static>,
-    units_per_em: f32,
+    /// How many units of the font make an em.
+    pub(super) units_per_em: f32,
     shaper: OnceCell<ShaperData>,
-    file: &'static [u8],
+    /// The font's file.
+    pub(super) file: &'static [u8],
 }
 
 /// How large the letters of a font are. Units: thousandths of an em.
@@ -112,7 +113,6 @@ impl Fonts {
         Ok(Self { faces, plain })
     }
 
-    /// A font by its place.
     pub(super) fn face(&self, index: FaceIndex) -> &Face {
         &self.faces[index]
     }
@@ -177,11 +177,6 @@ impl Face {
         })
     }
 
-    /// The font's file.
-    pub(super) const fn file(&self) -> &'static [u8] {
-        self.file
-    }
-
     /// The name that PDF calls a font by.
     /// Errors: the file has none.
     pub(super) fn name(&self) -> Result<String, StatementError> {
@@ -218,11 +213,6 @@ impl Face {
     pub(super) fn shape(&self, buffer: UnicodeBuffer) -> harfrust::GlyphBuffer {
         let shaper = self.shaper.get_or_init(|| ShaperData::new(&self.font));
         shaper.shaper(&self.font).build().shape(buffer, harfrust::ShapeOptions::new())
-    }
-
-    /// How many units of the font make an em.
-    pub(super) const fn units_per_em(&self) -> f32 {
-        self.units_per_em
     }
 
     fn letter(&self, char: char) -> Option<FontLetter> {

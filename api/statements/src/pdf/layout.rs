@@ -49,7 +49,6 @@ pub(super) struct LineRow {
     pub(super) balance: Minor,
 }
 
-/// The rows of one sheet.
 #[derive(Debug)]
 pub(super) struct Sheet {
     pub(super) rows: Vec<Row>,

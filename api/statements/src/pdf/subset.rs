@@ -31,7 +31,6 @@ pub(super) struct Subset {
 }
 
 impl Subset {
-    /// The code of a glyph.
     pub(super) fn code(&mut self, glyph: u16) -> u16 {
         self.codes.remap(glyph)
     }
@@ -115,7 +114,7 @@ impl Subset {
     }
 
     fn write_program(&self, face: &Face, pdf: &mut Pdf, id: Ref) -> Result<(), StatementError> {
-        let program = subsetter::subset(face.file(), 0, &self.codes).map_err(|error| {
+        let program = subsetter::subset(face.file, 0, &self.codes).map_err(|error| {
             StatementError::Pdf { what: format!("a font cannot be embedded: {error}") }
         })?;
         let compressed = compress(&program);

@@ -156,7 +156,7 @@ impl Fonts {
         buffer.guess_segment_properties();
         let shaped = face.shape(buffer);
         let clusters = clusters(shaped.glyph_infos().iter().map(|info| info.cluster), part.len());
-        let em = face.units_per_em();
+        let em = face.units_per_em;
         let mut run = Run { face: index, glyphs: Vec::with_capacity(shaped.len()), width: 0.0 };
         for (info, place) in shaped.glyph_infos().iter().zip(shaped.glyph_positions()) {
             let [x_advance, x_offset, y_offset] =

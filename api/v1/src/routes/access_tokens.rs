@@ -9,6 +9,7 @@ use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::auth::Call;
@@ -54,7 +55,7 @@ pub struct AppReference {
 
 impl AccessTokenBody {
     fn new(token: &AccessToken, view: &View<'_>) -> Result<Self, StoreError> {
-        let app = token.app().map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let app = token.app().map(|app| view.snapshot.row::<App>(app)).transpose()?.flatten();
         let origin = render_origin(token.origin());
         let member = view.member_reference(token.member())?;
         Ok(Self {

@@ -198,6 +198,7 @@ impl DecisionBody {
         let explanation = explain(record, &row.progress, company.zone);
         let words = Words { currency: company.currency, zone: company.zone };
         let amount = |minor| Amount::new(minor, company.currency);
+        let scope = record.facts.as_ref().map(|facts| facts.terms.scope);
         Self {
             transaction: TransactionReference::new(record.id, urls),
             decided_at: render_time(record.authorized_at),
@@ -207,7 +208,7 @@ impl DecisionBody {
             amount: amount(record.requested),
             currency: render_currency(company.currency),
             rules: explanation.rules.iter().map(|found| RuleBody::new(found, &words)).collect(),
-            least_change: remedies(&explanation, scope_of(record.facts.as_ref()), &words),
+            least_change: remedies(&explanation, scope.unwrap_or_default(), &words),
             approvable_amount: explanation.amount_at_most.map(amount),
             facts: record.facts.map(|facts| FactsBody::new(&facts, company.currency)),
             increments: increments.iter().map(|done| IncrementBody::new(done, &words)).collect(),
@@ -232,10 +233,6 @@ impl IncrementBody {
             facts: FactsBody::new(&decision.facts, words.currency),
         }
     }
-}
-
-fn scope_of(facts: Option<&DecisionFacts>) -> Scope {
-    facts.map(|facts| facts.terms.scope).unwrap_or_default()
 }
 
 fn remedies(explanation: &Explanation, scope: Scope, words: &Words) -> Vec<RemedyBody> {
@@ -361,7 +358,7 @@ impl TermsBody {
 pub async fn get_decision(call: Call, PathId(id): PathId) -> Answer<Json<DecisionBody>> {
     let Call(state, _) = &call;
     let id = TransactionId(id);
-    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let seq = state.switch.engine.ids.open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;
     let body = read_view(&call, |view| {
         let Some(row) = find_transaction(view, seq, id)? else { return Ok(None) };

@@ -57,7 +57,7 @@ impl DimensionBody {
     pub fn new(dimension: &Dimension, view: &View<'_>) -> Result<Self, StoreError> {
         let mut line = vec![dimension.clone()];
         while let Some(parent) = line.last().and_then(|lowest| lowest.parent)
-            && let Some(parent) = view.snapshot.dimension(parent)?
+            && let Some(parent) = view.snapshot.row::<Dimension>(parent)?
         {
             line.push(parent);
         }

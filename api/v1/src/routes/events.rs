@@ -296,7 +296,7 @@ async fn next_page(
     until: Instant,
 ) -> Result<EventPage, ApiError> {
     let (company, mut after) = (caller.company.slot, place.after);
-    let mut stop = state.webhooks.streams_stop();
+    let mut stop = state.webhooks.streams_stop.clone();
     loop {
         let mut page =
             match state.webhooks.newest_events_after(&state.switch, (company, after), limit)? {
@@ -441,7 +441,7 @@ impl Follower {
     /// is asked for each.
     async fn next_line(&mut self) -> Option<Line> {
         while self.ready.is_empty() {
-            if *self.state.webhooks.streams_stop().borrow() {
+            if *self.state.webhooks.streams_stop.borrow() {
                 return None;
             }
             let until = Instant::now() + HEARTBEAT;

@@ -181,7 +181,7 @@ pub async fn hand_in(
         filename,
         content_type: kind,
         size,
-        digest: kept.digest(),
+        digest: kept.digest,
         is_lost: false,
         created_at: reader.state.now(),
     };

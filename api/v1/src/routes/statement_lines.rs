@@ -184,7 +184,7 @@ pub async fn get_statement_line(
     let Call(state, _) = &call;
     let id = StatementLineId(line);
     // A forged id is told from a real one without a look-up.
-    let seq = state.switch.engine().ids().open_line_id(id).ok_or_else(ApiError::not_found)?;
+    let seq = state.switch.engine.ids.open_line_id(id).ok_or_else(ApiError::not_found)?;
     let body = read_view(&call, |view| {
         let account = view.snapshot.account_by_id(view.company.slot, AccountId(account))?;
         let line = view.snapshot.statement_line(seq)?;

@@ -339,7 +339,7 @@ pub(super) async fn read_transaction(
 
 /// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
 pub fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
-    state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
+    state.switch.engine.ids.open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.

@@ -197,7 +197,7 @@ impl View<'_> {
     /// Whether a card can be assigned to this member, or is already, be the member active or not.
     pub fn can_hold(&self, id: Option<MemberId>, card: CardId) -> Result<bool, StoreError> {
         let holder = self.find_card(card)?.and_then(|card| card.profile.assigned_to);
-        let holder = holder.map(|slot| self.snapshot.member(slot)).transpose()?.flatten();
+        let holder = holder.map(|slot| self.snapshot.row::<Member>(slot)).transpose()?.flatten();
         let is_holder = id.is_some() && holder.map(|member| member.id) == id;
         Ok(is_holder || self.is_assignable(id)?)
     }
@@ -209,7 +209,7 @@ impl View<'_> {
     ) -> Result<Option<MemberReference>, StoreError> {
         let Some(slot) = slot else { return Ok(None) };
         self.seen.members.get_or_render(slot, || {
-            let member = self.snapshot.member(slot)?;
+            let member = self.snapshot.row::<Member>(slot)?;
             Ok(member.map(|member| MemberReference::new(&member, self.urls)))
         })
     }

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::json::Json;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
@@ -91,7 +92,7 @@ impl WebhookEndpointBody {
     /// The endpoint as it is shown.
     /// Errors: its app cannot be read.
     fn new(endpoint: &WebhookEndpoint, view: &View<'_>) -> Result<Self, StoreError> {
-        let app = endpoint.app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let app = endpoint.app.map(|app| view.snapshot.row::<App>(app)).transpose()?.flatten();
         Ok(Self {
             id: endpoint.id.0,
             url: view.urls.object("webhook-endpoints", endpoint.id.0),
@@ -187,10 +188,8 @@ pub async fn create_webhook_endpoint(
 ) -> Answer<(StatusCode, NoStore<Json<WebhookEndpointBody>>)> {
     let Call(state, caller) = &call;
     let mut fields = body.fields()?;
-    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
-    if let Some(app) = given.app
-        && !webhook_endpoints::is_own_app(state, &caller.company, app).await?
-    {
+    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach);
+    if !webhook_endpoints::is_own_app(state, &caller.company, given.app).await? {
         fields.fault("app", Flaw::not_found("app"));
     }
     fields.finish()?;
@@ -219,7 +218,7 @@ pub async fn update_webhook_endpoint(
     let Call(state, caller) = &call;
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
-    let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+    let given = GivenChanges::parse(&mut fields, state.webhooks.reach);
     webhook_endpoints::get_endpoint(state, &caller.company, id).await?;
     fields.finish()?;
     webhook_endpoints::update(state, caller.company.id, id, given).await?;

@@ -281,7 +281,7 @@ mod tests {
             (Target::Unkept, json!({"deep": [[[1]]]}), None),
         ];
         for (target, value, code) in rows {
-            let told = known().set(*target, value).err().map(|error| error.code());
+            let told = known().set(*target, value).err().map(|error| error.code);
             assert_eq!(told, *code, "{target:?} {value}");
         }
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!((draft.employee_number, draft.department), (None, None));
         for target in [Target::UserName, Target::Name, Target::Active, Target::Emails] {
             let told = known().remove(target).unwrap_err();
-            assert_eq!(told.code(), "immutable", "{target:?}");
+            assert_eq!(told.code, "immutable", "{target:?}");
         }
     }
 

@@ -29,7 +29,7 @@ impl ScimError {
         let Self(error) = self;
         let mut body = json!({
             "schemas": [ERROR_SCHEMA],
-            "status": error.status().as_str(),
+            "status": error.status.as_str(),
             "detail": error.message(),
         });
         if let Some(scim_type) = scim_type(error) {
@@ -41,14 +41,14 @@ impl ScimError {
 
 /// The word for the cause; none where the standard has none.
 fn scim_type(error: &ApiError) -> Option<&'static str> {
-    let word = match error.code() {
+    let word = match error.code {
         "email_taken" | "code_taken" | "external_id_taken" => "uniqueness",
         "malformed_body" | "incomplete_body" => "invalidSyntax",
         "invalid_filter" => "invalidFilter",
         "invalid_path" => "invalidPath",
         "no_target" => "noTarget",
         "immutable" => "mutability",
-        _ if error.status().as_u16() == 400 => "invalidValue",
+        _ if error.status.as_u16() == 400 => "invalidValue",
         _ => return None,
     };
     Some(word)

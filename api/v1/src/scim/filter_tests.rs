@@ -154,7 +154,7 @@ fn what_is_no_filter_is_refused_in_one_way() {
     ];
     for text in rows {
         let refused = Filter::parse(text);
-        assert_eq!(refused.err().map(|error| error.code()), Some("invalid_filter"), "{text:.60}");
+        assert_eq!(refused.err().map(|error| error.code), Some("invalid_filter"), "{text:.60}");
     }
     let as_deep_as_may_be = format!("{}active pr{}", "(".repeat(20), ")".repeat(20));
     assert!(finds(&as_deep_as_may_be));

@@ -175,7 +175,7 @@ mod tests {
             ),
         ];
         for (operations, code) in rows {
-            let told = patched(&operations).err().map(|error| error.code());
+            let told = patched(&operations).err().map(|error| error.code);
             assert_eq!(told, Some(code), "{operations}");
         }
     }

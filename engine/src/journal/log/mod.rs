@@ -107,8 +107,10 @@ pub struct LogJournal {
     retention: LogRetention,
     index: Arc<LogIndex>,
     tip: ChainPosition,
-    recovered: ChainPosition,
-    notes: Vec<JournalNote>,
+    /// Returns the last batch before this open, up to which recovery has to read.
+    pub recovered: ChainPosition,
+    /// Returns the notes of the open for the operator.
+    pub notes: Vec<JournalNote>,
     /// Up to where the newest segment was written at least once. Units: bytes.
     zeroed_until: u64,
     maker: Arc<SegmentMaker>,
@@ -145,16 +147,6 @@ impl LogJournal {
     /// Opens a side for reading, to be used from any thread.
     pub fn reader(&self) -> LogReader {
         LogReader::of(&self.index, None)
-    }
-
-    /// Returns the last batch before this open, up to which recovery has to read.
-    pub fn recovered(&self) -> ChainPosition {
-        self.recovered
-    }
-
-    /// Returns the notes of the open for the operator.
-    pub fn notes(&self) -> &[JournalNote] {
-        &self.notes
     }
 
     /// Shows each batch after `position` that this open has found, oldest first. The open has just

@@ -60,7 +60,6 @@ pub(super) const fn round_up_to_block(bytes: u64) -> u64 {
     bytes.div_ceil(BLOCK_BYTES) * BLOCK_BYTES
 }
 
-/// The head of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentHead {
     pub(super) identity: JournalIdentity,

@@ -110,7 +110,7 @@ fn opening_writes_a_barrier_of_a_higher_epoch_each_time() {
     for epoch in 1..4 {
         let mut journal = LogJournal::open(&path, &EXPECTED, SMALL).unwrap();
         assert_eq!(journal.tip().epoch, Epoch(epoch));
-        assert_eq!(journal.recovered().last_seq, (epoch - 1) * 5);
+        assert_eq!(journal.recovered.last_seq, (epoch - 1) * 5);
         append_one(&mut journal, 5).unwrap();
         assert_eq!(seqs(journal.reader()).len() as u64, epoch * 5);
     }
@@ -422,14 +422,14 @@ fn damage_before_the_last_group_is_never_taken_for_a_torn_one() {
         damaged.remove("ack").unwrap();
         damaged.flip(&segment_name(3), 11 * BLOCK_LEN + place, 0x40);
         let journal = open(&damaged).unwrap();
-        assert_eq!(journal.recovered().last_seq, 117);
+        assert_eq!(journal.recovered.last_seq, 117);
         let note = JournalNote::TornTail {
             file: segment_name(3),
             offset: 11 * BLOCK_BYTES,
             last_seq: 117,
             has_whole_batch: false,
         };
-        assert_eq!(journal.notes(), [note], "byte {place}");
+        assert_eq!(journal.notes, [note], "byte {place}");
     }
 }
 
@@ -444,10 +444,10 @@ fn a_start_makes_durable_what_a_failed_sync_left() {
     append_one(&mut journal, 300).unwrap_err();
     let killed = disk.after_kill();
     let mut journal = open(&killed).unwrap();
-    let left = journal.recovered().last_seq;
+    let left = journal.recovered.last_seq;
     append_one(&mut journal, 300).unwrap();
     let journal = open(&killed.after_power_failure()).unwrap();
-    assert_eq!(journal.recovered().last_seq, left + 300);
+    assert_eq!(journal.recovered.last_seq, left + 300);
 }
 
 #[test]
@@ -544,7 +544,7 @@ fn an_unacknowledged_torn_group_is_dropped() {
         let mut journal = open(&torn).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let found = seqs(journal.reader()).len();
         assert!([300, 1_300, 2_000, 2_300].contains(&found), "seed {seed}: {found} records");
-        dropped += usize::from(!journal.notes().is_empty());
+        dropped += usize::from(!journal.notes.is_empty());
         // Cut bytes are cut for ever: their rest does not come back behind the batches that follow.
         append_one(&mut journal, 4).unwrap();
         drop(journal);

@@ -36,7 +36,6 @@ use super::error::StoreError;
 pub(in crate::store) use read::{BlockReader, LostRows, block_from};
 pub(in crate::store) use write::{BlockWriter, rewrite};
 
-/// A table of blocks.
 pub(in crate::store) type BlockTable = redb::TableDefinition<'static, u64, &'static [u8]>;
 
 const MAGIC: [u8; 4] = *b"CSWB";
@@ -48,12 +47,9 @@ const MARK: u32 = 1 << 31;
 /// The longest value that redb keeps in four pages beside its key and header.
 const BLOCK_BYTES_MAX: usize = 16 * 1024 - 64;
 
-/// A row of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct BlockRow<'a> {
-    /// Its number.
     pub(in crate::store) number: u64,
-    /// Its bytes.
     pub(in crate::store) bytes: &'a [u8],
     /// The mark of the row, whose meaning the table's owner sets.
     pub(in crate::store) is_marked: bool,
@@ -63,7 +59,8 @@ pub(in crate::store) struct BlockRow<'a> {
 #[derive(Clone, Copy)]
 pub(in crate::store) struct Block<'a> {
     table: BlockTable,
-    first: u64,
+    /// The number of its first row.
+    pub(in crate::store) first: u64,
     places: &'a [[u8; PLACE_BYTES]],
     rows: &'a [u8],
 }
@@ -107,11 +104,6 @@ impl<'a> Block<'a> {
         let (places, rows) = rest.split_at_checked(count.checked_mul(PLACE_BYTES)?)?;
         let (places, _) = places.as_chunks();
         Some(Self { table, first, places, rows })
-    }
-
-    /// The number of its first row.
-    pub(in crate::store) const fn first(&self) -> u64 {
-        self.first
     }
 
     /// The number behind its last row.

@@ -93,7 +93,7 @@ impl BlockReader {
             let end = numbers.end.min(key.value() + 1);
             match Block::parse(self.table, key.value(), value.value()) {
                 Ok(block) => {
-                    for number in next.max(block.first())..end {
+                    for number in next.max(block.first)..end {
                         let lost = |damage| LostRows { numbers: number..number + 1, damage };
                         if let Some(row) = block.row(number).map_err(lost).transpose() {
                             visit(row)?;
@@ -134,7 +134,7 @@ impl BlockReader {
         self.at_hand = None;
         if let Some((key, value)) = found {
             let block = Block::parse(self.table, key.value(), value.value())?;
-            let (first, end) = (block.first(), block.end());
+            let (first, end) = (block.first, block.end());
             self.at_hand = Some(CachedBlock { first, end, value });
         }
         Ok(())

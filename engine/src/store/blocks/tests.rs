@@ -10,7 +10,7 @@ use crate::journal::testing::{FaultyBackend, next_random};
 
 const TABLE: BlockTable = redb::TableDefinition::new("rows");
 
-type Rows = BTreeMap<u64, (Vec<u8>, bool)>;
+type BytesByNumber = BTreeMap<u64, (Vec<u8>, bool)>;
 
 fn byte(number: u64) -> u8 {
     u8::try_from(number % 256).unwrap()
@@ -24,7 +24,7 @@ fn database() -> Database {
     database
 }
 
-fn append(database: &Database, rows: &Rows) {
+fn append(database: &Database, rows: &BytesByNumber) {
     let write_txn = database.begin_write().unwrap();
     let mut writer = BlockWriter::open(&write_txn, TABLE).unwrap();
     for (number, (bytes, is_marked)) in rows {
@@ -35,7 +35,7 @@ fn append(database: &Database, rows: &Rows) {
     write_txn.commit().unwrap();
 }
 
-fn check(database: &Database, expected: &Rows) {
+fn check(database: &Database, expected: &BytesByNumber) {
     let read_txn = database.begin_read().unwrap();
     let mut reader = BlockReader::new(TABLE, Arc::new(read_txn.open_table(TABLE).unwrap()));
     let end = expected.keys().next_back().map_or(0, |last| last + 1);
@@ -47,7 +47,7 @@ fn check(database: &Database, expected: &Rows) {
         assert_eq!(next, expected.range(number..).next().map(|(next, _)| *next));
     }
     for (first, last) in [(0, end), (end / 3, end / 2), (end / 2, end + 9), (end, 0)] {
-        let mut found = Rows::new();
+        let mut found = BytesByNumber::new();
         reader
             .each(first..last, |row| {
                 found.insert(row.number, (row.bytes.to_vec(), row.is_marked));
@@ -56,7 +56,7 @@ fn check(database: &Database, expected: &Rows) {
             .unwrap();
         let expected = expected.iter().filter(|(number, _)| (first..last).contains(number));
         let expected = expected.map(|(number, row)| (*number, row.clone()));
-        assert_eq!(found, expected.collect::<Rows>(), "{first}..{last}");
+        assert_eq!(found, expected.collect::<BytesByNumber>(), "{first}..{last}");
     }
 }
 
@@ -73,9 +73,9 @@ fn rows_are_found_whatever_was_appended_when() {
         let mut random = seed;
         let mut below = |bound: u64| next_random(&mut random) % bound;
         let database = database();
-        let (mut all, mut next) = (Rows::new(), 1);
+        let (mut all, mut next) = (BytesByNumber::new(), 1);
         for _ in 0..8 {
-            let mut run = Rows::new();
+            let mut run = BytesByNumber::new();
             for _ in 0..below(200) {
                 // Now and then a hole, an empty row, and one longer than a block.
                 next += if below(50) == 0 { 1 + below(3) } else { 0 };
@@ -114,11 +114,11 @@ fn blocks_are_full_but_the_newest() {
 fn a_block_that_grew_too_long_becomes_two() {
     let database = database();
     let row = |number: u64, len| (number, (vec![byte(number); len], number.is_multiple_of(2)));
-    let rows: Rows = (5..55).map(|number| row(number, 300)).collect();
+    let rows: BytesByNumber = (5..55).map(|number| row(number, 300)).collect();
     append(&database, &rows);
     assert_eq!(lengths(&database).len(), 1);
     let uneven = |number: u64| 380 + usize::try_from(number).unwrap() * 7 % 50;
-    let grown: Rows = (5..55).map(|number| row(number, uneven(number))).collect();
+    let grown: BytesByNumber = (5..55).map(|number| row(number, uneven(number))).collect();
     rewrite_all(&database, &grown);
     let found = lengths(&database);
     assert!(found.len() == 2 && found.iter().all(|len| *len > 7_000), "{found:?}");
@@ -127,7 +127,7 @@ fn a_block_that_grew_too_long_becomes_two() {
     let database = self::database();
     append(&database, &rows);
     let giant = |number| if number == 5 { 40_000 } else { 300 };
-    let giants: Rows = (5..55).map(|number| row(number, giant(number))).collect();
+    let giants: BytesByNumber = (5..55).map(|number| row(number, giant(number))).collect();
     rewrite_all(&database, &giants);
     let found = lengths(&database);
     assert!(found[1..].iter().all(|len| *len <= BLOCK_BYTES_MAX), "{found:?}");
@@ -136,7 +136,7 @@ fn a_block_that_grew_too_long_becomes_two() {
 }
 
 /// Writes one block of these rows again.
-fn rewrite_all(database: &Database, rows: &Rows) {
+fn rewrite_all(database: &Database, rows: &BytesByNumber) {
     let write_txn = database.begin_write().unwrap();
     let mut table = write_txn.open_table(TABLE).unwrap();
     let new = rows.iter().map(|(number, (bytes, is_marked))| BlockRow {
@@ -151,7 +151,7 @@ fn rewrite_all(database: &Database, rows: &Rows) {
 
 #[test]
 fn a_flipped_byte_is_refused_by_table_and_key() {
-    let rows: Rows = (7..30).map(|number| (number, (vec![1; 20], false))).collect();
+    let rows: BytesByNumber = (7..30).map(|number| (number, (vec![1; 20], false))).collect();
     let database = database();
     append(&database, &rows);
     let whole = {

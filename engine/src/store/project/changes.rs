@@ -106,7 +106,7 @@ impl ChangedTables<'_> {
             let (company, kind, card) = (row.company(), row.kind(), row.card());
             made.push(RowFacts { company, kind, card, standing });
         }
-        Ok(ChangedBlock { first: block.first(), end: block.end(), made })
+        Ok(ChangedBlock { first: block.first, end: block.end(), made })
     }
 
     /// Notes the new standing of a transaction; returns the one before, where that was newer than

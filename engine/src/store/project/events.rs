@@ -55,7 +55,7 @@ impl TouchedTransactions {
     /// the posting it added.
     pub(super) fn note(&mut self, effect: &Effect<NewTransactionView<'_>>) {
         let found = match effect {
-            Effect::Transaction(made) => (made.row().seq(), EventKind::Created),
+            Effect::Transaction(made) => (made.row.seq(), EventKind::Created),
             Effect::TransactionProgress(seq, _) | Effect::TransactionTags(seq, _) => {
                 (*seq, EventKind::Updated)
             }

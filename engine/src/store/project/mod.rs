@@ -65,10 +65,12 @@ pub struct Projection {
     cards: BTreeMap<u32, CardImages>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
     credential_failures: BTreeMap<u32, CredentialFailures>,
-    usages: Vec<(u32, CardUsage)>,
+    /// After-images of usages, in the order of their records.
+    pub(in crate::store) usages: Vec<(u32, CardUsage)>,
     /// States of cards that may not be what they were.
     card_states: BTreeMap<u32, CardState>,
-    balances: Vec<(u32, AccountBalances)>,
+    /// After-images of balances, in the order of their records.
+    pub(in crate::store) balances: Vec<(u32, AccountBalances)>,
     transactions: PackedRows,
     /// Events of the transactions that were made and changed.
     events: EventChanges,
@@ -88,7 +90,8 @@ pub struct Projection {
     first_seq: Option<RecordSeq>,
     applied_seq: RecordSeq,
     applied_at: Option<Timestamp>,
-    records: u64,
+    /// The number of records taken.
+    pub records: u64,
 }
 
 /// Rows one behind the other, each with its number and its mark.
@@ -131,24 +134,9 @@ impl Projection {
         self.transactions.bytes.reserve(bytes);
     }
 
-    /// The number of records taken.
-    pub const fn records(&self) -> u64 {
-        self.records
-    }
-
     /// Whether it may change who may see what: rights follow from rows of these tables alone.
     pub(in crate::store) fn changes_access(&self) -> bool {
         !self.companies.is_empty() || self.directory.changes_access()
-    }
-
-    /// After-images of usages, in the order of their records.
-    pub(in crate::store) fn usages(&self) -> &[(u32, CardUsage)] {
-        &self.usages
-    }
-
-    /// After-images of balances, in the order of their records.
-    pub(in crate::store) fn balances(&self) -> &[(u32, AccountBalances)] {
-        &self.balances
     }
 
     /// Takes a record as it is read from the journal, in whose order they come; a new transaction is
@@ -175,7 +163,7 @@ impl Projection {
         made: &NewTransactionView<'_>,
         parts: &mut RecordParts,
     ) -> Result<(), CodecError> {
-        let row = made.row();
+        let row = made.row;
         parts.is_network = true;
         // All that was requested is held: a mark on the row stands for its posting.
         let is_marked = made.posting()?.is_some_and(|posting| {
@@ -184,14 +172,14 @@ impl Projection {
             is_marked
         });
         self.transactions.push(row.seq().0, is_marked, |bytes| {
-            bytes.extend_from_slice(row.bytes());
+            bytes.extend_from_slice(row.bytes);
         });
         self.note_new_hold(row.seq(), row.authorized_at(), row.hold_expires_at());
-        if let (Some(card), Some(usage)) = (row.card(), made.usage()) {
+        if let (Some(card), Some(usage)) = (row.card(), made.usage) {
             self.usages.push((card.0, usage));
             parts.card_states.push((card.0, usage.state));
         }
-        self.balances.extend(made.balances().map(|balances| (row.account().0, balances)));
+        self.balances.extend(made.balances.map(|balances| (row.account().0, balances)));
         Ok(())
     }
 

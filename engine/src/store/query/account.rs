@@ -1,10 +1,13 @@
-//! Accounts with their balances.
+//! Companies, and their accounts with balances.
 
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::ids::{AccountId, AccountSlot, CompanySlot};
+use crate::domain::company::Company;
+use crate::domain::ids::{AccountId, AccountSlot, CompanyId, CompanySlot};
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::{ACCOUNT_BALANCES, ACCOUNT_IDS, ACCOUNTS, COMPANY_ACCOUNTS};
+use crate::store::tables::{
+    ACCOUNT_BALANCES, ACCOUNT_IDS, ACCOUNTS, COMPANIES, COMPANY_ACCOUNTS, COMPANY_IDS,
+};
 
 /// An account as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,23 @@ pub struct AccountRow {
 }
 
 impl Snapshot {
+    /// Finds a company.
+    pub fn company(&self, slot: CompanySlot) -> Result<Option<Company>, StoreError> {
+        self.find(&COMPANIES, slot.0)
+    }
+
+    /// Finds a company by its id.
+    pub fn company_by_id(&self, id: CompanyId) -> Result<Option<Company>, StoreError> {
+        self.find_by(COMPANY_IDS, id.0.as_u128(), &COMPANIES)
+    }
+
+    /// Every company, oldest first.
+    pub fn companies(&self) -> Result<Vec<Company>, StoreError> {
+        let mut companies = Vec::new();
+        self.each(&COMPANIES, |_, company| companies.push(company))?;
+        Ok(companies)
+    }
+
     /// Finds an account.
     pub fn account(&self, slot: AccountSlot) -> Result<Option<AccountRow>, StoreError> {
         let Some(account) = self.find(&ACCOUNTS, slot.0)? else { return Ok(None) };

@@ -61,15 +61,15 @@ impl Snapshot {
         Ok(row.filter(|row| row.company == company && row.is_found()))
     }
 
-    /// The row of a slot.
-    pub(in crate::store) fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
+    /// Finds a row by its slot, also a deleted one.
+    #[expect(private_bounds, reason = "where rows are kept is the store's to know")]
+    pub fn row<R>(&self, slot: R::Slot) -> Result<Option<R>, StoreError>
     where
         R: StoredRow<Key = u32> + SlotRow,
     {
         self.find(&R::ROWS, slot.number())
     }
 
-    /// The row with an id.
     pub(in crate::store) fn row_by_id<R: StoredRow>(
         &self,
         id: Uuid,
@@ -104,14 +104,6 @@ impl Snapshot {
         key: &K,
     ) -> Result<Vec<R>, StoreError> {
         self.rows_within(index.range(key))?.collect()
-    }
-
-    /// The rows under every key of an index.
-    pub(in crate::store) fn rows_of_index<R: StoredRow, K: IndexKey>(
-        &self,
-        index: &Index<R, K>,
-    ) -> Result<Vec<R>, StoreError> {
-        self.rows_within(index.whole())?.collect()
     }
 
     /// The rows that these entries lead to, each read when its turn comes.

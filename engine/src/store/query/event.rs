@@ -159,7 +159,6 @@ struct EventLogEntry {
 }
 
 impl EventLogEntry {
-    /// The event at a place of an entry.
     fn of(number: EventNumber, events: LoggedEvents, place: u64) -> Self {
         let number = EventNumber(number.0 + place);
         match events {
@@ -216,7 +215,6 @@ impl EventLog {
         })
     }
 
-    /// Finds the event with a number.
     fn find(&self, number: EventNumber) -> Result<Option<EventLogEntry>, StoreError> {
         let mut found = None;
         self.each_after(EventNumber(number.0.saturating_sub(1)), |event| {

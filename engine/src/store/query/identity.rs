@@ -1,4 +1,4 @@
-//! People and programs: users, tickets, apps, access tokens and their grants.
+//! People and programs: users, members, tickets, apps, access tokens and their grants.
 //!
 //! Rows of tickets may outlive their expiration a little: every reader looks at the end of a
 //! ticket.
@@ -12,17 +12,12 @@ use crate::directory::ticket::{Ticket, TicketKind};
 use crate::directory::user::User;
 use crate::domain::company::Company;
 use crate::domain::email::email_key;
-use crate::domain::ids::{AccessTokenId, AppId, AppSlot, CompanySlot, UserId, UserSlot};
+use crate::domain::ids::{AccessTokenId, AppId, CompanySlot, UserId, UserSlot};
 use crate::store::directory::StoredRow as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 
 impl Snapshot {
-    /// Finds a user.
-    pub fn user(&self, slot: UserSlot) -> Result<Option<User>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds a user by its id.
     pub fn user_by_id(&self, id: UserId) -> Result<Option<User>, StoreError> {
         self.row_by_id(id.0)
@@ -65,19 +60,9 @@ impl Snapshot {
         Ok(sessions)
     }
 
-    /// Finds an app, also a deleted one.
-    pub fn app(&self, slot: AppSlot) -> Result<Option<App>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds an app of any company by its id, not a deleted one.
     pub fn app_by_id(&self, id: AppId) -> Result<Option<App>, StoreError> {
         Ok(self.row_by_id(id.0)?.filter(|app: &App| !app.is_deleted))
-    }
-
-    /// Lists the apps that a company has registered, without deleted ones.
-    pub fn apps(&self, company: CompanySlot, page: &Page) -> Result<ListPage<App>, StoreError> {
-        self.list_rows(&App::OF_COMPANY, &company, page, |_| true)
     }
 
     /// Finds an access token of a company by the id of its record, also a revoked one.
@@ -112,5 +97,19 @@ impl Snapshot {
         id: &str,
     ) -> Result<Option<Member>, StoreError> {
         self.first_row(&Member::BY_EXTERNAL_ID, &(company, id.to_owned()))
+    }
+
+    /// Finds a member of a company, not a deleted one, by its e-mail address in any case.
+    pub fn member_by_email(
+        &self,
+        company: CompanySlot,
+        email: &str,
+    ) -> Result<Option<Member>, StoreError> {
+        self.first_row(&Member::BY_EMAIL, &(company, email_key(email)))
+    }
+
+    /// Finds an access token, also a revoked one, by the SHA-256 of its text.
+    pub fn access_token(&self, digest: &[u8; 32]) -> Result<Option<AccessToken>, StoreError> {
+        self.find(&AccessToken::ROWS, *digest)
     }
 }

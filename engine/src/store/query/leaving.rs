@@ -35,7 +35,7 @@ impl Snapshot {
     /// Cost: O(cards, pending requisitions and links, tokens of the member).
     pub fn effects_of_leaving(&self, slot: MemberSlot) -> Result<LeavingEffects, StoreError> {
         let mut effects = LeavingEffects::default();
-        let Some(member) = self.member(slot)? else { return Ok(effects) };
+        let Some(member) = self.row::<Member>(slot)? else { return Ok(effects) };
         self.add_cards_of(slot, &mut effects)?;
         let pending = self.rows_under(&Requisition::PENDING_OF_MEMBER, &slot)?;
         effects.pending_requisitions = pending.len() as u64;

@@ -76,12 +76,9 @@ impl<T> ListPage<T> {
     /// Errors: something of it cannot be read.
     pub fn load<U>(
         self,
-        mut row: impl FnMut(T) -> Result<U, StoreError>,
+        row: impl FnMut(T) -> Result<U, StoreError>,
     ) -> Result<ListPage<U>, StoreError> {
-        let mut rows = Vec::with_capacity(self.rows.len());
-        for one in self.rows {
-            rows.push(row(one)?);
-        }
+        let rows = self.rows.into_iter().map(row).collect::<Result<_, _>>()?;
         Ok(ListPage { count: self.count, rows })
     }
 }

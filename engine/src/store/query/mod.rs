@@ -8,23 +8,19 @@
 mod account;
 mod audit_event;
 mod card;
-mod company;
 mod day_figures;
 mod declines;
 mod directory;
 mod event;
-mod exchanged_key;
 mod hits;
 mod identity;
 mod leaving;
 mod list;
-mod member;
 mod organization;
 mod recall;
 mod statement_line;
 mod transaction;
 mod transaction_list;
-mod webhook_endpoint;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -139,7 +135,7 @@ impl Snapshot {
 
     /// Figures of this view's decisions that are in no table yet.
     pub(super) fn added_figures(&self) -> &AddedFigures {
-        self.tables.numbers.figures()
+        &self.tables.numbers.figures
     }
 
     /// The view itself, and the numbers that belong to it.
@@ -220,7 +216,6 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Finds the row at `key`.
     fn find<K, T>(&self, table: &RowTable<K, T>, key: K) -> Result<Option<T>, StoreError>
     where
         K: Key + Copy + Send + Sync + 'static,

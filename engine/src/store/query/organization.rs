@@ -1,16 +1,18 @@
 //! Rows that people set up around cards: dimensions, shared links, requisitions, tags of
-//! transactions, single sign-on, answers under idempotency keys.
+//! transactions, single sign-on, answers under idempotency keys, webhook endpoints, exchanged keys.
 
 use super::list::{ListPage, Page};
+use crate::directory::access_token::AccessToken;
 use crate::directory::dimension::Dimension;
+use crate::directory::exchanged_key::ExchangedKey;
 use crate::directory::member::Member;
 use crate::directory::requisition::{Requisition, RequisitionStatus};
 use crate::directory::shared_link::SharedLink;
+use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
 use crate::domain::ids::{
-    CardSlot, CompanySlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot,
-    TransactionSeq,
+    AccessTokenId, AppSlot, CardSlot, CompanySlot, ExchangedKeyId, MemberSlot, TransactionSeq,
 };
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::transaction_tags::TagChanges;
@@ -30,11 +32,6 @@ pub struct RequisitionFilter {
 }
 
 impl Snapshot {
-    /// Finds a dimension, also a deleted one.
-    pub fn dimension(&self, slot: DimensionSlot) -> Result<Option<Dimension>, StoreError> {
-        self.row(slot)
-    }
-
     /// Lists a company's dimensions of a kind.
     pub fn list_dimensions(
         &self,
@@ -65,11 +62,6 @@ impl Snapshot {
         self.rows_within(Member::OF_COMPANY.range(&company))?.rev().take(limit).collect()
     }
 
-    /// Finds a shared link, also a deleted one.
-    pub fn shared_link(&self, slot: SharedLinkSlot) -> Result<Option<SharedLink>, StoreError> {
-        self.row(slot)
-    }
-
     /// Finds the shared link, not a deleted one, with this keyed hash.
     pub fn shared_link_by_key(&self, digest: [u8; 16]) -> Result<Option<SharedLink>, StoreError> {
         self.first_row(&SharedLink::BY_KEY, &digest)
@@ -92,11 +84,6 @@ impl Snapshot {
             Some(card) => self.list_rows(&SharedLink::OF_CARD, &card, page, is_theirs),
             None => self.list_rows(&SharedLink::OF_COMPANY, &company, page, is_theirs),
         }
-    }
-
-    /// Finds a requisition.
-    pub fn requisition(&self, slot: RequisitionSlot) -> Result<Option<Requisition>, StoreError> {
-        self.row(slot)
     }
 
     /// Whether a company ever had a requisition.
@@ -150,5 +137,49 @@ impl Snapshot {
     /// The answer under an idempotency key, unless it was removed.
     pub fn keyed_answer(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, StoreError> {
         self.find(&KEYED_ANSWERS, *key)
+    }
+
+    /// Every webhook endpoint of every company, in the order in which they were made, without deleted
+    /// ones. Cost: O(endpoints that are not deleted).
+    pub fn all_webhook_endpoints(&self) -> Result<Vec<WebhookEndpoint>, StoreError> {
+        let rows = self.rows_within(WebhookEndpoint::OF_COMPANY.whole())?;
+        let mut endpoints = rows.collect::<Result<Vec<WebhookEndpoint>, _>>()?;
+        endpoints.sort_unstable_by_key(|row| row.slot);
+        Ok(endpoints)
+    }
+
+    /// The companies of which an app holds an access token that is not revoked.
+    /// Cost: O(companies).
+    pub fn companies_of_app(&self, app: AppSlot) -> Result<Vec<CompanySlot>, StoreError> {
+        let mut companies = Vec::new();
+        let mut from = CompanySlot(0);
+        loop {
+            let entries = AccessToken::OF_APP.range_of(app, from);
+            let Some(token) = self.rows_within::<AccessToken, _>(entries)?.next().transpose()?
+            else {
+                return Ok(companies);
+            };
+            companies.push(token.company);
+            from = CompanySlot(token.company.0 + 1);
+        }
+    }
+
+    /// The oldest of the access tokens that an app holds of a company; none where all are revoked.
+    pub fn first_token_of_app(
+        &self,
+        app: AppSlot,
+        company: CompanySlot,
+    ) -> Result<Option<AccessTokenId>, StoreError> {
+        let first: Option<AccessToken> = self.first_row(&AccessToken::OF_APP, &(app, company))?;
+        Ok(first.map(|token| token.id))
+    }
+
+    /// The newest exchanged key of a door for a use.
+    pub fn exchanged_key(
+        &self,
+        door: &str,
+        usage: &str,
+    ) -> Result<Option<ExchangedKey>, StoreError> {
+        self.row_by_id(ExchangedKeyId::of(door, usage).0)
     }
 }

@@ -35,7 +35,8 @@ pub(super) const CHUNK_BYTES_MAX: usize = 8 * 1024 - 64;
 pub(super) struct ChunkBuilder {
     kind: RunKind,
     run: u64,
-    position: u64,
+    /// The number of the run's entries before the chunk.
+    pub(super) position: u64,
     entries: Vec<Entry>,
     minor_low: u64,
     minor_high: u64,
@@ -46,11 +47,6 @@ impl ChunkBuilder {
     pub(super) fn new(kind: RunKind, run: u64, position: u64) -> Self {
         let entries = Vec::with_capacity(CHUNK_BYTES_MAX / 5);
         Self { kind, run, position, entries, minor_low: u64::MAX, minor_high: 0 }
-    }
-
-    /// The number of the run's entries before the chunk.
-    pub(super) const fn position(&self) -> u64 {
-        self.position
     }
 
     /// Whether there is nothing to write.
@@ -135,7 +131,8 @@ impl ChunkBuilder {
 /// A chunk as it stands in a page, checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkView<'a> {
-    layout: ChunkLayout,
+    /// The places of its numbers.
+    pub(super) layout: ChunkLayout,
     bytes: &'a [u8],
 }
 
@@ -201,11 +198,6 @@ impl<'a> ChunkView<'a> {
     /// The view of a chunk that was read before, with the layout found then.
     pub(super) const fn again(layout: ChunkLayout, bytes: &'a [u8]) -> Self {
         Self { layout, bytes }
-    }
-
-    /// The places of its numbers.
-    pub(super) const fn layout(&self) -> ChunkLayout {
-        self.layout
     }
 
     /// Takes a copy that lives on its own; `spare` is memory to be used for it.
@@ -309,7 +301,6 @@ pub(super) struct ChunkCopy {
 }
 
 impl ChunkCopy {
-    /// The chunk.
     pub(super) fn view(&self) -> ChunkView<'_> {
         ChunkView::again(self.layout, &self.bytes)
     }

@@ -112,7 +112,7 @@ impl RunWriter<'_> {
             self.write_chunk(&mut builder)?;
         }
         self.remove_used_up(&inputs, until)?;
-        merge.target.entries = builder.position();
+        merge.target.entries = builder.position;
         merge.merged_until = until.map(|until| (until.major(), until.minor()));
         merge.due = merge.due.saturating_sub(taken);
         if is_done {
@@ -321,7 +321,6 @@ impl Input {
         Ok(())
     }
 
-    /// The places of one round.
     fn round_places(&self) -> Range<usize> {
         self.places.start..self.places.end.min(self.places.start + ROUND)
     }

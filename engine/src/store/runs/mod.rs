@@ -42,7 +42,6 @@ pub(in crate::store) use read::{RunReader, RunTables};
 /// Kind, run, and the last entry of a chunk.
 pub(in crate::store) type ChunkKey = (u8, u64, u64, u64);
 
-/// The chunks of the runs.
 pub(in crate::store) const RUN_CHUNKS: TableDefinition<'_, ChunkKey, &[u8]> =
     TableDefinition::new("run_chunks");
 /// The runs of each kind.

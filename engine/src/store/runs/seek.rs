@@ -19,7 +19,6 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// All of a run.
     pub(super) const fn whole(run: Run) -> Self {
         Self { run, low: Entry::FIRST, high: Entry::LAST }
     }
@@ -137,7 +136,6 @@ impl ChunkCursor {
 
 /// A chunk and its key, checked.
 pub(super) struct LoadedChunk<'t> {
-    /// The key of the chunk.
     pub(super) key: ChunkKey,
     layout: ChunkLayout,
     bytes: AccessGuard<'t, &'static [u8]>,
@@ -152,7 +150,7 @@ impl<'t> LoadedChunk<'t> {
     fn take(found: Option<ChunkRead<'t>>) -> Result<Option<Rc<Self>>, StoreError> {
         let Some((key, bytes)) = found.transpose()? else { return Ok(None) };
         let key = key.value();
-        let layout = ChunkView::read(key, bytes.value())?.layout();
+        let layout = ChunkView::read(key, bytes.value())?.layout;
         Ok(Some(Rc::new(Self { key, layout, bytes })))
     }
 

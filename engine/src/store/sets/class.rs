@@ -56,12 +56,10 @@ impl Class {
     }
 }
 
-/// Some classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Classes(u16);
 
 impl Classes {
-    /// The classes of cards in one of these states.
     pub(in crate::store) fn of_cards(states: &[CardState]) -> Self {
         Self(states.iter().fold(0, |bits, state| bits | Class::of_card(*state).bit()))
     }
@@ -72,7 +70,6 @@ impl Classes {
         self.0 & class.bit() != 0
     }
 
-    /// Each of them.
     pub(super) fn each(self) -> impl Iterator<Item = Class> {
         (0..CLASSES).map(Class).filter(move |class| self.0 & class.bit() != 0)
     }

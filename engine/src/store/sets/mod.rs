@@ -41,7 +41,6 @@ const SUMS: u8 = 1;
 /// Pages under a sum.
 const SUM_PAGES: u64 = 256;
 
-/// One page of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PageKey {
     company: u32,
@@ -50,12 +49,10 @@ struct PageKey {
 }
 
 impl PageKey {
-    /// The page that a number is in.
     const fn of(company: u32, class: Class, number: u64) -> Self {
         Self { company, class, page: number / PAGE_LEN }
     }
 
-    /// The key of the page.
     const fn key(self) -> SetKey {
         (self.company, self.class.number(), PAGES, self.page)
     }

@@ -105,7 +105,6 @@ impl Members {
         self.0[word] & bit != 0
     }
 
-    /// The number of members.
     pub(super) fn count(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }

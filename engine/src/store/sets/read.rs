@@ -15,7 +15,6 @@ pub(in crate::store) struct SetReader {
 }
 
 impl SetReader {
-    /// The sets in this table.
     pub(in crate::store) const fn new(pages: SharedTable<super::SetKey, &'static [u8]>) -> Self {
         Self { pages }
     }

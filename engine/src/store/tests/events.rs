@@ -172,7 +172,7 @@ fn an_event_that_is_missing_or_too_many_is_named() {
         };
         let block = rows::unpack("", &value, EventBlock::resume).unwrap();
         let changed = change(block);
-        let packed = rows::pack(|bytes| bytes.extend_from_slice(changed.bytes()));
+        let packed = rows::pack(|bytes| bytes.extend_from_slice(&changed.bytes));
         table.remove(key).unwrap();
         table.insert(changed.first().0, packed.as_slice()).unwrap();
         drop(table);

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::model::{Model, page_of};
 use super::world::journal;
 use super::*;
+use crate::directory::dimension::Dimension;
 use crate::directory::member::MemberState;
 use crate::directory::requisition::{Requisition, RequisitionStatus};
 use crate::directory::shared_link::SharedLink;
@@ -106,7 +107,7 @@ fn single_rows_are_those_of_the_slow_store() {
     let store = store_of(&records);
     let snapshot = store.read().unwrap();
     for row in model.dimensions.values() {
-        assert_eq!(snapshot.dimension(row.slot).unwrap().as_ref(), Some(row));
+        assert_eq!(snapshot.row::<Dimension>(row.slot).unwrap().as_ref(), Some(row));
         let live = (!row.is_deleted).then(|| row.clone());
         assert_eq!(snapshot.dimension_by_id(row.company, row.id).unwrap(), live);
         assert_eq!(snapshot.dimension_by_id(CompanySlot(9), row.id).unwrap(), None);

@@ -5,8 +5,10 @@ use uuid::Uuid;
 use super::model::{Model, page_of};
 use super::world::{EMAILS, journal};
 use super::*;
+use crate::directory::app::App;
 use crate::directory::member::MemberState;
 use crate::directory::ticket::{TicketKind, TicketState};
+use crate::directory::user::User;
 use crate::domain::email::email_key;
 use crate::domain::ids::{AppId, CompanySlot, Timestamp, UserId};
 use crate::store::query::{AuditFilter, Order, Page};
@@ -34,7 +36,7 @@ fn people_are_those_of_the_slow_store() {
         let store = store_of(&records);
         let snapshot = store.read().unwrap();
         for user in model.users.values() {
-            assert_eq!(snapshot.user(user.slot).unwrap().as_ref(), Some(user));
+            assert_eq!(snapshot.row::<User>(user.slot).unwrap().as_ref(), Some(user));
             assert_eq!(snapshot.user_by_id(user.id).unwrap().as_ref(), Some(user));
             let shouted = user.email.to_uppercase();
             assert_eq!(snapshot.user_by_email(&shouted).unwrap().as_ref(), Some(user));
@@ -83,7 +85,7 @@ fn apps_and_tokens_are_those_of_the_slow_store() {
         for company in (0..3).map(CompanySlot) {
             let apps = model.apps.values().filter(|app| app.company == company && !app.is_deleted);
             let apps: Vec<_> = apps.map(|app| (app.created_at, app.clone())).collect();
-            assert_eq!(snapshot.apps(company, &page).unwrap(), page_of(&apps, &page));
+            assert_eq!(snapshot.list_own::<App>(company, &page).unwrap(), page_of(&apps, &page));
             let tokens = model.tokens.values();
             let mut tokens: Vec<_> = tokens
                 .filter(|token| token.company == company && !token.is_revoked)
@@ -97,7 +99,7 @@ fn apps_and_tokens_are_those_of_the_slow_store() {
     }
     assert!(rows > 30, "{rows} tokens compared");
     for app in model.apps.values() {
-        assert_eq!(snapshot.app(app.slot).unwrap().as_ref(), Some(app));
+        assert_eq!(snapshot.row::<App>(app.slot).unwrap().as_ref(), Some(app));
         let live = (!app.is_deleted).then(|| app.clone());
         assert_eq!(snapshot.app_by_id(app.id).unwrap(), live);
     }

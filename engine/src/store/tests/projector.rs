@@ -57,7 +57,7 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
     let retention = LogRetention::of_bytes(1 << 20);
     let journal = LogJournal::open_on(Arc::new(disk.clone()), &expected, retention).unwrap();
     let reader = Arc::new(journal.reader());
-    let durable = Arc::new(DurablePosition::new(journal.recovered().last_seq));
+    let durable = Arc::new(DurablePosition::new(journal.recovered.last_seq));
     let feed = Arc::new(BatchFeed::after(journal.tip().number, journal.tip().last_seq));
     let (requests, inbox) = inbox(4);
     let wiring = CommitterWiring {
@@ -68,6 +68,7 @@ fn open_journal(disk: &FaultyDisk, checkpoint: Checkpoint) -> Line {
         feed: Arc::clone(&feed),
         spent_buffers: None,
         limits: CommitLimits::default(),
+        meters: Arc::default(),
     };
     let committer = spawn_committer(journal, 0, wiring).unwrap().thread;
     Line { requests, durable, feed, reader, committer }
@@ -119,7 +120,7 @@ fn follow_at(line: &Line, store: &Arc<Store>, pacing: Pacing) -> Follower {
         ProjectorOptions { partition: 0, pacing, on_checkpoint },
     );
     let steps = steps.unwrap();
-    let health = Arc::clone(steps.health());
+    let health = Arc::clone(&steps.health);
     let projector = spawn_projector(steps).unwrap();
     Follower { projector, health, watermark, checkpoints }
 }
@@ -303,7 +304,7 @@ fn what_is_announced_is_seen_once_it_is_durable() {
         }
         feed.stop();
         while steps.step() != StepOutcome::Ended {}
-        assert_eq!(steps.health().failure(), None);
+        assert_eq!(steps.health.failure(), None);
         let survivor = Store::open_with_backend(disk.after_power_failure(), DIRECTORY).unwrap();
         let expected = store_of(&records[..durable]);
         for (found, expected) in

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::model::{Model, page_of};
 use super::world::{DESCRIPTIONS, EMAILS, dimension, id, journal};
 use super::*;
-use crate::directory::member::MemberState;
+use crate::directory::member::{Member, MemberState};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardState, CardTexts, Dimensions};
 use crate::domain::ids::*;
@@ -312,7 +312,7 @@ fn check_organization(model: &Model, snapshot: &Snapshot) {
         }
     }
     for member in model.members.values() {
-        assert_eq!(snapshot.member(member.slot).unwrap().as_ref(), Some(member));
+        assert_eq!(snapshot.row::<Member>(member.slot).unwrap().as_ref(), Some(member));
         let found = snapshot.member_by_id(member.company, member.id).unwrap();
         assert_eq!(found.as_ref(), Some(member));
         let other = CompanySlot(1 - member.company.0);

@@ -463,7 +463,7 @@ fn moved_ends_of_late_holds_stay() {
         records.push(Record { seq: records.last().unwrap().seq.next(), at, effects });
     }
     let store = empty_store();
-    store.late_holds().note(moved_at);
+    store.late_holds.note(moved_at);
     for part in [0..records.len() - 1, records.len() - 1..records.len()] {
         let run = gather(&records[part.clone()]);
         store.commit(&run, position_after(&records[..part.end]), CommitKind::Checkpoint).unwrap();
@@ -496,37 +496,34 @@ fn checkpoints_carry_since_when_holds_are_late_until_one_has_their_ends() {
     let disk = FaultyBackend::new();
     let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
     let late = Timestamp(1_700_000_000_000_000);
-    store.late_holds().note(late.plus(7));
-    store.late_holds().note(late);
-    store.late_holds().note(late.plus(9));
+    store.late_holds.note(late.plus(7));
+    store.late_holds.note(late);
+    store.late_holds.note(late.plus(9));
     commit(&store, &records[..10], CommitKind::Checkpoint).unwrap();
     drop(store);
     let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
-    assert_eq!(store.late_holds().since(), Some(late));
+    assert_eq!(store.late_holds.since(), Some(late));
     let (damaged, mended) = (TransactionSeq(3), TransactionSeq(4));
-    store.late_holds().put_off([damaged, mended]);
-    store.late_holds().end_with(records[19].seq, BTreeSet::from([damaged]));
+    store.late_holds.put_off([damaged, mended]);
+    store.late_holds.end_with(records[19].seq, BTreeSet::from([damaged]));
     let up_to = |store: &Store, from: usize, end: usize| {
         let run = gather(&records[from..end]);
         store.commit(&run, position_after(&records[..end]), CommitKind::Checkpoint).unwrap();
     };
     up_to(&store, 10, 19);
-    assert_eq!(store.late_holds().since(), Some(late), "the record that ended them is not there");
+    assert_eq!(store.late_holds.since(), Some(late), "the record that ended them is not there");
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("copy");
     store.copy_to(&copy).unwrap();
     let copy = Store::open(&copy, DIRECTORY).unwrap();
-    let stored = copy.late_holds().transactions();
-    assert_eq!(
-        (copy.late_holds().since(), stored),
-        (Some(late), BTreeSet::from([damaged, mended]))
-    );
+    let stored = copy.late_holds.transactions();
+    assert_eq!((copy.late_holds.since(), stored), (Some(late), BTreeSet::from([damaged, mended])));
     up_to(&store, 19, 20);
     drop(store);
     let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
-    let stored = store.late_holds().transactions();
-    assert_eq!((store.late_holds().since(), stored), (None, BTreeSet::from([damaged])));
-    assert!(store.late_holds().are_any());
+    let stored = store.late_holds.transactions();
+    assert_eq!((store.late_holds.since(), stored), (None, BTreeSet::from([damaged])));
+    assert!(store.late_holds.are_any());
 }
 
 /// The preparation of a checkpoint removed the note from memory. If its last record never became durable, the checkpoint
@@ -537,14 +534,14 @@ fn a_checkpoint_that_never_comes_forgets_no_late_holds() {
     let disk = FaultyBackend::new();
     let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
     let late = Timestamp(1_700_000_000_000_000);
-    store.late_holds().note(late);
-    store.late_holds().end_with(records[9].seq, BTreeSet::new());
+    store.late_holds.note(late);
+    store.late_holds.end_with(records[9].seq, BTreeSet::new());
     let run = gather(&records);
     drop(store.prepare(&run, position_after(&records), CommitKind::Checkpoint).unwrap());
     commit(&store, &records[..9], CommitKind::Checkpoint).unwrap();
     drop(store);
     let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
-    assert_eq!(store.late_holds().since(), Some(late));
+    assert_eq!(store.late_holds.since(), Some(late));
 }
 
 /// A checkpoint without answers forgets all before it, and not what comes next.

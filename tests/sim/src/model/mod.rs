@@ -133,7 +133,7 @@ pub struct Card {
 
 /// Money taken from a budget.
 #[derive(Clone, Copy)]
-struct Part {
+struct HeldPart {
     amount: i64,
     period: u64,
     day: NaiveDate,
@@ -149,10 +149,10 @@ pub struct Purchase {
     merchant: String,
     pub kind: TransactionKind,
     pub state: TransactionState,
-    held: Vec<Part>,
-    cleared: Vec<Part>,
+    held: Vec<HeldPart>,
+    cleared: Vec<HeldPart>,
     /// Of a refund: the parts of its purchase that it gave back.
-    given_back: Vec<Part>,
+    given_back: Vec<HeldPart>,
     pub requested: i64,
     pub foreign: Option<CurrencyAmount>,
     /// The rate of what is held.
@@ -313,16 +313,16 @@ impl LateHolds {
     }
 }
 
-fn total(parts: &[Part]) -> i64 {
+fn total(parts: &[HeldPart]) -> i64 {
     parts.iter().map(|part| part.amount).sum()
 }
 
 /// Takes so much off the last of the parts, and returns what was taken, in that order.
-fn take_last(parts: &mut Vec<Part>, mut amount: i64) -> Vec<Part> {
+fn take_last(parts: &mut Vec<HeldPart>, mut amount: i64) -> Vec<HeldPart> {
     let mut taken = Vec::new();
     while amount > 0 {
         let last = parts.last_mut().unwrap();
-        let piece = Part { amount: last.amount.min(amount), ..*last };
+        let piece = HeldPart { amount: last.amount.min(amount), ..*last };
         last.amount -= piece.amount;
         amount -= piece.amount;
         taken.push(piece);
@@ -334,10 +334,10 @@ fn take_last(parts: &mut Vec<Part>, mut amount: i64) -> Vec<Part> {
 }
 
 /// Moves so much from the first of the parts to the end of others.
-fn move_first(from: &mut Vec<Part>, to: &mut Vec<Part>, mut amount: i64) {
+fn move_first(from: &mut Vec<HeldPart>, to: &mut Vec<HeldPart>, mut amount: i64) {
     while amount > 0 {
         let piece = from[0].amount.min(amount);
-        to.push(Part { amount: piece, ..from[0] });
+        to.push(HeldPart { amount: piece, ..from[0] });
         from[0].amount -= piece;
         amount -= piece;
         if from[0].amount == 0 {
@@ -515,9 +515,9 @@ impl Model {
         self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
     }
 
-    fn part(&self, card: usize, amount: i64) -> Vec<Part> {
+    fn part(&self, card: usize, amount: i64) -> Vec<HeldPart> {
         let Card { period, today, .. } = self.cards[card];
-        if amount == 0 { Vec::new() } else { vec![Part { amount, period, day: today }] }
+        if amount == 0 { Vec::new() } else { vec![HeldPart { amount, period, day: today }] }
     }
 
     /// Writes a line in the name of a purchase, and of its member.

@@ -2,10 +2,10 @@
 
 use cardswitch_engine::domain::transaction::TransactionState;
 
-use super::{Model, Part, Purchase, Transfer};
+use super::{HeldPart, Model, Purchase, Transfer};
 
 impl Model {
-    fn parts_of(&self, card: usize) -> impl Iterator<Item = &Part> {
+    fn parts_of(&self, card: usize) -> impl Iterator<Item = &HeldPart> {
         let purchases = self.purchases.iter().filter(move |purchase| purchase.card == card);
         purchases.flat_map(|purchase| purchase.held.iter().chain(&purchase.cleared))
     }

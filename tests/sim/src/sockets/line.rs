@@ -83,7 +83,7 @@ impl Sending {
 }
 
 /// An answer, as it is compared.
-pub(super) struct Verdict<'a> {
+pub(super) struct LineVerdict<'a> {
     pub(super) answer: &'a AnswerContent,
     /// The key of its code.
     pub(super) maker: Coding,
@@ -267,7 +267,7 @@ impl SocketLine {
     pub(super) fn take_answer(
         &mut self,
         message: &AcquirerMessage,
-        verdict: &Verdict<'_>,
+        verdict: &LineVerdict<'_>,
         (site, context): (&Site, &str),
     ) -> Sending {
         let (number, answer) = (message.number, verdict.answer);
@@ -339,7 +339,7 @@ impl SocketLine {
         &mut self,
         number: u64,
         fault: Option<&str>,
-        verdict: &Verdict<'_>,
+        verdict: &LineVerdict<'_>,
         site: &Site,
     ) -> Option<Sending> {
         let (maker, now) = (verdict.maker, verdict.now);

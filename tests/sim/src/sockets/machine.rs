@@ -187,10 +187,10 @@ impl Machinery {
 
     /// The tables, for which a start of the switch waits until they have all that is durable.
     pub(super) fn tables(&mut self) -> Arc<Snapshot> {
-        while self.engine().watermark().applied() < self.engine().durable_seq() {
+        while self.engine().watermark.applied() < self.engine().durable_seq() {
             self.step(Part::Projector);
         }
-        self.engine().store().read().unwrap()
+        self.engine().store.read().unwrap()
     }
 
     pub(super) fn break_disk(&mut self, rng: &mut Rng) {
@@ -244,8 +244,8 @@ impl Machinery {
         let at = self.latest.max(self.clock.load(Ordering::Relaxed)).max(state.last_at().0);
         self.model.run_timers(at);
         audit_state(&mut self.model, state, Timestamp(at), context);
-        assert_eq!(engine.watermark().applied(), engine.durable_seq(), "{context}");
-        let tables = engine.store().read().unwrap();
+        assert_eq!(engine.watermark.applied(), engine.durable_seq(), "{context}");
+        let tables = engine.store.read().unwrap();
         audit_tables(&self.model, state, &tables, context);
         for new in &self.model.exchanged_keys {
             let newest = self.exchanged_keys(&new.door, &new.usage).pop();

@@ -16,7 +16,7 @@ use super::answer::AnswerContent;
 use super::chip::ChipProof;
 use super::gate::Passage;
 use super::keys::Cipher;
-use super::line::{Sending, Verdict};
+use super::line::{LineVerdict, Sending};
 use super::oddities::note_oddities;
 use super::question::{Question, QuestionKind};
 use super::site::{Coding, Site};
@@ -148,7 +148,7 @@ impl SocketWorld {
             let message = self.messages.get_mut(answer.number as usize - 1);
             let message = message.unwrap_or_else(|| panic!("{context}: {answer:?} is of nothing"));
             let verdict =
-                Verdict { answer: &answer, maker, now: self.now, wall: self.clock.wall() };
+                LineVerdict { answer: &answer, maker, now: self.now, wall: self.clock.wall() };
             let sending = line.take_answer(message, &verdict, (site, &context));
             if let Some(words) = &self.words {
                 let (code, number) = (String::from_utf8_lossy(&answer.code), answer.number);

@@ -37,7 +37,7 @@ pub(super) struct Question {
     pub(super) kind: QuestionKind,
     pub(super) card: CardRef,
     /// None of a reversal and an inquiry.
-    pub(super) purchase: Option<Purchase>,
+    pub(super) purchase: Option<AskedPurchase>,
     /// None of a question that cannot be about another message.
     pub(super) original: Option<OriginalRef>,
     pub(super) fingerprint: Fingerprint,
@@ -47,7 +47,7 @@ pub(super) struct Question {
 
 /// A purchase, as a question has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Purchase {
+pub(super) struct AskedPurchase {
     pub(super) amounts: MessageAmounts,
     pub(super) merchant: Merchant,
     pub(super) trace: NetworkTrace,
@@ -160,9 +160,9 @@ impl Question {
     }
 }
 
-fn purchase_of(facts: &PurchaseFacts) -> Purchase {
+fn purchase_of(facts: &PurchaseFacts) -> AskedPurchase {
     let PurchaseFacts { card: _, amounts, merchant, trace } = facts;
-    Purchase { amounts: *amounts, merchant: merchant.clone(), trace: trace.clone() }
+    AskedPurchase { amounts: *amounts, merchant: merchant.clone(), trace: trace.clone() }
 }
 
 fn credentials_of(presented: &PresentedCredentials) -> Credentials {

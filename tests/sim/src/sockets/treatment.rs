@@ -24,7 +24,7 @@ use cardswitch_secrets::{HashPurpose, Secrets};
 use sha2::{Digest as _, Sha256};
 
 use super::acquirer::NO_TIME;
-use super::question::{Credentials, Purchase, Question, QuestionKind, ShownCvv};
+use super::question::{AskedPurchase, Credentials, Question, QuestionKind, ShownCvv};
 use super::spelling::{Content, Spelling};
 use super::zone_book::KeyUse;
 
@@ -201,8 +201,8 @@ impl CardMessage<'_> {
         (1..=count).contains(&number).then_some(PresentmentNumber { number, count })
     }
 
-    fn purchase(&self) -> Purchase {
-        Purchase { amounts: self.amounts(), merchant: self.merchant(), trace: self.trace() }
+    fn purchase(&self) -> AskedPurchase {
+        AskedPurchase { amounts: self.amounts(), merchant: self.merchant(), trace: self.trace() }
     }
 
     fn amounts(&self) -> MessageAmounts {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cardswitch_engine::directory::exchanged_key::NewExchangedKey;
 use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
-use cardswitch_secrets::Secrets;
+use cardswitch_secrets::{SealedSecret, Secrets};
 use cardswitch_zone::MacAlgorithm;
 
 use super::keys::{self, Cipher};
@@ -98,7 +98,7 @@ impl ZoneBook {
         let is_of = |of: &KeyUse| self.history(*of).is_some_and(|all| all.usage == new.usage);
         let of = [KeyUse::Mac, KeyUse::Pin].into_iter().find(is_of)?;
         let id = ExchangedKeyId::of(&new.door, &new.usage);
-        let opened = secrets.open_zone_key(&new.sealed, id)?;
+        let opened = secrets.open(SealedSecret::ZoneKey(id), &new.sealed)?;
         let mut keys = self.history(of)?.generations.iter();
         let (letter, key) = opened.split_first()?;
         assert_eq!(char::from(*letter), self.history(of)?.cipher.letter(), "the cipher of a key");

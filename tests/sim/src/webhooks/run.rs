@@ -61,9 +61,9 @@ pub(super) struct SwitchView {
 impl SwitchView {
     pub(super) fn of(engine: &Engine) -> Self {
         Self {
-            store: Arc::clone(engine.store()),
-            time: engine.clock().now(),
-            applied: engine.watermark().applied(),
+            store: Arc::clone(&engine.store),
+            time: engine.clock.now(),
+            applied: engine.watermark.applied(),
             durable: engine.durable_seq(),
         }
     }

@@ -137,7 +137,7 @@ impl World {
             Err(other) => panic!("{}: {name} at {place}: {other}", self.context()),
             Ok(assembled) => {
                 let kept = assembled.parts.deciding.shard.state().last_seq();
-                let is_said = !is_note_kept && !assembled.engine.journal_notes().is_empty();
+                let is_said = !is_note_kept && !assembled.engine.journal_notes.is_empty();
                 let context = self.context();
                 assert!(kept >= self.told || is_said, "{context}: {name} at {place}: {kept:?}");
                 self.story.marks.pass(Mark::FlipHarmless);
@@ -239,8 +239,8 @@ impl World {
         let kept = self.parts().deciding.shard.state().last_seq();
         let context = self.context();
         assert!(kept >= self.told, "{context}: {kept:?} of {:?} is left", self.told);
-        let applied = self.engine().watermark().applied();
-        for note in self.engine().journal_notes().to_vec() {
+        let applied = self.engine().watermark.applied();
+        for note in self.engine().journal_notes.clone() {
             self.story.marks.pass(Mark::TornTail);
             let has_whole = matches!(note, JournalNote::TornTail { has_whole_batch: true, .. });
             // A node of a cluster writes several groups at once.

@@ -77,7 +77,7 @@ impl World {
                 return;
             }
         };
-        let is_behind = || engine.watermark().applied() < engine.durable_seq();
+        let is_behind = || engine.watermark.applied() < engine.durable_seq();
         let mut rounds = 0..ROUNDS_MAX;
         while is_behind() && rounds.next().is_some() {
             parts.following.projector.step();
@@ -85,7 +85,7 @@ impl World {
         let state = parts.deciding.shard.state();
         audit_state(&mut self.model, state, self.modelled.1, &context);
         // Tables that cannot follow stand still.
-        let unread = match engine.store().read() {
+        let unread = match engine.store.read() {
             Ok(tables) if !is_behind() => audit_readable(&self.model, state, &tables, &context),
             _ => 1,
         };

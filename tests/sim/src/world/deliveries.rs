@@ -63,7 +63,7 @@ impl World {
             notices.go_down();
             let mut copy = self.open_copy(&disks);
             copy.come_to_rest();
-            notices.cut(&copy.engine().store().read().unwrap());
+            notices.cut(&copy.engine().store.read().unwrap());
             notices.await_tables(copy.engine().durable_seq());
             let start = notices.draw_start(COMMANDS_AFTER_COPY);
             for number in 0..COMMANDS_AFTER_COPY {
@@ -138,7 +138,7 @@ impl World {
             let mut disks = Disks { deliveries: self.disks.after(Crash::Kill).deliveries, ..copy };
             webhooks.go_down();
             let mut switch = self.open_copy(&disks);
-            webhooks.cut(&switch.engine().store().read().unwrap());
+            webhooks.cut(&switch.engine().store.read().unwrap());
             webhooks.await_tables(switch.engine().durable_seq(), None);
             let model = self.model.clone();
             for _ in 0..COMMANDS_AFTER_COPY {

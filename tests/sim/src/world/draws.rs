@@ -39,7 +39,7 @@ impl World {
         let count = 1 + self.rng.below(self.rates.burst);
         let retried = std::iter::from_fn(|| self.to_retry.pop_front());
         let mut commands: Vec<_> = retried.take(count as usize).collect();
-        let shown = self.engine().watermark().applied();
+        let shown = self.engine().watermark.applied();
         commands.resize_with(count as usize, || {
             let command = self.workload.draw(&self.model);
             self.conditions.put_on(command, shown, &self.model)

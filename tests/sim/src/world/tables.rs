@@ -109,12 +109,12 @@ impl World {
     /// Compares the tables with the watermark, where a command was answered after projection had failed.
     pub(super) fn audit_standstill(&mut self) {
         let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
-        if !self.are_tables_broken() || parts.following.projector.health().failure().is_none() {
+        if !self.are_tables_broken() || parts.following.projector.health.failure().is_none() {
             return;
         }
         self.story.marks.pass(Mark::AnsweredAtStandstill);
-        if let Ok(shown) = engine.store().checkpoint() {
-            assert_eq!(shown.applied_seq, engine.watermark().applied(), "{}", self.context());
+        if let Ok(shown) = engine.store.checkpoint() {
+            assert_eq!(shown.applied_seq, engine.watermark.applied(), "{}", self.context());
         }
     }
 }

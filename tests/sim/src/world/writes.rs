@@ -87,7 +87,7 @@ impl World {
                         _ => following.projector.step(),
                     };
                 }
-                let shown = engine.store().read().unwrap().checkpoint().unwrap().applied_seq;
+                let shown = engine.store.read().unwrap().checkpoint().unwrap().applied_seq;
                 let durable = engine.durable_seq();
                 assert!(shown <= durable, "{context}: {shown:?} is shown, {durable:?} durable");
                 marks.pass(Mark::MovedAmidWrite);

@@ -61,7 +61,6 @@ impl Source {
     }
 }
 
-/// The tries of all sources.
 #[derive(Debug)]
 pub(super) struct Sources(Mutex<BoundedTable<Source, SourceTries>>);
 

@@ -12,7 +12,6 @@ use crate::words::card_name;
 pub(super) struct Effects {
     /// The cards that are closed, by their names as far as those are shown.
     pub(super) cards: Vec<String>,
-    /// How many cards those are in all.
     pub(super) card_count: u64,
     /// How many requisitions are denied.
     pub(super) requisitions: u64,

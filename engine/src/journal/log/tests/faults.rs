@@ -171,7 +171,7 @@ fn crash_upon_crash_loses_nothing_that_was_acknowledged_and_brings_nothing_back(
             let expected = Expectation { identity: IDENTITY, checkpoint: Some(acknowledged) };
             let mut journal = open_with(&disk, &expected, retention)
                 .unwrap_or_else(|error| panic!("{name}: refused: {error}"));
-            assert!(journal.recovered().number >= acknowledged.number, "{name}: lost");
+            assert!(journal.recovered.number >= acknowledged.number, "{name}: lost");
             let reader = journal.reader();
             let first = reader.before_first();
             let mut follower = JournalFollower::after(reader, IDENTITY.partition, first);

@@ -22,10 +22,10 @@ fn a_follower_cuts_what_is_not_noted() {
                 let note = JournalNote::TornTail {
                     file: segment_name(3),
                     offset: 4 * BLOCK_BYTES,
-                    last_seq: journal.recovered().last_seq,
+                    last_seq: journal.recovered.last_seq,
                     has_whole_batch: true,
                 };
-                assert_eq!(journal.notes(), [note]);
+                assert_eq!(journal.notes, [note]);
             }
             Err(refused) => {
                 let is_noted = matches!(refused, JournalError::EndsBeforeAcknowledged { .. });
@@ -63,7 +63,7 @@ fn a_follower_cuts_several_groups_behind_a_lost_head() {
         last_seq: 42,
         has_whole_batch: true,
     };
-    assert_eq!(journal.notes(), [note]);
+    assert_eq!(journal.notes, [note]);
     append_group(&mut journal, &[3, 3]).unwrap();
     drop(journal);
     assert_eq!(seqs(follow(torn.after_kill()).unwrap().reader()).len(), 48);
@@ -85,6 +85,6 @@ fn the_log_of_a_node_that_left_is_opened_alone() {
         drop(LogJournal::open_to_leave(Arc::new(torn.clone()), &EXPECTED, SMALL).unwrap());
         let left = open_read_only_on(&torn, None, None).unwrap();
         append_one(&mut open(&torn).unwrap(), 3).unwrap();
-        assert_eq!(open(&torn).unwrap().recovered().last_seq, left.tip.last_seq + 3);
+        assert_eq!(open(&torn).unwrap().recovered.last_seq, left.tip.last_seq + 3);
     }
 }
