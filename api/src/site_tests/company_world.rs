@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
-use crate::bench::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::{by_switch, new_member};
 
 pub(super) const REVIEWER: &str = "grace@example.com";
@@ -53,6 +53,15 @@ pub(super) async fn company() -> Bench {
             .unwrap();
     }
     bench
+}
+
+/// Makes Ada an administrator of the other company, too.
+pub(super) async fn administer_other_company(bench: &Bench) {
+    let (other, elsewhere) = membership(bench, OTHER_COMPANY).await;
+    let role = Some(MemberRole::Administrator);
+    let changes = MemberChanges { role, ..MemberChanges::default() };
+    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
+    by_switch(&bench.state).carry_out(command).await.unwrap();
 }
 
 /// A member of the company who cannot sign in.
