@@ -65,3 +65,14 @@ async fn an_answer_is_audited_in_the_name_of_the_chosen_companys_member() {
         assert_eq!(author_of_code(&bench, company), expected);
     }
 }
+
+/// Browsers held the answer back until a company was chosen.
+#[tokio::test]
+async fn who_declines_chooses_no_company() {
+    let bench = office().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    let page = ada.get(&path()).await.expect(200);
+    assert!(page.body.contains("value=\"decline\" formnovalidate"), "{}", page.body);
+    let page = ada.post(&path(), &[("decision", "decline")]).await.expect(200);
+    assert!(page.body.contains("error=access_denied"), "{}", page.body);
+}
