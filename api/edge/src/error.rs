@@ -208,6 +208,9 @@ failures! {
     /// An app did not say which it is, or not with the right secret.
     invalid_client() UNAUTHORIZED "invalid_client"
         "no app has this `client_id` and `client_secret`";
+    /// An app's company is closed.
+    unauthorized_client() BAD_REQUEST "unauthorized_client"
+        "the company that registered the app is closed";
     /// The grant with which an app asks for a token is not valid.
     invalid_grant(message: &str) BAD_REQUEST "invalid_grant" message;
     /// The token of a question awaits no answer any more, or never did.

@@ -251,3 +251,7 @@ pub struct CompanyDataArgs {
 pub(super) fn parse_id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
 }
+
+#[cfg(test)]
+#[path = "administration_tests.rs"]
+mod tests;

@@ -3,7 +3,9 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AppId, CompanyId};
 use cardswitch_engine::store::query::{AuditFilter, Page};
 use uuid::Uuid;
@@ -75,4 +77,20 @@ async fn who_declines_chooses_no_company() {
     assert!(page.body.contains("value=\"decline\" formnovalidate"), "{}", page.body);
     let page = ada.post(&path(), &[("decision", "decline")]).await.expect(200);
     assert!(page.body.contains("error=access_denied"), "{}", page.body);
+}
+
+/// A company was closed for abuse, and people of other companies went on to let its app in.
+#[tokio::test]
+async fn an_app_of_a_closed_company_asks_nobody() {
+    let bench = office().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    ada.get(&path()).await.expect(200);
+    let changes = CompanyChanges { state: Some(CompanyState::Closed), ..CompanyChanges::default() };
+    let closed = CompanyCommand::Update(CompanyId(OTHER_COMPANY), changes);
+    by_switch(&bench.state).carry_out(AdminCommand::Company(closed)).await.unwrap();
+    let answer = ada.post(&path(), &allowing(&COMPANY.to_string())).await.expect(400);
+    let question = ada.get(&path()).await.expect(400);
+    for page in [answer, question] {
+        assert!(page.body.contains("that registered the app is closed"), "{}", page.body);
+    }
 }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::app::find_any_app;
+use super::app::find_admissible_app;
 use super::change::{PartitionView, StateChange};
 use super::company::{find_company, find_open_company};
 use super::member::find_granting_member;
@@ -231,7 +231,8 @@ pub(crate) fn make(
 
 fn grant(change: &mut StateChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
     let token = make(change.state, change.moment, &new.token, new.token.scope)?;
-    let app = new.app.map(|id| find_any_app(change.state, id)).transpose()?.map(|app| app.slot);
+    let find = |id| find_admissible_app(change.state, id);
+    let app = new.app.map(find).transpose()?.map(|app| app.slot);
     let find = |id| find_granting_member(change.state, (token.company, id), token.scope);
     let member = new.member.map(find).transpose()?.map(|member| member.slot);
     let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };

@@ -4,12 +4,14 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::directory::app::{
     App, AppApproval, AppChanges, AppCommand, AppProfile, NewApp,
 };
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::TicketState;
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
 
@@ -49,6 +51,41 @@ fn a_deleted_app_opens_nothing_any_more() {
         office.asks(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP)))),
         gone
     );
+}
+
+/// A company was closed for abuse, and members of other companies went on to let its app in.
+#[test]
+fn an_app_of_a_closed_company_gets_nothing() {
+    let mut office = Office::with_people();
+    office.does(AdminCommand::App(AppCommand::Create(new_app(2, 1))));
+    office.issue(1, BOB, code_of(2, 0, BOB)).unwrap();
+    office.grant(1, TokenOrigin::Code, (2, BOB));
+    let in_state = |state| {
+        let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+        AdminCommand::Company(CompanyCommand::Update(company_id(1), changes))
+    };
+    office.does(in_state(CompanyState::Closed));
+    let closed = Err(Rejection::CompanyClosed);
+    assert_eq!(office.issue(2, BOB, code_of(2, 0, BOB)), closed);
+    assert_eq!(office.asks(exchange(1, 9, 0)), closed);
+    let again = grant_of(9, 0, (Some(2), Some(BOB)));
+    let again = AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(again)));
+    assert_eq!(office.asks(again), closed);
+    let moved = Some(vec!["https://evil.example/".to_owned()]);
+    let moved = AppChanges { redirect_urls: moved, ..AppChanges::default() };
+    let moved = AdminCommand::App(AppCommand::Update(company_id(1), app_id(2), moved));
+    assert_eq!(office.asks(moved), closed);
+    // What it has is good until somebody takes it back.
+    assert_eq!(office.entries("access_tokens"), 1);
+    office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(2), company_id(0))));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
+    office.does(in_state(CompanyState::Active));
+    office.issue(3, BOB, code_of(2, 0, BOB)).unwrap();
+    assert_eq!(office.asks(exchange(3, 9, 0)), Ok(()));
+    office.does(in_state(CompanyState::Closed));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(1), app_id(2))));
+    assert_eq!(office.last_ends().1, [true]);
+    office.assert_replays();
 }
 
 #[test]
