@@ -58,6 +58,10 @@ struct FieldError<'a> {
     message: String,
 }
 
+/// Why the present state is in the way of a request, for those that see only answers.
+#[derive(Clone, Debug)]
+pub struct ConflictMessage(pub String);
+
 /// The code of a change that was made but cannot be shown.
 const NOT_VISIBLE_YET: &str = "not_visible_yet";
 
@@ -352,6 +356,9 @@ impl IntoResponse for ApiError {
         }
         if self.code == NOT_VISIBLE_YET {
             response.extensions_mut().insert(UnshownChange);
+        }
+        if self.status == StatusCode::CONFLICT {
+            response.extensions_mut().insert(ConflictMessage(self.message));
         }
         response
     }

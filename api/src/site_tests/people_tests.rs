@@ -11,6 +11,7 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_identity::invitation::Invitation;
 use uuid::Uuid;
 
+use super::company_world::{close, company, visitor};
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
@@ -124,6 +125,19 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         let page = visitor.post(&format!("{path}/token"), &[]).await.expect(status);
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
+}
+
+/// People were told that something had changed in the meantime.
+#[tokio::test]
+async fn who_registers_an_app_learns_that_the_company_is_closed() {
+    let bench = company().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    ada.get("/apps/new").await.expect(200);
+    close(&bench).await;
+    let site = "https://books.example";
+    let fields = [("name", "Books"), ("website", site), ("redirect_urls", site)];
+    let page = ada.post("/apps/new", &fields).await.expect(409);
+    assert!(page.body.contains("The company is closed."), "{}", page.body);
 }
 
 /// Makes somebody a member of a company, with an invitation by mail.
