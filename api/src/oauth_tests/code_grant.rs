@@ -19,12 +19,14 @@ use super::world::{
     APP, OTHER_APP, PASSWORD, REDIRECT, RefusalCase, World, email_of, id_of, secret_of,
 };
 use crate::bench::{COMPANY, OTHER_COMPANY};
+use crate::test_world::fill_with_tokens;
 
 /// The pair of RFC 7636, appendix B.
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 const CHALLENGE: &str = "code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM\
                          &code_challenge_method=S256";
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
+const NO_ROOM: (u16, &str) = (409, "access_denied");
 const STOPPED: (u16, &str) = (400, "unauthorized_client");
 
 #[tokio::test]
@@ -334,6 +336,20 @@ async fn who_is_no_client_is_told_so_before_anything_else() {
             assert_eq!(told.error(), expected, "{path} {proof} {kind} {body}");
         }
     }
+}
+
+/// The app was told that the code was unknown, and could not know what to do.
+#[tokio::test]
+async fn an_app_learns_that_there_is_no_room_for_a_token() {
+    let world = World::new().await;
+    let code = world.code("grace", "").await;
+    fill_with_tokens(&world.bench.state, world.member("grace")).await;
+    let told = world.exchange(&code, &[]).await;
+    assert_eq!(told.error(), NO_ROOM);
+    assert_eq!(told.body["detail"]["code"], "too_many_tokens");
+    let told = world.sign_in(&email_of("grace"), PASSWORD).await;
+    assert_eq!(told.error(), NO_ROOM);
+    assert_eq!(told.body["detail"]["code"], "too_many_tokens");
 }
 
 /// A company was closed for abuse, and its app went on to get tokens of other companies.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::company_world::{administer_other_company, company, visitor};
 use super::site_world::{EMAIL, USER, membership};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::by_switch;
+use crate::test_world::{by_switch, fill_with_tokens};
 
 const APP: AppId = AppId(Uuid::from_u128(0xa55));
 
@@ -93,4 +93,16 @@ async fn an_app_of_a_closed_company_asks_nobody() {
     for page in [answer, question] {
         assert!(page.body.contains("that registered the app is closed"), "{}", page.body);
     }
+}
+
+/// The app got a code that could not be exchanged, and said that the code was unknown.
+#[tokio::test]
+async fn people_learn_before_the_app_that_there_is_no_room_for_a_token() {
+    let bench = office().await;
+    let (company, member) = membership(&bench, COMPANY).await;
+    fill_with_tokens(&bench.state, (company.id, member.id)).await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    ada.get(&path()).await.expect(200);
+    let page = ada.post(&path(), &allowing(&COMPANY.to_string())).await.expect(409);
+    assert!(page.body.contains("one of them has to be revoked first"), "{}", page.body);
 }

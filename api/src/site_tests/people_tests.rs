@@ -15,7 +15,7 @@ use super::company_world::{close, company, visitor};
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::{by_switch, new_member};
+use crate::test_world::{by_switch, fill_with_tokens, new_member};
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {
@@ -125,6 +125,10 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         let page = visitor.post(&format!("{path}/token"), &[]).await.expect(status);
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
+    // People were told that something had changed in the meantime.
+    fill_with_tokens(&bench.state, (company.id, member.id)).await;
+    let page = visitor.post(&format!("{path}/token"), &[]).await.expect(409);
+    assert!(page.body.contains("one of them has to be revoked first"), "{}", page.body);
 }
 
 /// People were told that something had changed in the meantime.

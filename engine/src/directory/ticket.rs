@@ -12,7 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access_token::{NewAccessToken, make, push_granted, revoke};
+use super::access_token::{
+    NewAccessToken, TokenOwners, find_displaced, make, push_granted, revoke,
+};
 use super::app::find_admissible_app;
 use super::change::{PartitionView, StateChange};
 use super::company::{check_open, find_open_company};
@@ -399,8 +401,8 @@ fn check_links_of(change: &StateChange<'_>, company: CompanySlot) -> Result<(), 
     if is_full { Err(Rejection::TooManyPasswordLinks) } else { Ok(()) }
 }
 
-/// The terms of a new code. Errors: no such app or open company, the app's company is closed, another user's member, or one whose role
-/// does not allow the scope.
+/// The terms of a new code. Errors: no such app or open company, the app's company is closed,
+/// another user's member, one whose role does not allow the scope, or no room for its token.
 fn code_for(
     state: &dyn PartitionView,
     user: &User,
@@ -412,6 +414,8 @@ fn code_for(
     if email_key(&member.email) != email_key(&user.email) {
         return Err(Rejection::MemberNotFound);
     }
+    let owners = TokenOwners { app: Some(app), company, member: Some(member.slot) };
+    find_displaced(state, owners, TokenOrigin::Code)?;
     Ok(AuthorizationCode {
         app,
         company,

@@ -112,7 +112,7 @@ fn error_word(error: &ApiError) -> &'static str {
     }
     match error.status() {
         StatusCode::UNAUTHORIZED => "invalid_token",
-        StatusCode::FORBIDDEN => "access_denied",
+        StatusCode::FORBIDDEN | StatusCode::CONFLICT => "access_denied",
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             "temporarily_unavailable"
         }
