@@ -4,8 +4,8 @@ use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use super::company_world::{
-    ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, administer_other_company, card_of, company,
-    make, member, shown, visitor,
+    ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, administer_other_company, card_of, close,
+    company, make, member, shown, visitor,
 };
 use super::site_world::{EMAIL, PASSWORD, ask_for_link, letter, letters, link_in};
 use super::visitor_tests::Visitor;
@@ -329,6 +329,18 @@ async fn a_letter_is_sent_again_and_tells_the_inviter_nothing() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
+}
+
+/// An e-mail was said to be on its way, and none was sent.
+#[tokio::test]
+async fn a_closed_company_is_told_that_it_sends_no_link() {
+    let bench = company().await;
+    let path = format!("/members/{}", member(&bench, MEMBER).await.id.0);
+    let mut ada = visitor(&bench, EMAIL).await;
+    ada.get(&path).await.expect(200);
+    close(&bench).await;
+    let page = ada.post(&format!("{path}/invite"), &[]).await.expect(409);
+    assert!(page.body.contains("The company is closed."), "{}", page.body);
 }
 
 #[tokio::test]
