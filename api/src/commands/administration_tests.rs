@@ -4,8 +4,11 @@ use clap::Parser;
 
 use super::super::{Cli, CliCommand};
 use super::{Administration, Office, carry_out_by};
-use crate::bench::{Bench, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::config::Settings;
+
+const GRACE: [&str; 4] = ["user", "add", "--email", "grace@example.com"];
+const NAMED: [&str; 4] = ["--first-name", "Grace", "--last-name", "Hopper"];
 
 /// What a command prints, else why it failed.
 async fn told(bench: &Bench, line: &[&str]) -> Result<String, String> {
@@ -13,6 +16,7 @@ async fn told(bench: &Bench, line: &[&str]) -> Result<String, String> {
     let command = match Cli::try_parse_from(line).unwrap().command {
         CliCommand::App(command) => Administration::App(command),
         CliCommand::Company(command) => Administration::Company(command),
+        CliCommand::User(command) => Administration::User(command),
         other => panic!("{other:?}"),
     };
     let urls = bench.state.config.urls.clone();
@@ -23,6 +27,15 @@ async fn told(bench: &Bench, line: &[&str]) -> Result<String, String> {
 
 async fn close(bench: &Bench, company: &str) {
     told(bench, &["company", "set", "--company", company, "--active=false"]).await.unwrap();
+}
+
+/// Operators were told `CompanyClosed`.
+#[tokio::test]
+async fn refusals_are_in_words() {
+    let (bench, company) = (Bench::new().await, COMPANY.to_string());
+    close(&bench, &company).await;
+    let line = [&GRACE[..], &NAMED, &["--company", &company]].concat();
+    assert_eq!(told(&bench, &line).await, Err("refused: the company is closed".to_owned()));
 }
 
 /// An app of a closed company kept what other companies had let it have.
