@@ -322,6 +322,21 @@ impl ApiError {
         &self.faults
     }
 
+    /// The same about fields that have other names in the request.
+    #[must_use]
+    pub fn renamed(self, names: &[(&str, &str)]) -> Self {
+        let name_of = |param: &str| names.iter().find(|(known, _)| *known == param);
+        let rename = |fault: Fault| match name_of(&fault.param) {
+            Some((_, name)) => Fault::new(*name, fault.flaw),
+            None => fault,
+        };
+        let faults: Vec<_> = self.faults.into_iter().map(rename).collect();
+        match faults.as_slice() {
+            [fault] => Self { message: fault.message(), faults, ..self },
+            _ => Self { faults, ..self },
+        }
+    }
+
     /// The body of the answer: the shape of every failure.
     pub fn body(&self) -> serde_json::Value {
         // INVARIANT: texts and nulls alone always render.
