@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argon2::password_hash::PasswordHasher;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::switch::Switch;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -130,7 +132,7 @@ pub enum InstallError {
     #[error(transparent)]
     Submit(#[from] SubmitError),
     /// The engine refused a command.
-    #[error("refused: {0:?}")]
+    #[error("refused: {}", in_words(*.0))]
     Rejected(Rejection),
     /// The journal failed under a command.
     #[error("the journal failed")]
@@ -445,6 +447,11 @@ struct TestCard {
     pin: String,
     order: IssuingOrder,
     drawn: DrawnCard,
+}
+
+/// A refusal of the engine in the words of the API.
+pub fn in_words(rejection: Rejection) -> String {
+    ApiError::from(WriteError::Rejected(rejection)).message().replace('`', "")
 }
 
 /// A change made by the operator at the command line.

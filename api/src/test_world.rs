@@ -7,10 +7,14 @@ use std::sync::Arc;
 use axum::Router;
 use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
 use cardswitch_edge::switch::Switch;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::data_directory::DataDirectory;
-use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::access_token::{
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
+};
 use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberRole, NewMember};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
@@ -227,4 +231,24 @@ pub(crate) fn make_keyed_directory(data: &Path) {
     master.write_new(&data.join(MASTER_KEY_FILE)).unwrap();
     let wrapped = WrappedKey::wrap(&data_key, &master, [7; 16]).unwrap();
     write_wrapped(data, &wrapped, &Secrets::from_root(*data_key)).unwrap();
+}
+
+/// Gives a member as many tokens as there may be, the further ones of no app.
+pub(crate) async fn fill_with_tokens(state: &AppState, (company, member): (CompanyId, MemberId)) {
+    loop {
+        let id = AccessTokenId(Uuid::now_v7());
+        let (digest, scope) = (token_digest(&id.0.to_string()), AccessScope::default());
+        let grant = NewTokenGrant {
+            token: NewAccessToken { id, digest, company, scope },
+            app: None,
+            member: Some(member),
+            origin: TokenOrigin::OwnCompany,
+            label: Default::default(),
+        };
+        let grant = AccessTokenCommand::Grant(Box::new(grant));
+        match by_switch(state).carry_out(AdminCommand::AccessToken(grant)).await {
+            Err(WriteError::Rejected(Rejection::TooManyTokens)) => break,
+            made => made.unwrap(),
+        }
+    }
 }

@@ -93,12 +93,15 @@ pub const TICKETS_MAX: usize = 1_000_000;
 pub const PASSWORD_LINKS_OF_COMPANY_MAX: usize = 10_000;
 /// How many used codes of a user are remembered at most; one more forgets the oldest.
 pub const USED_CODES_OF_USER_MAX: usize = 100;
-/// How many tokens of a member open anything at most; one more displaces one of the same app that
-/// was given for a password too, or is refused.
+/// How many tokens of a member open anything at most; one more displaces the member's oldest of the
+/// same app and kind of grant, or is refused.
 pub const TOKENS_OF_MEMBER_MAX: usize = 100;
 /// How many tokens of an app open anything at most, by the same rule; deleting the app revokes all,
 /// in one record.
 pub const TOKENS_OF_APP_MAX: usize = 5_000;
+/// How many of them open one company's data at most, by the same rule: no company shuts an app to
+/// the others.
+pub const TOKENS_OF_APP_IN_COMPANY_MAX: usize = 1_000;
 /// How many reversals that came before their message are remembered of one card; one more forgets
 /// the oldest.
 pub const EARLY_REVERSALS_OF_CARD_MAX: usize = 1_000;

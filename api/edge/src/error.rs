@@ -61,6 +61,10 @@ struct FieldError<'a> {
     message: String,
 }
 
+/// Why the present state is in the way of a request, for those that see only answers.
+#[derive(Clone, Debug)]
+pub struct ConflictMessage(pub String);
+
 /// The code of a change that was made but cannot be shown.
 const NOT_VISIBLE_YET: &str = "not_visible_yet";
 
@@ -211,6 +215,9 @@ failures! {
     /// An app did not say which it is, or not with the right secret.
     invalid_client() UNAUTHORIZED "invalid_client"
         "no app has this `client_id` and `client_secret`";
+    /// An app's company is closed.
+    unauthorized_client() BAD_REQUEST "unauthorized_client"
+        "the company that registered the app is closed";
     /// The grant with which an app asks for a token is not valid.
     invalid_grant(message: &str) BAD_REQUEST "invalid_grant" message;
     /// The token of a question awaits no answer any more, or never did.
@@ -303,6 +310,21 @@ impl ApiError {
         &self.message
     }
 
+    /// The same about fields that have other names in the request.
+    #[must_use]
+    pub fn renamed(self, names: &[(&str, &str)]) -> Self {
+        let name_of = |param: &str| names.iter().find(|(known, _)| *known == param);
+        let rename = |fault: Fault| match name_of(&fault.param) {
+            Some((_, name)) => Fault::new(*name, fault.flaw),
+            None => fault,
+        };
+        let faults: Vec<_> = self.faults.into_iter().map(rename).collect();
+        match faults.as_slice() {
+            [fault] => Self { message: fault.message(), faults, ..self },
+            _ => Self { faults, ..self },
+        }
+    }
+
     /// The body of the answer: the shape of every failure.
     pub fn body(&self) -> serde_json::Value {
         // INVARIANT: texts and nulls alone always render.
@@ -337,6 +359,9 @@ impl IntoResponse for ApiError {
         }
         if self.code == NOT_VISIBLE_YET {
             response.extensions_mut().insert(UnshownChange);
+        }
+        if self.status == StatusCode::CONFLICT {
+            response.extensions_mut().insert(ConflictMessage(self.message));
         }
         response
     }

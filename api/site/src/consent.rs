@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::oauth::authorize::{
@@ -61,10 +62,7 @@ impl FromRequestParts<AppState> for Question {
             (RequestCheck::Ask(request), Some(session)) => (*request, session),
         };
         match request.grantable(&session.memberships) {
-            Ok(choices) => {
-                let state = state.as_actor(session.actor());
-                Ok(Self { state, request, session, choices })
-            }
+            Ok(choices) => Ok(Self { state, request, session, choices }),
             Err(refusal) => Err(tell(parts, &request.app.name, &request.refused(refusal))),
         }
     }
@@ -132,6 +130,8 @@ pub(super) async fn answer(
     }
     let chosen = choices.iter().find(|(company, _)| company.id.0.to_string() == form.company);
     let Some((company, member)) = chosen else { return Ok(not_yours()) };
+    // The code is in the log of this company, which knows no member of another.
+    let state = state.as_actor(Actor::User { id: session.user.id, member: Some(member.id) });
     let address = address.to_string();
     let target = request.grant(&state, session.user.id, (company, member), &address).await?;
     Ok(send_on(&headers, &request.app.name, &target))

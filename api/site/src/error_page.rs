@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 
-use super::faults::with_status;
+use super::faults::{sentence, with_status};
 use super::session::find_session;
 use super::visit::{Visit, receive_with};
 use super::{frame, headers};
@@ -42,7 +42,6 @@ pub(super) fn failure_page(status: StatusCode) -> Response {
         404 => ("Page not found", "The address is wrong, or the page was removed."),
         405 => ("Something went wrong", "The page does not support this request."),
         408 => ("That took too long", "The request did not arrive in time. Try again."),
-        409 => ("Something went wrong", "Something changed in the meantime. Load the page again."),
         413 => ("Too large", "The request is longer than the page accepts."),
         415 => ("Something went wrong", "Unsupported request"),
         429 => ("Too many tries", "Wait a little before you try again."),
@@ -53,6 +52,11 @@ pub(super) fn failure_page(status: StatusCode) -> Response {
         _ => ("Something went wrong", "Go back and try again."),
     };
     error_page(status, title, text)
+}
+
+/// The page of a request that the present state does not allow.
+pub(super) fn conflict_page(message: &str) -> Response {
+    error_page(StatusCode::CONFLICT, "Something went wrong", &sentence(message))
 }
 
 /// The page of a change that was made but cannot be shown yet.

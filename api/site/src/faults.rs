@@ -125,7 +125,7 @@ fn words_of(flaw: &Flaw) -> String {
 }
 
 /// A message about a value as a sentence for people: names become words, and null becomes blank.
-fn sentence(message: &str) -> String {
+pub(super) fn sentence(message: &str) -> String {
     let words = message.replace("null for", "blank for").replace("`null`", "blank");
     let mut in_name = false;
     let plain: String = words

@@ -12,7 +12,7 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_
 use axum::http::{Extensions, HeaderMap, HeaderName, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use cardswitch_edge::error::ApiError;
+use cardswitch_edge::error::{ApiError, ConflictMessage};
 use cardswitch_edge::request_id::{answer_of, to_the_end};
 use cardswitch_edge::write_error::UnshownChange;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
@@ -20,7 +20,7 @@ use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 
 use super::cookies::SiteCookie;
-use super::error_page::{failure_page, not_shown_yet};
+use super::error_page::{conflict_page, failure_page, not_shown_yet};
 use super::frame::framed;
 use super::headers;
 use super::notice::Notice;
@@ -202,13 +202,15 @@ fn as_page(response: Response) -> Response {
         return response;
     }
     let made = response.extensions().get::<UnshownChange>().copied();
-    let mut page = match made {
-        Some(made) => {
+    let conflict = response.extensions().get::<ConflictMessage>();
+    let mut page = match (made, conflict) {
+        (Some(made), _) => {
             let mut page = not_shown_yet();
             page.extensions_mut().insert(made);
             page
         }
-        None => failure_page(response.status()),
+        (None, Some(ConflictMessage(message))) => conflict_page(message),
+        (None, None) => failure_page(response.status()),
     };
     // Headers that keep a page's address from others hold for its failures, too.
     let kept = [ALLOW, RETRY_AFTER, REFERRER_POLICY, HeaderName::from_static("x-robots-tag")];

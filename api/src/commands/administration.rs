@@ -32,7 +32,7 @@ use super::token::TokenCommand;
 use super::user::UserSubcommand;
 use crate::config::Settings;
 use crate::control::ControlRequest;
-use crate::install::by_operator;
+use crate::install::{by_operator, in_words};
 use crate::opening::{KeyedDirectory, open_at_rest};
 
 /// A command of an operator.
@@ -128,7 +128,9 @@ impl OfficeTask<'_> {
                 self.office.switch.visible(seq).await;
                 Ok(())
             }
-            Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
+            Reply::Rejected(rejection) => {
+                Err(Failure::new(format!("refused: {}", in_words(rejection))))
+            }
             _ => Err(Failure::new("the journal failed; the outcome is unknown")),
         }
     }
@@ -250,3 +252,7 @@ pub struct CompanyDataArgs {
 pub(super) fn parse_id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
 }
+
+#[cfg(test)]
+#[path = "administration_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! `cardswitch app add`, `app approve` and `app list`.
+//! `cardswitch app add`, `app approve`, `app delete` and `app list`.
 
 use std::io::IsTerminal as _;
 
@@ -33,6 +33,8 @@ pub enum AppSubcommand {
     /// Approve the scopes that an app may ask for, with the name, web site and redirect URLs it shows
     /// people; what was changed since the last approval is shown first
     Approve(ApproveArgs),
+    /// Delete an app of any company, with its tokens, codes and webhook endpoints
+    Delete(AppDataArgs),
     /// List the apps of a company
     List(CompanyDataArgs),
 }
@@ -59,14 +61,21 @@ pub struct AddAppArgs {
     token: bool,
 }
 
+/// An app of a data directory.
+#[derive(Debug, clap::Args, Serialize, Deserialize)]
+pub struct AppDataArgs {
+    #[command(flatten)]
+    data: DataArgs,
+    /// App: its client id
+    #[arg(long, value_name = "CLIENT_ID", value_parser = parse_id)]
+    app: Uuid,
+}
+
 /// The arguments of `app approve`.
 #[derive(Debug, clap::Args, Serialize, Deserialize)]
 pub struct ApproveArgs {
     #[command(flatten)]
-    at: DataArgs,
-    /// App: its client id
-    #[arg(long, value_name = "CLIENT_ID", value_parser = parse_id)]
-    app: Uuid,
+    of: AppDataArgs,
     /// Scopes to approve, with commas between several [default: all that it asks for]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
@@ -82,7 +91,8 @@ impl AppSubcommand {
     pub(super) const fn data(&self) -> &DataArgs {
         match self {
             Self::Add(args) => &args.of.data,
-            Self::Approve(args) => &args.at,
+            Self::Approve(args) => &args.of.data,
+            Self::Delete(of) => &of.data,
             Self::List(of) => &of.data,
         }
     }
@@ -102,6 +112,7 @@ impl AppSubcommand {
         match self {
             Self::Add(args) => add(args, task).await,
             Self::Approve(args) => approve(args, task).await,
+            Self::Delete(of) => delete(of, task).await,
             Self::List(of) => list(of, task).await,
         }
     }
@@ -198,7 +209,7 @@ fn check(args: &AddAppArgs) -> Result<(), Failure> {
 }
 
 async fn approve(args: ApproveArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
-    let (app, company) = find_app(task, AppId(args.app)).await?;
+    let (app, company) = find_app(task, AppId(args.of.app)).await?;
     let named = access_scope(&args.scope);
     if named.common(app.requested) != named {
         let what = format!("{} asks for {} and no more", app.name, in_words(app.requested));
@@ -221,6 +232,14 @@ async fn approve(args: ApproveArgs, task: &mut OfficeTask<'_>) -> Result<(), Fai
     task.carry_out(AdminCommand::App(AppCommand::Approve(company.id, app.id, approval))).await?;
     let words = format!("{} may ask for {}", profile.name, in_words(approved));
     task.tell(shown(&App { approved, ..app.with_profile(profile) }), words);
+    Ok(())
+}
+
+async fn delete(of: AppDataArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
+    let (app, company) = find_app(task, AppId(of.app)).await?;
+    task.carry_out(AdminCommand::App(AppCommand::Delete(company.id, app.id))).await?;
+    let words = format!("{} is deleted, and its access tokens open nothing", app.name);
+    task.tell(json!({"client_id": app.id.0}), words);
     Ok(())
 }
 
@@ -253,7 +272,8 @@ fn is_confirmed() -> Result<bool, Failure> {
 /// Errors: there is no such app.
 async fn find_app(task: &OfficeTask<'_>, id: AppId) -> Result<(App, Company), Failure> {
     let found = task.office.switch.read(|snapshot| {
-        let Some(app) = snapshot.app_by_id(id)? else { return Ok(None) };
+        let app = snapshot.app_by_id(id)?.filter(|app| !app.is_deleted);
+        let Some(app) = app else { return Ok(None) };
         Ok(snapshot.company(app.company)?.map(|company| (app, company)))
     });
     found.await?.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))

@@ -1,7 +1,7 @@
 //! `cardswitch user add` and `user reset-second-factor`.
 //!
 //! Each part of `add` may be there already: an operator who names somebody a second time gives them
-//! another role, another company, or a new password.
+//! another role, another company, another name, or a new password.
 
 use std::io::Read;
 
@@ -158,7 +158,13 @@ async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure
     let has_password = is_open || known.as_ref().is_some_and(|user| user.password_hash.is_some());
     let user = match known {
         Some(user) => {
-            let changes = UserChanges { password_hash, develops, ..UserChanges::default() };
+            let changes = UserChanges {
+                first_name: args.first_name,
+                last_name: args.last_name,
+                password_hash,
+                develops,
+                ..UserChanges::default()
+            };
             task.carry_out(AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
             user.id
         }
@@ -182,7 +188,10 @@ async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure
     };
     let link = if has_password { None } else { Some(issue_link(task, user).await?) };
     let email = args.email;
-    let mut words = format!("{email} can sign in");
+    let mut words = match is_deactivated(task, &email).await? {
+        true => format!("{email} is deactivated: --company makes them a member again"),
+        false => format!("{email} can sign in"),
+    };
     if let Some(link) = &link {
         let how = "set a password within 7 days, by this link (shown this once):";
         words.push_str(&format!("\n  {how}\n  {link}"));
@@ -219,6 +228,14 @@ fn read_password(email: &str) -> Result<Zeroizing<String>, Failure> {
 
 async fn find_user(task: &OfficeTask<'_>, email: &str) -> Result<Option<User>, Failure> {
     Ok(task.office.switch.read(|snapshot| snapshot.user_by_email(email)).await?)
+}
+
+/// Whether a user is a member of companies, but active in none.
+async fn is_deactivated(task: &OfficeTask<'_>, email: &str) -> Result<bool, Failure> {
+    let found = task.office.switch.read(|snapshot| {
+        Ok(snapshot.is_of_members(email)? && snapshot.memberships(email)?.is_empty())
+    });
+    Ok(found.await?)
 }
 
 /// The names given, else those that are known.

@@ -6,21 +6,28 @@ use base64::engine::general_purpose::STANDARD;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::world::{APP, OTHER_APP, REDIRECT, RefusalCase, TokenWorld, id_of, secret_of};
+use super::world::{
+    APP, OTHER_APP, PASSWORD, REDIRECT, RefusalCase, TokenWorld, email_of, id_of, secret_of,
+};
 use crate::bench::{COMPANY, OTHER_COMPANY};
+use crate::test_world::fill_with_tokens;
 
 /// The pair of RFC 7636, appendix B.
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 const CHALLENGE: &str = "code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM\
                          &code_challenge_method=S256";
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
+const NO_ROOM: (u16, &str) = (409, "access_denied");
+const STOPPED: (u16, &str) = (400, "unauthorized_client");
 
 #[tokio::test]
 async fn a_code_gives_a_token_of_the_scope_that_was_granted() {
@@ -329,4 +336,41 @@ async fn who_is_no_client_is_told_so_before_anything_else() {
             assert_eq!(told.error(), expected, "{path} {proof} {kind} {body}");
         }
     }
+}
+
+/// The app was told that the code was unknown, and could not know what to do.
+#[tokio::test]
+async fn an_app_learns_that_there_is_no_room_for_a_token() {
+    let world = TokenWorld::new().await;
+    let code = world.code("grace", "").await;
+    fill_with_tokens(&world.bench.state, world.member("grace")).await;
+    let told = world.exchange(&code, &[]).await;
+    assert_eq!(told.error(), NO_ROOM);
+    assert_eq!(told.body["detail"]["code"], "too_many_tokens");
+    let told = world.sign_in(&email_of("grace"), PASSWORD).await;
+    assert_eq!(told.error(), NO_ROOM);
+    assert_eq!(told.body["detail"]["code"], "too_many_tokens");
+}
+
+/// A company was closed for abuse, and its app went on to get tokens of other companies.
+#[tokio::test]
+async fn an_app_of_a_closed_company_gets_no_token() {
+    let world = TokenWorld::new().await;
+    let token = world.exchange(&world.code("grace", "").await, &[]).await.token();
+    let code = world.code("grace", "").await;
+    world.carry_out(in_state(CompanyState::Closed)).await;
+    assert_eq!(world.exchange(&code, &[]).await.error(), STOPPED);
+    assert_eq!(world.sign_in(&email_of("grace"), PASSWORD).await.error(), STOPPED);
+    // It still takes back what it has.
+    assert!(world.opens(&token).await);
+    assert_eq!(world.post("/v1/oauth/token/revoke", &[("token", &token)]).await.status, 200);
+    assert!(!world.opens(&token).await);
+    world.carry_out(in_state(CompanyState::Active)).await;
+    assert_eq!(world.exchange(&code, &[]).await.status, 201);
+}
+
+/// Changes the company that has registered the apps.
+fn in_state(state: CompanyState) -> AdminCommand {
+    let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+    AdminCommand::Company(CompanyCommand::Update(CompanyId(OTHER_COMPANY), changes))
 }

@@ -154,6 +154,14 @@ impl TokenWorld {
         found.unwrap().unwrap()
     }
 
+    /// Somebody's member, with its company.
+    pub(super) fn member(&self, name: &str) -> (CompanyId, MemberId) {
+        let email = email_of(name);
+        let found = self.bench.state.switch.read_at_once(|snapshot| snapshot.memberships(&email));
+        let (company, member) = &found.unwrap()[0];
+        (company.id, member.id)
+    }
+
     pub(super) async fn change(&self, name: &str, changes: UserChanges) {
         self.carry_out(AdminCommand::User(UserCommand::Update(self.user(name).id, changes))).await;
     }

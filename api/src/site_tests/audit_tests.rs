@@ -1,4 +1,4 @@
-//! The audit log on the site: whom its filter names.
+//! The audit log on the site: whom its filter and its events name.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
@@ -10,7 +10,7 @@ use cardswitch_secrets::token_digest;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::company_world::{company, visitor};
+use super::company_world::{MEMBER, company, visitor};
 use super::site_world::{EMAIL, USER};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::by_switch;
@@ -86,6 +86,16 @@ async fn log(bench: &Bench) -> String {
     let page = visitor(bench, EMAIL).await.get("/audit").await.expect(200).body;
     let texts = page.split('<').filter_map(|part| part.split_once('>'));
     texts.map(|(_, text)| text).collect()
+}
+
+/// A user took an administrator's name at `/account`, and the log gave it to their deeds.
+#[tokio::test]
+async fn the_log_names_users_as_the_company_does() {
+    let bench = company().await;
+    let names = [("first_name", "Ada"), ("last_name", "Admin")];
+    visitor(&bench, MEMBER).await.fill("/account", &names).await.expect(303);
+    let page = log(&bench).await;
+    assert!(page.contains("Some Body") && !page.contains("Ada Admin"), "{page}");
 }
 
 /// Every field of the form was said to be changed.

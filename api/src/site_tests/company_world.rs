@@ -1,10 +1,12 @@
 //! The shared world of tests of a company's pages: people of every role, and their belongings.
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{
     Member, MemberChanges, MemberCommand, MemberRole, NewMember,
 };
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
 use cardswitch_identity::auth::passwords::hash;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
-use crate::bench::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::{by_switch, new_member};
 
 pub(super) const REVIEWER: &str = "grace@example.com";
@@ -53,6 +55,22 @@ pub(super) async fn company() -> Bench {
             .unwrap();
     }
     bench
+}
+
+/// Makes Ada an administrator of the other company, too.
+pub(super) async fn administer_other_company(bench: &Bench) {
+    let (other, elsewhere) = membership(bench, OTHER_COMPANY).await;
+    let role = Some(MemberRole::Administrator);
+    let changes = MemberChanges { role, ..MemberChanges::default() };
+    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
+    by_switch(&bench.state).carry_out(command).await.unwrap();
+}
+
+/// Closes the company.
+pub(super) async fn close(bench: &Bench) {
+    let changes = CompanyChanges { state: Some(CompanyState::Closed), ..CompanyChanges::default() };
+    let closed = CompanyCommand::Update(CompanyId(COMPANY), changes);
+    by_switch(&bench.state).carry_out(AdminCommand::Company(closed)).await.unwrap();
 }
 
 /// A member of the company who cannot sign in.

@@ -1,16 +1,15 @@
 //! Members as the people of a company meet them, and as those do who should not.
 
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
+use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use super::company_world::{
-    ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, card_of, company, make, member, shown, visitor,
+    ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, administer_other_company, card_of, close,
+    company, make, member, shown, visitor,
 };
-use super::site_world::{EMAIL, PASSWORD, ask_for_link, letter, letters, link_in, membership};
+use super::site_world::{EMAIL, PASSWORD, ask_for_link, letter, letters, link_in};
 use super::visitor_tests::Visitor;
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::by_switch;
+use crate::bench::{COMPANY, OTHER_COMPANY};
 
 const JEAN: [(&str, &str); 5] = [
     ("first_name", "Jean"),
@@ -19,15 +18,6 @@ const JEAN: [(&str, &str); 5] = [
     ("role", "reviewer"),
     ("code", "0042"),
 ];
-
-/// Makes Ada an administrator of the other company, too.
-async fn administer_other_company(bench: &Bench) {
-    let (other, elsewhere) = membership(bench, OTHER_COMPANY).await;
-    let role = Some(MemberRole::Administrator);
-    let changes = MemberChanges { role, ..MemberChanges::default() };
-    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
-    by_switch(&bench.state).carry_out(command).await.unwrap();
-}
 
 #[tokio::test]
 async fn members_are_seen_and_managed_by_whom_the_rights_say() {
@@ -339,6 +329,18 @@ async fn a_letter_is_sent_again_and_tells_the_inviter_nothing() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
+}
+
+/// An e-mail was said to be on its way, and none was sent.
+#[tokio::test]
+async fn a_closed_company_is_told_that_it_sends_no_link() {
+    let bench = company().await;
+    let path = format!("/members/{}", member(&bench, MEMBER).await.id.0);
+    let mut ada = visitor(&bench, EMAIL).await;
+    ada.get(&path).await.expect(200);
+    close(&bench).await;
+    let page = ada.post(&format!("{path}/invite"), &[]).await.expect(409);
+    assert!(page.body.contains("The company is closed."), "{}", page.body);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod audit_tests;
 mod books_world;
 mod cards_tests;
 mod company_world;
+mod consent_tests;
 mod dimensions_tests;
 mod many_tests;
 mod meanwhile_tests;

@@ -11,10 +11,11 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_identity::invitation::Invitation;
 use uuid::Uuid;
 
+use super::company_world::{close, company, visitor};
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::test_world::{by_switch, new_member};
+use crate::test_world::{by_switch, fill_with_tokens, new_member};
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {
@@ -124,6 +125,23 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         let page = visitor.post(&format!("{path}/token"), &[]).await.expect(status);
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
+    // People were told that something had changed in the meantime.
+    fill_with_tokens(&bench.state, (company.id, member.id)).await;
+    let page = visitor.post(&format!("{path}/token"), &[]).await.expect(409);
+    assert!(page.body.contains("one of them has to be revoked first"), "{}", page.body);
+}
+
+/// People were told that something had changed in the meantime.
+#[tokio::test]
+async fn who_registers_an_app_learns_that_the_company_is_closed() {
+    let bench = company().await;
+    let mut ada = visitor(&bench, EMAIL).await;
+    ada.get("/apps/new").await.expect(200);
+    close(&bench).await;
+    let site = "https://books.example";
+    let fields = [("name", "Books"), ("website", site), ("redirect_urls", site)];
+    let page = ada.post("/apps/new", &fields).await.expect(409);
+    assert!(page.body.contains("The company is closed."), "{}", page.body);
 }
 
 /// Makes somebody a member of a company, with an invitation by mail.

@@ -160,6 +160,7 @@ codes! {
     "too_much_at_once" 409 "The change would affect too many objects. Delete shared links first."
     "transfer_concluded" 409 "The transfer was declined or returned before."
     "unauthorized" 401 "The token or network key is missing, unknown or revoked."
+    "unauthorized_client" 400 "The company that registered the app is closed. Nobody can let the app in."
     "unknown_currency" 400 "The value is no currency code, such as `USD`."
     "unknown_field" 400 "The request has a field that the operation does not know. Check its spelling."
     "unknown_value" 400 "The value is not one of those that the message lists."

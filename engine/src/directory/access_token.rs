@@ -1,11 +1,11 @@
 //! Access tokens: creation, grants, revocation. Source: RFC 6749; RFC 7009.
 //!
 //! The number of live tokens of a member, and of an app, is bounded, so that revoking all of them
-//! fits one record.
+//! fits one record. Each company has a share of an app's.
 
 use serde::{Deserialize, Serialize};
 
-use super::app::find_any_app;
+use super::app::find_admissible_app;
 use super::change::{PartitionView, StateChange};
 use super::company::{find_company, find_open_company};
 use super::member::find_granting_member;
@@ -231,7 +231,8 @@ pub(crate) fn make(
 
 fn grant(change: &mut StateChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
     let token = make(change.state, change.moment, &new.token, new.token.scope)?;
-    let app = new.app.map(|id| find_any_app(change.state, id)).transpose()?.map(|app| app.slot);
+    let find = |id| find_admissible_app(change.state, id);
+    let app = new.app.map(find).transpose()?.map(|app| app.slot);
     let find = |id| find_granting_member(change.state, (token.company, id), token.scope);
     let member = new.member.map(find).transpose()?.map(|member| member.slot);
     let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };
@@ -272,31 +273,48 @@ pub(crate) fn push_granted(
     token: AccessToken,
     grant: TokenGrant,
 ) -> Result<(), Rejection> {
-    make_room(change, &grant)?;
+    let owners = TokenOwners { app: grant.app, company: token.company, member: grant.member };
+    if let Some(displaced) = find_displaced(change.state, owners, grant.origin)? {
+        revoke(change, displaced);
+    }
     change.put(AccessToken { grant: Some(grant), ..token });
     Ok(())
 }
 
-/// Makes room for a token of these owners, where there is none. A sign-in by password displaces the
-/// member's oldest such token of the same app, and nothing else. So no app takes tokens from
-/// another, and a right to sign in takes none from other people.
+/// The owners of a token, each of which has room for so many.
+pub(crate) struct TokenOwners {
+    /// The app that holds the token.
+    pub(crate) app: Option<AppSlot>,
+    /// The company whose data the token opens.
+    pub(crate) company: CompanySlot,
+    /// The member for whom the token acts.
+    pub(crate) member: Option<MemberSlot>,
+}
+
+/// The token that a further one of these owners displaces; none where there is room. A token for a
+/// password or a code displaces the member's oldest of the same app and origin, and nothing else. So
+/// no app takes tokens from another, and a right to sign in takes none from other people.
 /// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
-fn make_room(
-    change: &mut StateChange<'_>,
-    &TokenGrant { app, member, origin, .. }: &TokenGrant,
-) -> Result<(), Rejection> {
-    let tokens = &change.state.directory().access_tokens;
+pub(crate) fn find_displaced(
+    state: &dyn PartitionView,
+    TokenOwners { app, company, member }: TokenOwners,
+    origin: TokenOrigin,
+) -> Result<Option<&AccessToken>, Rejection> {
+    let tokens = &state.directory().access_tokens;
     let of_app = app.map_or(0, |app| tokens.of_app(app).count());
+    let of_share = app.map_or(0, |app| tokens.under(&AccessToken::OF_APP, &(app, company)).count());
     let of_members =
         || member.iter().flat_map(|member| tokens.under(&AccessToken::OF_MEMBER, member));
-    let of_member = of_members().count();
-    if of_app < limits::TOKENS_OF_APP_MAX && of_member < limits::TOKENS_OF_MEMBER_MAX {
-        return Ok(());
+    let has_room = of_app < limits::TOKENS_OF_APP_MAX
+        && of_share < limits::TOKENS_OF_APP_IN_COMPANY_MAX
+        && of_members().count() < limits::TOKENS_OF_MEMBER_MAX;
+    if has_room {
+        return Ok(None);
     }
-    let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
-    let oldest = of_members().find(is_of_same).filter(|_| origin == TokenOrigin::Password);
-    revoke(change, oldest.ok_or(Rejection::TooManyTokens)?);
-    Ok(())
+    let is_replaceable = matches!(origin, TokenOrigin::Password | TokenOrigin::Code);
+    let is_of_same = |token: &&AccessToken| token.app() == app && token.origin() == Some(origin);
+    let oldest = of_members().find(is_of_same).filter(|_| is_replaceable);
+    oldest.map(Some).ok_or(Rejection::TooManyTokens)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access_token::revoke_with_app;
 use super::change::{PartitionView, StateChange};
-use super::company::{find_company, find_open_company};
+use super::company::{check_open, find_company, find_open_company};
 use super::row::indexes;
 use super::ticket::Ticket;
 use super::ticket::end;
@@ -198,6 +198,7 @@ fn update(
     changes: &AppChanges,
 ) -> Result<(), Rejection> {
     let known = find_app(change.state, company, id)?;
+    check_open(change.state, known.company)?;
     let mut app = known.clone();
     replace(&mut app.requested, &changes.requested);
     replace(&mut app.secret_digest, &changes.secret_digest);
@@ -286,6 +287,12 @@ pub(crate) fn find_app(
     let company = find_company(state, company)?;
     let app = find_any_app(state, id)?;
     if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
+}
+
+/// An app that may be let in, whichever company registered it: that company is not closed.
+pub(crate) fn find_admissible_app(state: &dyn PartitionView, id: AppId) -> Result<&App, Rejection> {
+    let app = find_any_app(state, id)?;
+    check_open(state, app.company).map(|()| app)
 }
 
 /// An app, whichever company registered it.

@@ -12,10 +12,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::access_token::{NewAccessToken, make, push_granted, revoke};
-use super::app::find_any_app;
+use super::access_token::{
+    NewAccessToken, TokenOwners, find_displaced, make, push_granted, revoke,
+};
+use super::app::find_admissible_app;
 use super::change::{PartitionView, StateChange};
-use super::company::find_open_company;
+use super::company::{check_open, find_open_company};
 use super::entry::{EntryBytes, Index, IndexKey};
 use super::row::indexes;
 use super::secret_rows::SecretRows;
@@ -399,19 +401,21 @@ fn check_links_of(change: &StateChange<'_>, company: CompanySlot) -> Result<(), 
     if is_full { Err(Rejection::TooManyPasswordLinks) } else { Ok(()) }
 }
 
-/// The terms of a new code. Errors: no such app or open company, another user's member, or one whose role
-/// does not allow the scope.
+/// The terms of a new code. Errors: no such app or open company, the app's company is closed,
+/// another user's member, one whose role does not allow the scope, or no room for its token.
 fn code_for(
     state: &dyn PartitionView,
     user: &User,
     new: &NewAuthorizationCode,
 ) -> Result<AuthorizationCode, Rejection> {
-    let app = find_any_app(state, new.app)?.slot;
+    let app = find_admissible_app(state, new.app)?.slot;
     let company = find_open_company(state, new.company)?;
     let member = find_granting_member(state, (company, new.member), new.scope)?;
     if email_key(&member.email) != email_key(&user.email) {
         return Err(Rejection::MemberNotFound);
     }
+    let owners = TokenOwners { app: Some(app), company, member: Some(member.slot) };
+    find_displaced(state, owners, TokenOrigin::Code)?;
     Ok(AuthorizationCode {
         app,
         company,
@@ -453,15 +457,18 @@ pub(crate) fn end(change: &mut StateChange<'_>, ticket: &Ticket) {
 }
 
 /// Exchanges a code for its token; the code opens nothing afterwards.
-/// Errors: `TicketSpent`; the code is for another company's data; the id or text is in use.
+/// Errors: `TicketSpent`; the app's company is closed; the code is for another company's data; the
+/// id or text is in use.
 fn exchange_code(change: &mut StateChange<'_>, exchange: &CodeExchange) -> Result<(), Rejection> {
     let ticket = change.state.directory().tickets.get(&exchange.digest);
     let ticket =
         ticket.filter(|ticket| ticket.is_open(change.moment.at)).ok_or(Rejection::TicketSpent)?;
     let code = ticket.code().ok_or(Rejection::TicketSpent)?;
-    if change.state.directory().apps.get(code.app).is_deleted {
+    let app = change.state.directory().apps.get(code.app);
+    if app.is_deleted {
         return Err(Rejection::TicketSpent);
     }
+    check_open(change.state, app.company)?;
     let token = make(change.state, change.moment, &exchange.token, code.scope)?;
     if token.company != code.company {
         return Err(Rejection::CompanyNotFound);

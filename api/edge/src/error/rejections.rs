@@ -58,9 +58,7 @@ impl ApiError {
             Rejection::AllowanceEnded => {
                 conflict("allowance_ended", "the allowance's `end_time` is past")
             }
-            Rejection::EmailTaken => {
-                taken("email", "email_taken", "another member has this email address")
-            }
+            Rejection::EmailTaken => taken("email", "email_taken", "is that of another member"),
             Rejection::TooManySharedLinks => {
                 conflict("too_many_shared_links", "the card has no room for another link")
             }
@@ -68,7 +66,7 @@ impl ApiError {
                 conflict("too_many_links_to_address", "the recipient has the most links allowed")
             }
             Rejection::DimensionCodeTaken => {
-                taken("code", "code_taken", "another object of this kind has this code")
+                taken("code", "code_taken", "is that of another object of this kind")
             }
             Rejection::TooManyChildren => conflict(
                 "too_many_children",
@@ -77,9 +75,7 @@ impl ApiError {
             Rejection::MemberDeleted => {
                 conflict("member_deleted", "a deleted member cannot be changed")
             }
-            Rejection::MemberCodeTaken => {
-                taken("code", "code_taken", "another member has this code")
-            }
+            Rejection::MemberCodeTaken => taken("code", "code_taken", "is that of another member"),
             Rejection::LastAdministrator => {
                 conflict("last_administrator", "the company would have no active administrator")
             }

@@ -64,6 +64,9 @@ pub enum PageFault {
     /// No app has this `client_id`.
     #[error("No app is registered under this client_id.")]
     UnknownApp,
+    /// The app's company is closed.
+    #[error("The company that registered the app is closed.")]
+    Closed,
     /// The app's list is empty.
     #[error("The app has no approved redirect URL.")]
     NoRedirectUrls,
@@ -110,7 +113,17 @@ pub fn check(state: &AppState, query: &str) -> Result<RequestCheck, ApiError> {
         Some(id) => state.switch.read_at_once(|snapshot| snapshot.app_by_id(id))?,
         None => None,
     };
+    if app.as_ref().map_or(Ok(false), |app| is_stopped(state, app))? {
+        return Ok(RequestCheck::Page(PageFault::Closed));
+    }
     Ok(asked.check(app, &state.urls().app))
+}
+
+/// Whether the company that registered an app is closed: nobody lets the app in any more.
+/// Errors: the tables cannot be read.
+pub(super) fn is_stopped(state: &AppState, app: &App) -> Result<bool, ApiError> {
+    let owner = state.switch.read_at_once(|snapshot| snapshot.company(app.company))?;
+    Ok(owner.is_none_or(|owner| owner.state == CompanyState::Closed))
 }
 
 /// The parameters of a request.

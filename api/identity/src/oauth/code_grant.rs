@@ -129,7 +129,10 @@ async fn exchange(
             take_back(state, app, digest).await?;
             Err(no_good())
         }
-        Err(WriteError::Rejected(_)) => Err(no_good()),
+        // Nothing is wrong with the code, and it is good until a token is revoked.
+        Err(WriteError::Rejected(rejection)) if rejection != Rejection::TooManyTokens => {
+            Err(no_good())
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -121,7 +121,8 @@ pub(super) fn find_membership(
 }
 
 /// Makes the token of a password grant.
-/// Errors: the password, a second factor or the role was changed meanwhile, the member or the app is gone, the switch cannot tell.
+/// Errors: the password, a second factor or the role was changed meanwhile, the member or the app is
+/// gone, there is no room for a token, the switch cannot tell.
 pub async fn make_token(
     state: &ActorState,
     proven: &ProvenPassword,
@@ -149,9 +150,9 @@ pub async fn make_token(
         Err(WriteError::Rejected(Rejection::PasswordChanged)) => Err(ApiError::invalid_grant(
             "the password or a second factor was changed meanwhile: ask again",
         )),
-        Err(WriteError::Rejected(_)) => Err(ApiError::invalid_grant(
-            "the app is gone, or the member may not let it in any more",
-        )),
+        Err(WriteError::Rejected(rejection)) if rejection != Rejection::TooManyTokens => Err(
+            ApiError::invalid_grant("the app is gone, or the member may not let it in any more"),
+        ),
         Err(error) => Err(error.into()),
     }
 }

@@ -100,14 +100,19 @@ pub fn failure(error: ApiError) -> Response {
 
 /// The word of RFC 6749, 5.2, where it has one; else those of 4.1.2.1 and RFC 6750.
 fn error_word(error: &ApiError) -> &'static str {
-    const OWN: [&str; 4] =
-        ["invalid_client", "invalid_grant", "unsupported_grant_type", "invalid_scope"];
+    const OWN: [&str; 5] = [
+        "invalid_client",
+        "invalid_grant",
+        "unauthorized_client",
+        "unsupported_grant_type",
+        "invalid_scope",
+    ];
     if let Some(word) = OWN.into_iter().find(|word| *word == error.code) {
         return word;
     }
     match error.status {
         StatusCode::UNAUTHORIZED => "invalid_token",
-        StatusCode::FORBIDDEN => "access_denied",
+        StatusCode::FORBIDDEN | StatusCode::CONFLICT => "access_denied",
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             "temporarily_unavailable"
         }

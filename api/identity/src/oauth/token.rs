@@ -11,6 +11,7 @@ use cardswitch_engine::directory::app::App;
 use cardswitch_engine::domain::audit::Actor;
 
 use super::address_of;
+use super::authorize::is_stopped;
 use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
@@ -81,13 +82,16 @@ pub async fn create_token(State(state): State<AppState>, request: Request) -> Re
     reply(answered.await)
 }
 
-/// Errors: the app's proof is not right.
+/// Errors: the app's company is closed, or its proof is not right.
 async fn give_token(
     state: &ActorState,
     app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     let grant_type = parameters.required("grant_type")?;
+    if is_stopped(state, app)? {
+        return Err(ApiError::unauthorized_client());
+    }
     // From here on the app's users may be at fault, and its server asks for all of them.
     let source = Source::App(app.id);
     match grant_type {

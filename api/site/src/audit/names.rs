@@ -90,10 +90,7 @@ kinds! { |state, view, id|
     "member" "Members" => view
         .find_member(MemberId(id))?
         .map(|member| Thing::new(member_name(&member), format!("/members/{id}"))),
-    "user" "Users" => view
-        .snapshot
-        .user_by_id(UserId(id))?
-        .map(|user| Thing::named(person(&user.first_name, &user.last_name, &user.email))),
+    "user" "Users" => user_name(view, UserId(id))?.map(Thing::named),
     "session" "Sessions" => None,
     "category" "Categories" => dimension(view, id)?,
     "department" "Departments" => dimension(view, id)?,
@@ -129,12 +126,11 @@ pub(super) fn actor_name(view: &View<'_>, actor: &Actor) -> Result<String, Store
     Ok(match *actor {
         Actor::Operator => "Operator (CLI)".to_owned(),
         Actor::Switch => "The switch".to_owned(),
-        Actor::User { id, .. } => {
-            let user = snapshot.user_by_id(id)?;
-            user.map_or_else(
-                || "Deleted user".to_owned(),
-                |user| person(&user.first_name, &user.last_name, &user.email),
-            )
+        Actor::User { id, member } => {
+            match member.map_or(Ok(None), |member| view.find_member(member))? {
+                Some(member) => member_name(&member),
+                None => user_name(view, id)?.unwrap_or_else(|| "Deleted user".to_owned()),
+            }
         }
         Actor::Token { id, .. } => token_name(view, id)?,
         Actor::App { id } => {
@@ -142,6 +138,15 @@ pub(super) fn actor_name(view: &View<'_>, actor: &Actor) -> Result<String, Store
             app.map_or_else(|| "Deleted app".to_owned(), |app| format!("{} (app)", app.name))
         }
     })
+}
+
+/// The name of a user's member in the company, else the e-mail address: a name that users choose
+/// themselves may be another person's. A closed account has no member: the address may be another's.
+fn user_name(view: &View<'_>, id: UserId) -> Result<Option<String>, StoreError> {
+    let Some(user) = view.snapshot.user_by_id(id)? else { return Ok(None) };
+    let member = view.snapshot.member_by_email(view.company.slot, &user.email)?;
+    let member = member.filter(|_| !user.is_closed);
+    Ok(Some(member.map_or(user.email, |member| member_name(&member))))
 }
 
 /// The name of a token that nobody was granted.

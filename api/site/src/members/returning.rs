@@ -9,7 +9,7 @@ use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{Member, MemberCommand};
 use cardswitch_engine::directory::user::NewInvite;
-use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
 use cardswitch_identity::actor_state::ActorState;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
@@ -54,7 +54,8 @@ pub(super) async fn reactivate(
 /// Has a link sent by which a member chooses a password. POST /members/{id}/invite.
 ///
 /// INVARIANT: the sender cannot tell whether the address has a password already: either way a
-/// letter goes out, the same is written down, and nobody waits for it.
+/// letter goes out, the same is written down, and nobody waits for it. Only that the own company is
+/// closed is said.
 pub(super) async fn send_link(
     MemberManager(acting): MemberManager,
     PathId(id): PathId,
@@ -63,6 +64,9 @@ pub(super) async fn send_link(
     let member = get_member(&acting, MemberId(id)).await?;
     if !member.takes_part() {
         return Err(ApiError::not_found());
+    }
+    if acting.company.state == CompanyState::Closed {
+        return Err(ApiError::company_closed());
     }
     let response = acting.go_on(&format!("/members/{id}"), Notice::LINK_SENT);
     if let Ok(place) = LETTERS.try_acquire() {

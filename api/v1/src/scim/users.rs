@@ -310,7 +310,27 @@ fn refused(error: WriteError) -> ScimError {
         WriteError::Rejected(Rejection::MemberNotFound | Rejection::MemberDeleted) => {
             ApiError::not_found().into()
         }
-        WriteError::Rejected(rejection) => ApiError::rejected(rejection, &["department"]).into(),
+        WriteError::Rejected(rejection) => {
+            let names = [("email", "userName"), ("code", "employeeNumber")];
+            ApiError::rejected(rejection, &["department"]).renamed(&names).into()
+        }
         error => ApiError::from(error).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Providers were told of `email`, which no user of SCIM has.
+    #[test]
+    fn refusals_name_the_attribute() {
+        for (rejection, attribute) in [
+            (Rejection::EmailTaken, "`userName`"),
+            (Rejection::MemberCodeTaken, "`employeeNumber`"),
+        ] {
+            let ScimError(error) = refused(WriteError::Rejected(rejection));
+            assert_eq!(error.message(), format!("{attribute} is that of another member"));
+        }
     }
 }

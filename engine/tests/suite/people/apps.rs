@@ -4,39 +4,68 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::directory::app::{
     App, AppApproval, AppChanges, AppCommand, AppProfile, NewApp,
 };
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::TicketState;
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, new_app};
 use crate::members::{ADA, BOB, FOREIGNER, Office, new_member};
-use crate::samples::{app_id, company_id};
+use crate::samples::{app_id, company_id, new_company, token_id};
+
+impl Office {
+    /// An accountant of a company.
+    fn hire(&mut self, number: u64, company: u64) {
+        let member = new_member(number, company, &format!("m{number}@example.com"));
+        let member = NewMember { role: MemberRole::Accountant, ..member };
+        self.does(AdminCommand::Member(MemberCommand::Create(member)));
+    }
+
+    /// A token of the app for a member.
+    fn let_in(&mut self, number: u64, company: u64, member: u64) -> Result<(), Rejection> {
+        let new = grant_of(number, company, (Some(APP), Some(member)));
+        self.asks(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))))
+    }
+
+    /// New companies with as many tokens of the app as there may be of each, up to the most of all.
+    fn fill_with_tokens(&mut self) {
+        let share = limits::TOKENS_OF_APP_IN_COMPANY_MAX;
+        let members = share / limits::TOKENS_OF_MEMBER_MAX;
+        for company in 2..2 + (limits::TOKENS_OF_APP_MAX / share) as u64 {
+            let new = new_company(company, chrono_tz::UTC, 1_000_000, 0);
+            self.does(AdminCommand::Company(CompanyCommand::Create(new)));
+            let first = 1_000 * company;
+            (first..first + members as u64).for_each(|member| self.hire(member, company));
+            for number in 0..share as u64 {
+                let member = first + number % members as u64;
+                assert_eq!(self.let_in(10_000 * company + number, company, member), Ok(()));
+                assert_eq!(self.last_ends().1, [false]);
+            }
+        }
+    }
+}
 
 /// The largest number of tokens of an app is revoked in one record.
 #[test]
 fn a_deleted_app_opens_nothing_any_more() {
     let mut office = Office::with_people();
-    let (room, of_member) = (limits::TOKENS_OF_APP_MAX, limits::TOKENS_OF_MEMBER_MAX);
-    let members = room.div_ceil(of_member) as u64;
-    for number in 10..10 + members {
-        let member = new_member(number, 0, &format!("m{number}@example.com"));
-        let member = NewMember { role: MemberRole::Accountant, ..member };
-        office.does(AdminCommand::Member(MemberCommand::Create(member)));
-    }
-    for number in 0..=room as u64 {
-        let member = 10 + number / of_member as u64 % members;
-        let new = grant_of(number, 0, (Some(APP), Some(member)));
-        office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
-    }
+    office.fill_with_tokens();
+    assert_eq!(office.let_in(1, 2, 2_001), Ok(()));
     assert_eq!(office.last_ends().1, [true, false], "one more than there is room for");
+    assert_eq!(office.let_in(2, 0, BOB), Err(Rejection::TooManyTokens), "another company");
+    let no_room = office.issue(1, BOB, code_of(APP, 0, BOB));
+    assert_eq!(no_room, Err(Rejection::TooManyTokens), "nor is a code of any use");
+    office.does(AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(2), token_id(1))));
     office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
+    assert_eq!(office.let_in(2, 0, BOB), Ok(()));
     office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP))));
-    assert_eq!(office.last_ends(), (vec![], vec![true; room]));
+    assert_eq!(office.last_ends(), (vec![], vec![true; limits::TOKENS_OF_APP_MAX]));
     let gone = Err(Rejection::AppNotFound);
     assert_eq!(office.asks(exchange(1, 90_000, 0)), Err(Rejection::TicketSpent));
     assert_eq!(office.issue(2, BOB, code_of(APP, 0, BOB)), Err(Rejection::AppNotFound));
@@ -49,6 +78,60 @@ fn a_deleted_app_opens_nothing_any_more() {
         office.asks(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP)))),
         gone
     );
+}
+
+/// The people of one company took all the tokens of an app, and shut it to every other company.
+#[test]
+fn one_company_takes_its_share_of_an_apps_tokens() {
+    let mut office = Office::with_people();
+    let (share, of_member) = (limits::TOKENS_OF_APP_IN_COMPANY_MAX, limits::TOKENS_OF_MEMBER_MAX);
+    let members = 10..=10 + (share / of_member) as u64;
+    members.clone().for_each(|member| office.hire(member, 0));
+    for number in 0..share as u64 {
+        let member = 10 + number / of_member as u64;
+        assert_eq!(office.let_in(number, 0, member), Ok(()));
+    }
+    let full = Err(Rejection::TooManyTokens);
+    assert_eq!(office.let_in(90_000, 0, *members.end()), full, "a member without a token");
+    assert_eq!(office.let_in(90_001, 0, 10), Ok(()), "in the place of the member's own");
+    assert_eq!(office.last_ends().1, [true, false]);
+    assert_eq!(office.let_in(90_002, 1, FOREIGNER), Ok(()), "another company");
+    office.assert_replays();
+}
+
+/// A company was closed for abuse, and members of other companies went on to let its app in.
+#[test]
+fn an_app_of_a_closed_company_gets_nothing() {
+    let mut office = Office::with_people();
+    office.does(AdminCommand::App(AppCommand::Create(new_app(2, 1))));
+    office.issue(1, BOB, code_of(2, 0, BOB)).unwrap();
+    office.grant(1, TokenOrigin::Code, (2, BOB));
+    let in_state = |state| {
+        let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+        AdminCommand::Company(CompanyCommand::Update(company_id(1), changes))
+    };
+    office.does(in_state(CompanyState::Closed));
+    let closed = Err(Rejection::CompanyClosed);
+    assert_eq!(office.issue(2, BOB, code_of(2, 0, BOB)), closed);
+    assert_eq!(office.asks(exchange(1, 9, 0)), closed);
+    let again = grant_of(9, 0, (Some(2), Some(BOB)));
+    let again = AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(again)));
+    assert_eq!(office.asks(again), closed);
+    let moved = Some(vec!["https://evil.example/".to_owned()]);
+    let moved = AppChanges { redirect_urls: moved, ..AppChanges::default() };
+    let moved = AdminCommand::App(AppCommand::Update(company_id(1), app_id(2), moved));
+    assert_eq!(office.asks(moved), closed);
+    // What it has is good until somebody takes it back.
+    assert_eq!(office.entries("access_tokens"), 1);
+    office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(2), company_id(0))));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
+    office.does(in_state(CompanyState::Active));
+    office.issue(3, BOB, code_of(2, 0, BOB)).unwrap();
+    assert_eq!(office.asks(exchange(3, 9, 0)), Ok(()));
+    office.does(in_state(CompanyState::Closed));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(1), app_id(2))));
+    assert_eq!(office.last_ends().1, [true]);
+    office.assert_replays();
 }
 
 #[test]

@@ -193,7 +193,9 @@ fn a_token_displaces_only_its_own_like() {
         ((own, APP), (password, APP), full),
         ((password, APP), (code, APP), full),
         ((password, APP), (own, APP), full),
-        ((code, APP), (code, APP), full),
+        ((code, APP), (code, APP), Ok(())),
+        ((code, APP), (code, 2), full),
+        ((own, APP), (own, APP), full),
     ];
     for ((origin, app), (comes, to), expected) in rows {
         let mut office = Office::with_people();
@@ -210,10 +212,11 @@ fn a_token_displaces_only_its_own_like() {
     }
     // A code is not used up by a token that there is no room for.
     let mut office = Office::with_people();
+    office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
     for number in 0..room {
         office.grant(number, own, (APP, BOB));
     }
-    office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
+    assert_eq!(office.issue(2, BOB, code_of(APP, 0, BOB)), full);
     assert_eq!(office.asks(exchange(1, 900, 0)), full);
     office.does(AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(0), token_id(0))));
     assert_eq!(office.asks(exchange(1, 900, 0)), Ok(()));

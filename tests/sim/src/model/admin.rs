@@ -166,7 +166,11 @@ impl Model {
     /// A company that is not closed.
     pub(crate) fn open_company(&self, id: CompanyId) -> Result<usize, Rejection> {
         let company = self.company(id)?;
-        if self.companies[company].is_shut { Err(Rejection::CompanyClosed) } else { Ok(company) }
+        self.check_open(company).map(|()| company)
+    }
+
+    pub(crate) fn check_open(&self, company: usize) -> Result<(), Rejection> {
+        if self.companies[company].is_shut { Err(Rejection::CompanyClosed) } else { Ok(()) }
     }
 
     pub(crate) fn card_of(&self, company: CompanyId, id: CardId) -> Result<usize, Rejection> {

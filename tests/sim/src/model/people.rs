@@ -194,7 +194,10 @@ impl Model {
                 self.apps.push(App { id: new.id, company, is_deleted: false });
                 Ok(())
             }
-            AppCommand::Update(company, id, _) => self.own_app(*company, *id).map(drop),
+            AppCommand::Update(company, id, _) => {
+                let app = self.own_app(*company, *id)?;
+                self.check_open(self.apps[app].company)
+            }
             // No decision reads the page of an app: see `people::apps`.
             AppCommand::Approve(company, id, _) => self.own_app(*company, *id).map(drop),
             AppCommand::Delete(company, id) => {
@@ -328,7 +331,7 @@ impl Model {
             }
             NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
             NewTicketContent::AuthorizationCode(code) => {
-                let app = self.app(code.app)?;
+                let app = self.admissible_app(code.app)?;
                 let company = self.open_company(code.company)?;
                 let member = self.granting_member(company, code.member, code.scope)?;
                 if self.members[member].email.to_lowercase() != self.users[user].email {
@@ -401,7 +404,7 @@ impl Model {
 
     fn grant_token(&mut self, new: &NewTokenGrant) -> Result<(), Rejection> {
         let made = self.make_token(&new.token, (None, None))?;
-        let owners = new.app.map(|id| self.app(id)).transpose().and_then(|app| {
+        let owners = new.app.map(|id| self.admissible_app(id)).transpose().and_then(|app| {
             let company = self.tokens[made].company;
             let member = new.member.map(|id| self.granting_member(company, id, new.token.scope));
             let member = member.transpose()?;
@@ -428,6 +431,7 @@ impl Model {
         if self.apps[code.app].is_deleted {
             return Err(Rejection::TicketSpent);
         }
+        self.check_open(self.apps[code.app].company)?;
         let made = self.make_token(&exchange.token, (Some(code.app), Some(code.member)))?;
         if self.tokens[made].company != code.company {
             self.tokens.pop();
@@ -511,6 +515,12 @@ impl Model {
     fn app(&self, id: AppId) -> Result<usize, Rejection> {
         let is_it = |app: &App| app.id == id && !app.is_deleted;
         self.apps.iter().position(is_it).ok_or(Rejection::AppNotFound)
+    }
+
+    /// One whose company is not closed.
+    fn admissible_app(&self, id: AppId) -> Result<usize, Rejection> {
+        let app = self.app(id)?;
+        self.check_open(self.apps[app].company).map(|()| app)
     }
 
     fn own_app(&self, company: CompanyId, id: AppId) -> Result<usize, Rejection> {
