@@ -14,9 +14,8 @@ use sha2::Digest as _;
 use super::{ExecutedCommand, Executions, Tray, World, open};
 use crate::disks::{Crash, Disks};
 use crate::model::Model;
-use crate::nodes::Nodes;
+use crate::nodes::{FailedStart, Nodes};
 use crate::notices::NoticeCopy;
-use crate::webhooks::FailedStart;
 
 /// So many commands come after an old copy was put back.
 const COMMANDS_AFTER_COPY: u64 = 30;
