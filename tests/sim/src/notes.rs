@@ -1,4 +1,5 @@
-//! The notes of a cluster's leaders in memory, beside the window: a store that loses answers and writes late.
+//! The notes of a cluster's leaders in memory, beside the window: a store that loses answers, writes late, and is
+//! silent for a while.
 //!
 //! Whose notes they are is the product's to decide; compared is that none of a former leader, and none that its
 //! leader held for lost, comes behind a later one.
@@ -30,6 +31,8 @@ struct ShelfModel {
     newest: ChangePlace,
     /// How many of a hundred requests are not answered.
     silent_percent: u64,
+    /// So many further requests are not answered, one after the other.
+    silent_requests: u64,
     /// So many changes of a leader that dies arrive yet; None while none does.
     left: Option<u64>,
     marks: Marks,
@@ -62,6 +65,7 @@ impl NoteShelf {
             late: Vec::new(),
             newest: (Epoch(0), 0),
             silent_percent,
+            silent_requests: 0,
             left: None,
             marks: Marks::default(),
         })))
@@ -74,6 +78,16 @@ impl NoteShelf {
         let mut shelf = self.0.lock();
         let has_died = shelf.left.take() == Some(0);
         shelf.marks.pass_if(Mark::LeaderDiedAmidNote, has_died && arriving > 0);
+    }
+
+    /// Leaves so many requests without an answer.
+    pub(crate) fn fall_silent(&self, requests: u64) {
+        self.0.lock().silent_requests = requests;
+    }
+
+    /// The names of the notes that are there.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.lock().notes.keys().cloned().collect()
     }
 
     pub(crate) fn marks(&self) -> Marks {
@@ -105,10 +119,11 @@ impl ClusterNotes {
         Arc::new(LeaderNotes::new(SimulatedNotes::new(self.shelf.clone(), window), self.bounds))
     }
 
-    /// Whether a leader may find that it cannot reach the notes, or that another node leads.
+    /// Whether a leader may find that it cannot reach the notes, or that another node leads. One that dies reaches
+    /// nothing.
     pub(crate) fn is_shut_off(&self) -> bool {
         let window = self.window.as_ref().unwrap();
-        window.is_troubled() || !window.leads()
+        window.is_troubled() || !window.leads() || self.shelf.0.lock().left.is_some()
     }
 }
 
@@ -130,7 +145,14 @@ impl ShelfModel {
     }
 
     fn is_silent(&mut self, window: &SimulatedWindow) -> bool {
-        window.is_troubled() && self.rng.below(100) < self.silent_percent
+        if !window.is_troubled() {
+            return false;
+        }
+        if self.silent_requests > 0 {
+            self.silent_requests -= 1;
+            return true;
+        }
+        self.rng.below(100) < self.silent_percent
     }
 
     /// Reads what `take` finds, once late requests have arrived.
