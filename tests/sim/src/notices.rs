@@ -338,7 +338,6 @@ impl Notices {
             // There is room again.
             _ => nothing,
         });
-        self.world.book.note_trouble();
     }
 
     /// Ends all trouble.

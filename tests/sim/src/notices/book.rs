@@ -107,10 +107,8 @@ struct RunLetter {
     is_offered: bool,
     /// How often the server refused it.
     refusals: u32,
-    /// The number of troubles when the server took it last.
-    taken_after: Option<u64>,
-    /// Whether it was handed in since.
-    is_renewed: bool,
+    /// Whether the server has taken it since it was handed in.
+    is_taken: bool,
 }
 
 /// What a cardholder was told last since the start: whether that was handed in by then, and its place.
@@ -141,8 +139,6 @@ pub(crate) struct NoticeBook {
     ids: BTreeMap<TransactionId, Uuid>,
     /// The place that was told of when the tables lost their newest part, until the next start.
     lost: Option<TransactionSeq>,
-    /// How often something went wrong after which letters may go twice.
-    troubles: u64,
     pub(crate) marks: Marks,
 }
 
@@ -157,7 +153,6 @@ impl NoticeBook {
             lost: None,
             letters: BTreeMap::new(),
             ids: BTreeMap::new(),
-            troubles: 0,
             marks: Marks::default(),
         }
     }
@@ -178,13 +173,8 @@ impl NoticeBook {
         until.is_some_and(|(_, is_active)| *is_active)
     }
 
-    pub(crate) fn note_trouble(&mut self) {
-        self.troubles += 1;
-    }
-
     /// A run of the queue begins with these letters.
     pub(crate) fn begin_run(&mut self, waiting: &BTreeSet<Uuid>) -> RunBook {
-        self.troubles += 1;
         self.runs += 1;
         for (id, letter) in &self.letters {
             let is_there = !letter.is_owed || letter.is_over() || waiting.contains(id);
@@ -246,7 +236,6 @@ impl NoticeBook {
         let kept = self.done.map_or(last, |done| done.min(last));
         let sure = self.sure.map_or(kept, |sure| sure.min(kept));
         (self.done, self.sure) = (Some(kept), Some(sure.min(least)));
-        self.note_trouble();
     }
 
     /// Compares the letters of a step with those that the model's declines bring.
@@ -273,7 +262,7 @@ impl NoticeBook {
             let is_start = is_last_lost && expected.starts_with(&told);
             assert!(is_start, "{}: {told:?}", self.context);
             self.marks.pass(Mark::NoticeNotWritten);
-            return self.note_trouble();
+            return;
         }
         assert_eq!(told, expected, "{}: letters about {done:?} to {next:?}", self.context);
         assert!(!is_last_lost, "{}: a letter is missing", self.context);
@@ -304,7 +293,6 @@ impl NoticeBook {
             }
             Err(NoticeError::Cursor(_)) => {
                 self.marks.pass_if(Mark::NoticePlaceUnwritten, has_told);
-                self.note_trouble();
             }
             Err(error) => panic!("{}: {error}", self.context),
         }
@@ -375,7 +363,7 @@ impl NoticeBook {
         let may_take = !is_former || known.is_known;
         assert!(!is_taken || may_take, "{}: a former leader adds {id}", self.context);
         known.is_known |= is_taken;
-        known.is_renewed = known.taken_after.is_some();
+        known.is_taken = false;
     }
 
     /// A letter is on its way. Those of one cardholder go in order: first the ones that waited at the start, by the
@@ -416,10 +404,8 @@ impl NoticeBook {
         let taken_of = letter.taken_of.replace(run.number);
         self.marks.pass_if(Mark::NoticeRepeated, taken_of.is_some());
         let known = run.letters.get_mut(&id).unwrap();
-        let before = known.taken_after.replace(self.troubles);
-        let may_go = before != Some(self.troubles) || known.is_renewed;
-        assert!(may_go, "{}: {id} goes twice", self.context);
-        known.is_renewed = false;
+        let is_repeated = std::mem::replace(&mut known.is_taken, true);
+        assert!(!is_repeated, "{}: {id} goes twice", self.context);
         taken_of.is_some_and(|taken_of| taken_of != run.number)
     }
 
