@@ -446,7 +446,7 @@ async fn take_over(
         let notes = LeaderNotes::new(ClusterNotes(EtcdNotes::open(&node)?), NoteBounds::ETCD);
         let notes = Arc::new(notes);
         let directory = open_directory(&data).map_err(TakeOverError::Mail)?;
-        let mail = NotedMail::take_over(Arc::clone(&notes), &directory)?;
+        let mail = NotedMail::take_over(Arc::clone(&notes), &directory, std::thread::sleep)?;
         let deliveries = Box::new(NotedDeliveries(notes));
         Ok((beats, HandoverParts { deliveries, mail: Arc::new(mail) }))
     });

@@ -187,7 +187,7 @@ fn mail_waits_for_the_next_leader() {
 
     let content = NoteContents::default();
     let first = Arc::new(leader(&content, 3));
-    let mail = Arc::new(NotedMail::take_over(Arc::clone(&first), &*before.store).unwrap());
+    let mail = Arc::new(NotedMail::take_over(Arc::clone(&first), &*before.store, |_| ()).unwrap());
     assert!(before.store.names().unwrap().is_empty(), "it is moved");
     assert_eq!(mail.read("cursor").unwrap().as_deref(), Some(b"7 9".as_slice()));
     mail.write("cursor", b"8 9").unwrap();
@@ -197,7 +197,7 @@ fn mail_waits_for_the_next_leader() {
     // Nor does a directory with an older cursor bring it back.
     before.store.write("cursor", b"1 1").unwrap();
     let second = Arc::new(leader(&content, 4));
-    let taken = Arc::new(NotedMail::take_over(second, &*before.store).unwrap());
+    let taken = Arc::new(NotedMail::take_over(second, &*before.store, |_| ()).unwrap());
     assert_eq!(taken.read("cursor").unwrap().as_deref(), Some(b"8 9".as_slice()));
     assert!(mail.write("cursor", b"9 9").is_err() && queue.len() == 2);
     let (queue, held) = MailQueue::open(taken, Duration::ZERO).unwrap();

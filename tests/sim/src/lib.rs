@@ -27,6 +27,7 @@ pub mod rng;
 pub mod samples;
 pub mod shrink;
 mod sockets;
+mod switch_view;
 mod webhooks;
 mod window;
 pub mod workload;

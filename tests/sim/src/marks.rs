@@ -137,7 +137,7 @@ pub enum Mark {
     NoticeNotWritten,
     /// Letters about declines were written, and their place was not.
     NoticePlaceUnwritten,
-    /// The follower of declines could not start, since its disk failed.
+    /// The follower of declines could not start, since its place was not read or written.
     NoticesFailedStart,
     /// Declines waited, since too many letters did.
     NoticesHeldBack,
@@ -156,6 +156,16 @@ pub enum Mark {
     CrashAfterNotice,
     /// A letter about a decline was given up, refused too often or too old.
     NoticeGivenUp,
+    /// A leader found letters that another had left.
+    NoticesTakenOver,
+    /// The mail server took a letter once more, since another node leads.
+    NoticeRepeatedAfterFailOver,
+    /// The mail server took a letter from a node that led.
+    FormerLeaderMailed,
+    /// A letter of a node that led was not noted.
+    FormerNoticeRefused,
+    /// A letter or its place was not noted, since the notes were silent for long.
+    NoticeNotNoted,
     /// A message was not taken, since the engine had stopped.
     MessageNotTaken,
     /// An answer came to a connection that was gone.
@@ -257,7 +267,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 124] = [
+    pub const ALL: [Self; 129] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -333,6 +343,11 @@ impl Mark {
         Self::NoticeOfFormerMember,
         Self::CrashAfterNotice,
         Self::NoticeGivenUp,
+        Self::NoticesTakenOver,
+        Self::NoticeRepeatedAfterFailOver,
+        Self::FormerLeaderMailed,
+        Self::FormerNoticeRefused,
+        Self::NoticeNotNoted,
         Self::MessageNotTaken,
         Self::AnswerToNobody,
         Self::RepeatedOnAnotherLine,

@@ -43,6 +43,9 @@ struct Follower {
     window: SimulatedWindow,
 }
 
+/// A node of a cluster could not start to deliver, and leads no more: it goes down in this way.
+pub(crate) struct FailedStart(pub(crate) Crash);
+
 /// The options of a node's engine, by its machine.
 pub(crate) type Options<'a> = &'a dyn Fn(&Machine) -> EngineOptions;
 

@@ -1,4 +1,5 @@
-//! The notes of a cluster's leaders in memory, beside the window: a store that loses answers and writes late.
+//! The notes of a cluster's leaders in memory, beside the window: a store that loses answers, writes late, and is
+//! silent for a while.
 //!
 //! Whose notes they are is the product's to decide; compared is that none of a former leader, and none that its
 //! leader held for lost, comes behind a later one.
@@ -6,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cardswitch_dispatch::notes::{Note, NoteStore, OWNER, OwnerCondition, StoredNote};
+use cardswitch_dispatch::notes::{
+    LeaderNotes, Note, NoteBounds, NoteStore, OWNER, OwnerCondition, StoredNote,
+};
 use cardswitch_engine::journal::chain::Epoch;
 use cardswitch_engine::journal::window::{ChainWindow, WindowError};
 use parking_lot::Mutex;
@@ -28,6 +31,8 @@ struct ShelfModel {
     newest: ChangePlace,
     /// How many of a hundred requests are not answered.
     silent_percent: u64,
+    /// So many further requests are not answered, one after the other.
+    silent_requests: u64,
     /// So many changes of a leader that dies arrive yet; None while none does.
     left: Option<u64>,
     marks: Marks,
@@ -60,6 +65,7 @@ impl NoteShelf {
             late: Vec::new(),
             newest: (Epoch(0), 0),
             silent_percent,
+            silent_requests: 0,
             left: None,
             marks: Marks::default(),
         })))
@@ -74,13 +80,55 @@ impl NoteShelf {
         shelf.marks.pass_if(Mark::LeaderDiedAmidNote, has_died && arriving > 0);
     }
 
+    /// Leaves so many requests without an answer.
+    pub(crate) fn fall_silent(&self, requests: u64) {
+        self.0.lock().silent_requests = requests;
+    }
+
+    /// The names of the notes that are there.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.lock().notes.keys().cloned().collect()
+    }
+
     pub(crate) fn marks(&self) -> Marks {
         self.0.lock().marks.clone()
     }
 }
 
+/// The notes of a cluster, as the node that leads reaches them.
+pub(crate) struct ClusterNotes {
+    pub(crate) shelf: NoteShelf,
+    bounds: NoteBounds,
+    /// The leader's connection.
+    window: Option<SimulatedWindow>,
+}
+
+impl ClusterNotes {
+    pub(crate) const fn new(shelf: NoteShelf, bounds: NoteBounds) -> Self {
+        Self { shelf, bounds, window: None }
+    }
+
+    /// The node with this connection leads.
+    pub(crate) fn led_by(&mut self, leader: Option<&SimulatedWindow>) {
+        self.window = leader.cloned();
+    }
+
+    /// The notes, which a run of the node that leads will take over.
+    pub(crate) fn of_leader(&self) -> Arc<LeaderNotes<SimulatedNotes>> {
+        let window = self.window.clone().unwrap();
+        Arc::new(LeaderNotes::new(SimulatedNotes::new(self.shelf.clone(), window), self.bounds))
+    }
+
+    /// Whether a leader may find that it cannot reach the notes, or that another node leads. One that dies reaches
+    /// nothing.
+    pub(crate) fn is_shut_off(&self) -> bool {
+        let window = self.window.as_ref().unwrap();
+        window.is_troubled() || !window.leads() || self.shelf.0.lock().left.is_some()
+    }
+}
+
 impl SimulatedNotes {
-    pub(crate) const fn new(shelf: NoteShelf, window: SimulatedWindow) -> Self {
+    const fn new(shelf: NoteShelf, window: SimulatedWindow) -> Self {
         Self { shelf, window, newest: (Epoch(0), 0) }
     }
 }
@@ -97,7 +145,24 @@ impl ShelfModel {
     }
 
     fn is_silent(&mut self, window: &SimulatedWindow) -> bool {
-        window.is_troubled() && self.rng.below(100) < self.silent_percent
+        if !window.is_troubled() {
+            return false;
+        }
+        if self.silent_requests > 0 {
+            self.silent_requests -= 1;
+            return true;
+        }
+        self.rng.below(100) < self.silent_percent
+    }
+
+    /// Reads what `take` finds, once late requests have arrived.
+    fn read<T>(
+        &mut self,
+        window: &SimulatedWindow,
+        take: impl FnOnce(&BTreeMap<String, Vec<u8>>) -> T,
+    ) -> Result<T, WindowError> {
+        self.let_late_arrive();
+        if self.is_silent(window) { Err(silence()) } else { Ok(take(&self.notes)) }
     }
 
     /// Makes the changes, if the condition holds.
@@ -170,21 +235,21 @@ impl NoteStore for SimulatedNotes {
 
     fn list(&mut self, prefix: &str) -> Result<Vec<StoredNote>, WindowError> {
         let mut shelf = self.shelf.0.lock();
-        shelf.let_late_arrive();
-        if shelf.is_silent(&self.window) {
-            return Err(silence());
-        }
-        let found = shelf.notes.clone().into_iter();
-        let found: Vec<_> = found.filter(|(name, _)| name.starts_with(prefix)).collect();
+        let found: Vec<_> = shelf.read(&self.window, |notes| {
+            let found = notes.iter().filter(|(name, _)| name.starts_with(prefix));
+            found.map(|(name, content)| (name.clone(), content.clone())).collect()
+        })?;
         shelf.marks.pass_if(Mark::DeliveriesTakenOver, !found.is_empty());
         Ok(found)
     }
 
     fn names(&mut self, prefix: &str) -> Result<Vec<String>, WindowError> {
-        Ok(self.list(prefix)?.into_iter().map(|(name, _)| name).collect())
+        self.shelf.0.lock().read(&self.window, |notes| {
+            notes.keys().filter(|name| name.starts_with(prefix)).cloned().collect()
+        })
     }
 
     fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, WindowError> {
-        Ok(self.shelf.0.lock().notes.get(name).cloned())
+        self.shelf.0.lock().read(&self.window, |notes| notes.get(name).cloned())
     }
 }

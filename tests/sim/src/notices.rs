@@ -1,46 +1,51 @@
-//! Letters about declines in a simulated world: the product's own follower, queue and sending over a simulated disk,
-//! beside the engine whose tables they read, and a mail server that takes letters, puts them off, refuses them or is
-//! not there.
+//! Letters about declines in a simulated world: the product's own follower, queue and sending beside the engine whose
+//! tables they read. Letters wait on a simulated disk, those of a cluster among the notes of its leaders. The mail of a
+//! former leader goes on for a while.
 //!
 //! Every draw here is from a stream of its own, so that a world without these letters is as it was. A stand-in
-//! writes the letters, whose words are the product's. The promises to cardholders are compared in `book`.
+//! writes the letters, whose words are the product's. A run and the mail server are in `run`; the promises to
+//! cardholders are compared in `book`.
 
 mod book;
 mod hours;
+mod run;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cardswitch_dispatch::mail::declines::{
-    DeclineFollower, DeclineNotice, NoticeContext, NoticeError, NoticeLimits,
-};
-use cardswitch_dispatch::mail::queue::{MailQueue, NextLetter, Tries, age};
-use cardswitch_dispatch::mail::sending::{LetterFate, LetterTry, MailOutcome, MailSending};
+use cardswitch_dispatch::mail::cluster_mail::NotedMail;
+use cardswitch_dispatch::mail::declines::NoticeLimits;
 use cardswitch_dispatch::mail::store::MailDirectory;
+use cardswitch_dispatch::notes::NoteBounds;
 use cardswitch_engine::disk::Disk as _;
-use cardswitch_engine::domain::ids::{RecordSeq, TransactionSeq};
+use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyDisk};
 use cardswitch_engine::store::Snapshot;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use self::book::{HandIn, NoticeBook, NoticeText, StepView};
+use self::book::NoticeBook;
+use self::run::{MailWorld, NoticeRun};
 use crate::disks::{Crash, Disks};
 use crate::marks::{Mark, Marks};
 use crate::model::Model;
+use crate::nodes::FailedStart;
+use crate::notes::{ClusterNotes, NoteShelf};
 use crate::rng::Rng;
+use crate::switch_view::SwitchView;
+use crate::window::SimulatedWindow;
 
 /// A world in so many of lone nodes has letters about declines. Units: hundredths.
 const WORLDS_PERCENT: u64 = 13;
-const RETRY_WAIT: Duration = Duration::from_secs(60);
-/// The time of one letter. As in a running switch, no two are handed in at the same moment.
-const LETTER_TIME: Duration = Duration::from_micros(1);
+/// The same of worlds of a cluster without webhooks.
+const CLUSTER_WORLDS_PERCENT: u64 = 50;
 /// So many rounds are enough for all that waits, once nothing is in the way.
 const CALM_ROUNDS_MAX: usize = 10_000;
 /// The name of the file that stays.
 const CURSOR: &str = "cursor";
+/// The beginning of the names of mail among notes.
+const NOTED: &str = "mail/";
 
 /// How often things happen to letters in one world.
 struct NoticeRates {
@@ -51,7 +56,7 @@ struct NoticeRates {
     /// The longest time from one move to the next. Units: milliseconds.
     pause_ms: u64,
     crashed_starts_percent: u64,
-    /// How many of a thousand moves break the disk.
+    /// How many of a thousand moves break the disk, or find the notes silent for a while.
     faults_per_mille: u64,
     limits: NoticeLimits,
     unreached_percent: u64,
@@ -78,36 +83,19 @@ impl NoticeRates {
     }
 }
 
-/// A letter on its way.
-enum LetterFlight {
-    /// The server has answered, and the switch will learn of it.
-    Tried { id: Uuid, tries: Tries, outcome: MailOutcome },
-    /// The switch has learned that it is done with.
-    Over(Uuid),
-}
-
-/// Queue and sending, and the follower unless its start failed.
-struct NoticeRun {
-    follower: Option<DeclineFollower>,
-    queue: MailQueue,
-    sending: MailSending,
-    flight: Option<LetterFlight>,
-    uptime: Duration,
-    /// Whether the last step failed: few follow until the next start, for the disk stays broken.
-    has_failed: bool,
+/// The mail of a node that led, which goes on.
+struct FormerRun {
+    run: NoticeRun,
+    view: SwitchView,
+    moves_left: u64,
 }
 
 pub(crate) struct Notices {
-    context: String,
-    rng: Rng,
-    rates: NoticeRates,
+    world: MailWorld,
     /// None while the switch is down, and before its tables show the record `awaited`.
     running: Option<NoticeRun>,
+    former: Option<FormerRun>,
     awaited: RecordSeq,
-    is_calm: bool,
-    book: NoticeBook,
-    /// A hash of everything that the mail server took, in order.
-    taken: Sha256,
     /// What is put back at the end, and after how many commands it is copied.
     pub(crate) copy: Option<NoticeCopy>,
     copy_after: u64,
@@ -123,34 +111,42 @@ impl Notices {
     /// The letters of a world, if it has any.
     pub(crate) fn draw(seed: u64, length: u64) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x00DE_C11E);
-        if !rng.chance(WORLDS_PERCENT) {
+        rng.chance(WORLDS_PERCENT).then(|| Self::new(seed, length, rng, None))
+    }
+
+    /// The same of a world of a cluster.
+    pub(crate) fn draw_of_cluster(seed: u64, length: u64) -> Option<Self> {
+        let mut rng = Rng::new(seed ^ 0x00C1_DEC1);
+        if !rng.chance(CLUSTER_WORLDS_PERCENT) {
             return None;
         }
+        let shelf = NoteShelf::new(Rng::new(rng.number()));
+        Some(Self::new(seed, length, rng, Some(ClusterNotes::new(shelf, NoteBounds::ETCD))))
+    }
+
+    fn new(seed: u64, length: u64, mut rng: Rng, notes: Option<ClusterNotes>) -> Self {
         let rates = NoticeRates::draw(&mut rng);
         let copy_after = length.saturating_sub(1 + rng.below(length.max(1)));
         let context = format!("seed {seed}: notices");
-        Some(Self {
-            book: NoticeBook::new(context.clone()),
-            context,
-            rng,
-            rates,
-            running: None,
-            awaited: RecordSeq(0),
-            is_calm: false,
-            taken: Sha256::new(),
-            copy: None,
-            copy_after,
-        })
+        let book = NoticeBook::new(context.clone());
+        let (is_calm, taken) = (false, Sha256::new());
+        let world = MailWorld { context, rng, rates, is_calm, book, taken, notes };
+        let (running, former, awaited, copy) = (None, None, RecordSeq(0), None);
+        Self { world, running, former, awaited, copy, copy_after }
     }
 
-    /// The switch has started, and letters will once the tables show what is durable.
-    pub(crate) fn await_tables(&mut self, durable: RecordSeq) {
+    /// The switch has started, and letters will once the tables show what is durable. The leader of a cluster has a
+    /// connection to the window.
+    pub(crate) fn await_tables(&mut self, durable: RecordSeq, leader: Option<&SimulatedWindow>) {
         self.awaited = durable;
+        if let Some(notes) = &mut self.world.notes {
+            notes.led_by(leader);
+        }
     }
 
     /// The model has carried out the command of a record.
     pub(crate) fn notice_members(&mut self, seq: RecordSeq, model: &Model) {
-        self.book.notice_members(seq, model);
+        self.world.book.notice_members(seq, model);
     }
 
     /// Makes a copy of the disks once, to be put back at the end. All is at rest, and as the model has it.
@@ -167,96 +163,173 @@ impl Notices {
         let last = checkpoint.last_transaction;
         let at = tables.transaction_made_at(last).unwrap();
         let before = at.map(|at| tables.last_transaction_before(at).unwrap());
-        self.book.cut(checkpoint.applied_seq, (before.unwrap_or(last), last));
+        self.world.book.cut(checkpoint.applied_seq, (before.unwrap_or(last), last));
     }
 
     /// After how many of some commands the switch tells of declines again.
     pub(crate) fn draw_start(&mut self, commands: u64) -> u64 {
-        self.rng.below(commands)
+        self.world.rng.below(commands)
     }
 
     /// The switch goes down, with a letter that is on its way.
     pub(crate) fn go_down(&mut self) {
-        let Some(NoticeRun { flight, .. }) = self.running.take() else { return };
-        let marks = &mut self.book.marks;
-        marks.pass_if(
-            Mark::CrashAfterNotice,
-            matches!(flight, Some(LetterFlight::Tried { outcome: MailOutcome::Taken, .. })),
-        );
+        self.former = None;
+        let Some(run) = self.running.take() else { return };
+        self.world.book.marks.pass_if(Mark::CrashAfterNotice, run.has_unheard_letter());
+    }
+
+    /// The node that leads dies, perhaps at a change of the notes.
+    pub(crate) fn die(&mut self, engine: &Engine, model: &Model) {
+        let Self { world, running, .. } = self;
+        if let (Some(run), Some(notes)) = (running, &world.notes)
+            && world.rng.chance(50)
+        {
+            let (shelf, view) = (notes.shelf.clone(), SwitchView::of(engine));
+            let (arriving, is_following) = (world.rng.below(5), world.rng.chance(70));
+            shelf.die_amid(arriving, || match is_following {
+                true => run.follow(world, &view, model),
+                false => run.send(world, &view),
+            });
+        }
+        self.go_down();
+    }
+
+    /// The node that leads loses the lead and does not know it.
+    pub(crate) fn lose_lead(&mut self, engine: &Engine) {
+        let (view, moves_left) = (SwitchView::of(engine), self.world.rng.below(100));
+        self.former = self.running.take().map(|run| FormerRun { run, view, moves_left });
+    }
+
+    fn move_former(&mut self, model: &Model) {
+        let Some(FormerRun { run, view, moves_left }) = &mut self.former else { return };
+        let moves = 1 + self.world.rng.below(self.world.rates.burst);
+        for _ in 0..moves {
+            move_once(run, &mut self.world, view, model);
+        }
+        *moves_left = moves_left.saturating_sub(moves);
+        if *moves_left == 0 {
+            self.former = None;
+        }
     }
 
     /// Starts on the files that are there, after more crashes on the way, each at a write.
-    fn open(&mut self, engine: &Engine, disk: &mut FaultyDisk) {
-        while self.rng.below(100) < self.rates.crashed_starts_percent {
+    fn open(&mut self, view: &SwitchView, disk: &mut FaultyDisk) {
+        while self.draws_crashed_start(1) {
             self.break_disk(disk, 2);
-            self.start(engine, disk);
+            self.start(view, disk);
             self.running = None;
-            *disk = match self.rng.chance(50) {
+            *disk = match self.world.rng.chance(50) {
                 true => disk.after_kill(),
-                false => disk.after_torn_power_failure(self.rng.number() >> 1),
+                false => disk.after_torn_power_failure(self.world.rng.number() >> 1),
             };
         }
-        self.start(engine, disk);
+        self.start(view, disk);
     }
 
-    /// Starts queue and follower. A follower that cannot start stays away until the next start.
-    fn start(&mut self, engine: &Engine, disk: &FaultyDisk) {
-        let uptime = Duration::ZERO;
-        let Ok(store) = MailDirectory::open(Arc::new(disk.clone())).map(Arc::new) else { return };
-        let Ok((queue, held)) = MailQueue::open(Arc::clone(&store) as _, uptime) else { return };
-        assert!(held.is_empty(), "{}: there is no news", self.context);
-        self.book.begin_run(&letters_in(disk));
-        let limits = self.rates.limits;
-        let tables = &engine.store;
-        let last = tables.read().unwrap().checkpoint().unwrap().last_transaction;
-        let opened = DeclineFollower::open(store, tables, limits, uptime);
-        let follower = match opened {
-            Ok(follower) => Some(follower),
-            Err(NoticeError::Cursor(_)) => {
-                self.book.marks.pass(Mark::NoticesFailedStart);
-                None
-            }
-            Err(other) => panic!("{}: {other}", self.context),
-        };
-        let followed = follower.as_ref().map(DeclineFollower::followed);
-        self.book.begin_following(followed, last);
-        let sending = MailSending::new(RETRY_WAIT);
-        self.running =
-            Some(NoticeRun { follower, queue, sending, flight: None, uptime, has_failed: false });
+    /// A follower that cannot start stays away until the next start.
+    fn start(&mut self, view: &SwitchView, disk: &FaultyDisk) {
+        let Ok(store) = MailDirectory::open(Arc::new(disk.clone())) else { return };
+        let waiting = letters_in(&disk.names().unwrap());
+        self.running = NoticeRun::start(Arc::new(store), &waiting, &mut self.world, view).ok();
+    }
+
+    /// Starts at the node that leads.
+    /// Errors: it leads no more, or cannot reach the notes, or dies amid its start.
+    /// Panics: where nothing is in the way.
+    fn open_as_leader(&mut self, view: &SwitchView, disk: &FaultyDisk) -> Result<(), FailedStart> {
+        let shelf = self.notes().shelf.clone();
+        if self.draws_crashed_start(4) {
+            let arriving = self.world.rng.below(4);
+            shelf.die_amid(arriving, || drop(self.take_over(view, disk)));
+            self.running = None;
+        } else {
+            let Err(error) = self.take_over(view, disk) else { return Ok(()) };
+            let is_shut_off = self.notes().is_shut_off();
+            assert!(is_shut_off, "{}: a leader cannot send: {error}", self.world.context);
+            self.world.book.marks.pass(Mark::NotesNotReached);
+        }
+        let torn = Crash::TornPowerFailure(self.world.rng.number() >> 1);
+        Err(FailedStart(self.world.rng.pick(&[Crash::Kill, torn])))
+    }
+
+    /// Takes over what the node that led before has left.
+    /// Errors: why it cannot.
+    fn take_over(&mut self, view: &SwitchView, disk: &FaultyDisk) -> Result<(), String> {
+        let directory = MailDirectory::open(Arc::new(disk.clone())).unwrap();
+        let mail = NotedMail::take_over(self.notes().of_leader(), &directory, |_| ());
+        let mail = Arc::new(mail.map_err(|error| error.to_string())?);
+        let waiting = letters_in(&self.files(disk));
+        self.world.book.marks.pass_if(Mark::NoticesTakenOver, !waiting.is_empty());
+        let run = NoticeRun::start(mail, &waiting, &mut self.world, view);
+        self.running = Some(run.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// The notes of a cluster.
+    fn notes(&self) -> &ClusterNotes {
+        self.world.notes.as_ref().unwrap()
+    }
+
+    /// Whether a start goes wrong, as one in so many of those of a switch that is alone.
+    fn draws_crashed_start(&mut self, one_in: u64) -> bool {
+        self.world.rng.below(100) < self.world.rates.crashed_starts_percent / one_in
     }
 
     /// Starts if it can, and moves now and then.
+    /// Errors: a leader leads no more.
     pub(crate) fn move_now_and_then(
         &mut self,
         engine: &Engine,
         model: &Model,
         disk: &mut FaultyDisk,
-    ) {
-        if self.rng.below(1_024) >= self.rates.moves || !self.is_running(engine, disk) {
-            return;
+    ) -> Result<(), FailedStart> {
+        if self.world.rng.below(1_024) >= self.world.rates.moves {
+            return Ok(());
         }
-        for _ in 0..=self.rng.below(self.rates.burst) {
-            if self.rng.below(1_000) < self.rates.faults_per_mille {
-                self.break_disk(disk, 12);
-            }
-            match self.rng.below(100) {
-                0..30 => self.follow(engine, model),
-                _ => self.send(engine),
-            }
+        self.move_former(model);
+        if !self.is_running(engine, disk)? {
+            return Ok(());
         }
+        let view = SwitchView::of(engine);
+        for _ in 0..=self.world.rng.below(self.world.rates.burst) {
+            if self.world.rng.below(1_000) < self.world.rates.faults_per_mille {
+                self.break_store(disk);
+            }
+            let Some(run) = &mut self.running else { return Ok(()) };
+            move_once(run, &mut self.world, &view, model);
+        }
+        Ok(())
     }
 
-    fn is_running(&mut self, engine: &Engine, disk: &mut FaultyDisk) -> bool {
+    /// Starts if it can.
+    /// Errors: a leader leads no more.
+    pub(crate) fn is_running(
+        &mut self,
+        engine: &Engine,
+        disk: &mut FaultyDisk,
+    ) -> Result<bool, FailedStart> {
         if self.running.is_none() && engine.watermark.applied() >= self.awaited {
-            self.open(engine, disk);
+            let view = SwitchView::of(engine);
+            match self.world.notes.is_some() {
+                true => self.open_as_leader(&view, disk)?,
+                false => self.open(&view, disk),
+            }
         }
-        self.running.is_some()
+        Ok(self.running.is_some())
+    }
+
+    fn break_store(&mut self, disk: &FaultyDisk) {
+        match &self.world.notes {
+            // The product asks twenty times.
+            Some(notes) => notes.shelf.fall_silent(1 + self.world.rng.below(60)),
+            None => self.break_disk(disk, 12),
+        }
     }
 
     fn break_disk(&mut self, disk: &FaultyDisk, within: u64) {
-        let nth = Some(1 + self.rng.below(within));
+        let nth = Some(1 + self.world.rng.below(within));
         let nothing = DiskFaultPlan::default();
-        disk.plan(match self.rng.below(6) {
+        disk.plan(match self.world.rng.below(6) {
             0 => DiskFaultPlan { fail_write: nth, ..nothing },
             1 => DiskFaultPlan { torn_write: nth.map(|nth| (nth, 9)), ..nothing },
             2 => DiskFaultPlan { fail_sync: nth, ..nothing },
@@ -265,124 +338,61 @@ impl Notices {
             // There is room again.
             _ => nothing,
         });
-        self.book.note_trouble();
     }
 
-    fn pass_time(&mut self) {
-        let pause = Duration::from_millis(self.rng.below(self.rates.pause_ms));
-        self.running.as_mut().unwrap().uptime += pause;
+    /// Ends all trouble.
+    pub(crate) fn calm_down(&mut self) {
+        (self.world.is_calm, self.world.rates.crashed_starts_percent) = (true, 0);
     }
 
-    /// Tells of the next declines, unless the model has not heard of them.
-    fn follow(&mut self, engine: &Engine, model: &Model) {
-        self.pass_time();
-        let checkpoint = engine.store.read().unwrap().checkpoint().unwrap();
-        if checkpoint.last_transaction.0 > model.last_seq {
-            return;
-        }
-        let NoticeRun { follower, queue, uptime, has_failed, .. } = self.running.as_mut().unwrap();
-        let Some(follower) = follower else { return };
-        if *has_failed && !self.is_calm && !self.rng.chance(5) {
-            return;
-        }
-        let NoticeLimits { scan_max, waiting_max } = self.rates.limits;
-        let (applied, last) = (checkpoint.applied_seq, checkpoint.last_transaction);
-        let waiting = queue.len();
-        let view = StepView { applied, last, scan_max, is_full: waiting >= waiting_max };
-        let context = NoticeContext { tables: &engine.store, waiting, now: *uptime };
-        let mut handed = Vec::new();
-        let outcome = follower.step(context, |notice: &DeclineNotice| {
-            *uptime += LETTER_TIME;
-            let (id, text) = (notice.id, NoticeText::of(notice));
-            let added = queue.add_letter(id, text.urgency(), &text.bytes(), *uptime);
-            handed.push(HandIn { id, text, is_taken: added.is_ok() });
-            added.map(|()| true).map_err(Into::into)
-        });
-        let followed = follower.followed();
-        *has_failed = outcome.is_err();
-        self.book.note_step(model, view, handed, &outcome);
-        assert_eq!(Some(followed), self.book.done(), "{}", self.context);
-    }
-
-    /// The letter that is on its way moves, or the next one goes.
-    fn send(&mut self, engine: &Engine) {
-        self.pass_time();
-        let NoticeRun { queue, sending, flight, uptime, .. } = self.running.as_mut().unwrap();
-        match flight.take() {
-            Some(LetterFlight::Tried { id, tries, outcome }) => {
-                let now = Duration::from_micros(engine.clock.now().0 as u64);
-                let letter = LetterTry { id, tries, age: age(id, now) };
-                let fate = sending.settle(queue, letter, outcome, *uptime);
-                self.book.settle(id, (outcome, fate), letter.age);
-                *flight = (fate == LetterFate::Over).then_some(LetterFlight::Over(id));
-            }
-            Some(LetterFlight::Over(id)) => queue.finish(id),
-            None => match sending.next(queue, *uptime) {
-                NextLetter::Due(id, tries) => self.offer(id, tries),
-                NextLetter::At(at) if self.is_calm || self.rng.chance(20) => *uptime = at,
-                NextLetter::At(_) | NextLetter::None => {}
-            },
-        }
-    }
-
-    fn offer(&mut self, id: Uuid, tries: Tries) {
-        let outcome = self.draw_outcome();
-        let run = self.running.as_mut().unwrap();
-        let (urgency, bytes) = run.queue.read_letter(id).unwrap();
-        self.book.offer(id, urgency, &bytes);
-        if outcome == MailOutcome::Taken {
-            self.book.take(id);
-            self.taken.update(&bytes);
-        }
-        run.flight = Some(LetterFlight::Tried { id, tries, outcome });
-    }
-
-    fn draw_outcome(&mut self) -> MailOutcome {
-        let NoticeRates { unreached_percent, put_off_percent, refused_percent, .. } = self.rates;
-        match self.is_calm {
-            true => MailOutcome::Taken,
-            _ if self.rng.chance(unreached_percent) => MailOutcome::Unreached("it is not there"),
-            _ if self.rng.chance(put_off_percent) => MailOutcome::PutOff(450),
-            _ if self.rng.chance(refused_percent) => MailOutcome::Refused(550),
-            _ => MailOutcome::Taken,
-        }
-    }
-
-    /// Ends all trouble. Every letter that the rules require must arrive then, and the queue must be empty.
+    /// Every letter that the rules require must arrive, with nothing in its way, and the queue must be empty.
     pub(crate) fn come_to_rest(&mut self, engine: &Engine, model: &Model, disk: &mut FaultyDisk) {
-        (self.is_calm, self.rates.crashed_starts_percent) = (true, 0);
-        self.go_down();
-        *disk = disk.after_kill();
-        assert!(self.is_running(engine, disk), "{}: the tables are behind", self.context);
-        let last = engine.store.read().unwrap().checkpoint().unwrap().last_transaction;
+        self.calm_down();
+        if self.world.notes.is_none() {
+            self.go_down();
+            *disk = disk.after_kill();
+        }
+        let is_running = self.is_running(engine, disk).is_ok_and(|is_running| is_running);
+        assert!(is_running, "{}: the tables are behind", self.world.context);
+        let view = SwitchView::of(engine);
+        let last = view.snapshot().checkpoint().unwrap().last_transaction;
+        let Self { running: Some(run), world, .. } = self else { unreachable!() };
         for _ in 0..CALM_ROUNDS_MAX {
-            self.follow(engine, model);
+            run.follow(world, &view, model);
             for _ in 0..3 {
-                self.send(engine);
+                run.send(world, &view);
             }
-            if self.is_quiet(last) {
+            if run.is_quiet(last) {
                 break;
             }
         }
-        assert!(self.is_quiet(last), "{}: a letter waits for ever", self.context);
-        self.book.audit();
-        assert_eq!(disk.names().unwrap(), [CURSOR], "{}", self.context);
+        assert!(run.is_quiet(last), "{}: a letter waits for ever", world.context);
+        world.book.audit();
+        assert_eq!(self.files(disk), [CURSOR], "{}", self.world.context);
     }
 
-    fn is_quiet(&self, last: TransactionSeq) -> bool {
-        let run = self.running.as_ref().unwrap();
-        run.queue.is_empty() && run.flight.is_none() && self.book.done() == Some(last)
+    /// The names of all that waits, and of the follower's place.
+    fn files(&self, disk: &FaultyDisk) -> Vec<String> {
+        let Some(notes) = &self.world.notes else { return disk.names().unwrap() };
+        let names = notes.shelf.names().into_iter();
+        names.filter_map(|name| name.strip_prefix(NOTED).map(str::to_owned)).collect()
     }
 
     /// A hash of everything that the mail server took, and the marks.
     pub(crate) fn end(self) -> ([u8; 32], Marks) {
-        (self.taken.finalize().into(), self.book.marks)
+        (self.world.taken.finalize().into(), self.world.book.marks)
     }
 }
 
-/// The letters in a directory.
-fn letters_in(disk: &FaultyDisk) -> BTreeSet<Uuid> {
-    let names = disk.names().unwrap();
+fn move_once(run: &mut NoticeRun, world: &mut MailWorld, view: &SwitchView, model: &Model) {
+    match world.rng.below(100) {
+        0..30 => run.follow(world, view, model),
+        _ => run.send(world, view),
+    }
+}
+
+/// The letters among files.
+fn letters_in(names: &[String]) -> BTreeSet<Uuid> {
     let letter = |name: &String| {
         let (id, kind) = name.split_once('.')?;
         ["due", "first"].contains(&kind).then(|| id.parse().ok())?

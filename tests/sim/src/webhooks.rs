@@ -15,7 +15,7 @@ use cardswitch_dispatch::deliveries::{Deliveries, DeliveriesError};
 use cardswitch_dispatch::dispatcher::{
     Dispatcher, DispatcherOrder, DispatcherProgress, RequestPlaces, Tools,
 };
-use cardswitch_dispatch::notes::{LeaderNotes, NoteBounds, NotedDeliveries};
+use cardswitch_dispatch::notes::{NoteBounds, NotedDeliveries};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::webhook_endpoint::{
@@ -30,13 +30,15 @@ use cardswitch_engine::store::overlay::SharedBackend;
 use uuid::Uuid;
 
 use self::book::Book;
-use self::run::{DispatcherRun, Mood, Receivers, SwitchView};
+use self::run::{DispatcherRun, Mood, Receivers};
 use crate::disks::{Crash, Disks};
 use crate::marks::{Mark, Marks};
 use crate::model::HOUR;
-use crate::notes::{NoteShelf, SimulatedNotes};
+use crate::nodes::FailedStart;
+use crate::notes::{ClusterNotes, NoteShelf};
 use crate::rng::Rng;
 use crate::samples::{admin, company_id};
+use crate::switch_view::SwitchView;
 use crate::window::SimulatedWindow;
 
 /// A world in so many has webhooks. Units: hundredths.
@@ -62,23 +64,12 @@ struct WebhookRates {
     places: RequestPlaces,
 }
 
-/// The notes of a cluster's leaders.
-struct ClusterNotes {
-    shelf: NoteShelf,
-    bounds: NoteBounds,
-    /// The leader's connection.
-    window: Option<SimulatedWindow>,
-}
-
 /// The dispatcher of a node that led, which goes on.
 struct Zombie {
     run: DispatcherRun,
     view: SwitchView,
     moves_left: u64,
 }
-
-/// A node of a cluster could not start to deliver, and leads no more: it goes down in this way.
-pub(crate) struct FailedStart(pub(crate) Crash);
 
 pub(crate) struct Webhooks {
     receivers: Receivers,
@@ -111,7 +102,7 @@ impl Webhooks {
         }
         let shelf = NoteShelf::new(Rng::new(rng.number()));
         let bounds = NoteBounds { changes_max: 1 << rng.below(4), ..NoteBounds::ETCD };
-        let notes = Some(ClusterNotes { shelf, bounds, window: None });
+        let notes = Some(ClusterNotes::new(shelf, bounds));
         Some(Self { notes, ..Self::new(seed, length, rng) })
     }
 
@@ -158,7 +149,7 @@ impl Webhooks {
     pub(crate) fn await_tables(&mut self, durable: RecordSeq, leader: Option<&SimulatedWindow>) {
         self.awaited = durable;
         if let Some(notes) = &mut self.notes {
-            notes.window = leader.cloned();
+            notes.led_by(leader);
         }
     }
 
@@ -194,19 +185,14 @@ impl Webhooks {
             }
             Err(error) => error,
         };
-        let is_unreached = matches!(error, DeliveriesError::Elsewhere(_)) && self.is_shut_off();
+        let is_shut_off = self.notes.as_ref().is_some_and(ClusterNotes::is_shut_off);
+        let is_unreached = matches!(error, DeliveriesError::Elsewhere(_)) && is_shut_off;
         let context = &self.receivers.context;
         assert!(is_unreached || is_crashing, "{context}: a leader cannot deliver: {error}");
         self.receivers.marks.pass_if(Mark::NotesNotReached, is_unreached);
         self.receivers.marks.pass_if(Mark::WebhooksFailedStart, is_crashing && !is_unreached);
         let torn = Crash::TornPowerFailure(self.receivers.rng.number() >> 1);
         Err(FailedStart(self.receivers.rng.pick(&[Crash::Kill, torn])))
-    }
-
-    /// Whether a leader may find that it cannot reach the notes, or that another node leads.
-    fn is_shut_off(&self) -> bool {
-        let window = self.notes.as_ref().and_then(|notes| notes.window.as_ref()).unwrap();
-        window.is_troubled() || !window.leads()
     }
 
     fn plan_crash(&mut self, disk: &FaultyBackend) {
@@ -226,11 +212,7 @@ impl Webhooks {
         let deliveries = Deliveries::on(Box::new(storage), Box::new(draw_series))?;
         let deliveries = Arc::new(match &self.notes {
             None => deliveries,
-            Some(ClusterNotes { shelf, bounds, window }) => {
-                let notes = SimulatedNotes::new(shelf.clone(), window.clone().unwrap());
-                let notes = Arc::new(LeaderNotes::new(notes, *bounds));
-                deliveries.and(Some(Box::new(NotedDeliveries(notes))))
-            }
+            Some(notes) => deliveries.and(Some(Box::new(NotedDeliveries(notes.of_leader())))),
         });
         let is_noted = self.notes.is_some();
         let kept = deliveries.load()?;

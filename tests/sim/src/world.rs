@@ -224,6 +224,9 @@ impl World {
         if rng.chance(25) {
             alone = alone.with_other_nodes(rng);
             alone.webhooks = Webhooks::draw_of_cluster(seed, length);
+            if alone.webhooks.is_none() {
+                alone.notices = Notices::draw_of_cluster(seed, length);
+            }
             alone.await_tables();
             return alone;
         }

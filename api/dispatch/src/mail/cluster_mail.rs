@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,19 +25,22 @@ pub struct NotedMail<S> {
     notes: Arc<LeaderNotes<S>>,
     /// The files that are known to be there.
     names: Mutex<BTreeSet<String>>,
+    /// Lets time pass before the notes are asked again.
+    pause: fn(Duration),
 }
 
 impl<S: NoteStore> NotedMail<S> {
     /// The mail of a node that has taken over. The files of `directory` are moved there: mail of this machine from
-    /// before it was a node.
+    /// before it was a node. `pause` lets time pass before the notes are asked again.
     /// Errors: another node leads; the notes or the directory cannot be read or written.
     pub fn take_over(
         notes: Arc<LeaderNotes<S>>,
         directory: &dyn MailStore,
+        pause: fn(Duration),
     ) -> Result<Self, NotesError<S::Error>> {
         notes.take_over()?;
         let names = Mutex::new(notes.names(PREFIX)?.into_iter().collect());
-        let mail = Self { notes, names };
+        let mail = Self { notes, names, pause };
         let names = directory.names().map_err(NotesError::Files)?;
         let own: Vec<_> = names.into_iter().filter(|name| is_of_mail(name)).collect();
         for names in own.chunks(MOVED_TOGETHER) {
@@ -75,7 +77,7 @@ impl<S: NoteStore> NotedMail<S> {
         loop {
             asked += 1;
             match ask(&self.notes) {
-                Err(NotesError::Store(_)) if asked < TRIES_MAX => thread::sleep(TRY_WAIT),
+                Err(NotesError::Store(_)) if asked < TRIES_MAX => (self.pause)(TRY_WAIT),
                 answered => return answered.map_err(|error| io::Error::other(error.to_string())),
             }
         }

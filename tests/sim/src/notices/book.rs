@@ -1,15 +1,17 @@
 //! The letters about declines that are owed, by the model's answers: who is told of which decline, in which words,
 //! and what became of each letter.
 //!
-//! Members who have left get none. Who was told how often is in `hours`, and forgotten when the switch goes down.
+//! Members who have left get none. Who was told how often is in `hours`, and forgotten when the switch goes down. What
+//! one run knows is in `RunBook`: a former leader goes on beside the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use cardswitch_dispatch::mail::declines::{DeclineNotice, NoticeError};
 use cardswitch_dispatch::mail::limits::{AGE_MAX, REFUSALS_MAX};
 use cardswitch_dispatch::mail::notice_history::NoticeKind;
-use cardswitch_dispatch::mail::queue::Urgency;
+use cardswitch_dispatch::mail::queue::{QueueError, Urgency};
 use cardswitch_dispatch::mail::sending::{LetterFate, MailOutcome};
 use cardswitch_engine::domain::ids::{
     CardId, MemberId, RecordSeq, Timestamp, TransactionId, TransactionSeq,
@@ -85,36 +87,58 @@ struct LetterEntry {
     /// Whether a caller learned that it waits.
     is_owed: bool,
     is_given_up: bool,
-    /// The number of troubles when the server took it last.
-    taken_after: Option<u64>,
-    /// Whether it was handed in since.
-    is_renewed: bool,
-    /// How often the server refused it since the start.
-    refusals: u32,
+    /// The run of which the server took it last.
+    taken_of: Option<u64>,
+}
+
+impl LetterEntry {
+    const fn is_over(&self) -> bool {
+        self.taken_of.is_some() || self.is_given_up
+    }
+}
+
+/// A letter as one run knows it.
+#[derive(Default)]
+struct RunLetter {
     /// Whether it was there at the start.
     is_old: bool,
+    /// Whether the queue has had it.
+    is_known: bool,
     is_offered: bool,
+    /// How often the server refused it.
+    refusals: u32,
+    /// Whether the server has taken it since it was handed in.
+    is_taken: bool,
 }
 
 /// What a cardholder was told last since the start: whether that was handed in by then, and its place.
 type LastOffer = (bool, u64);
 
+/// What one run of queue and follower knows.
+pub(crate) struct RunBook {
+    /// Which run it is.
+    number: u64,
+    hours: Hours,
+    /// The follower's place; none before it has started.
+    pub(crate) done: Option<TransactionSeq>,
+    letters: BTreeMap<Uuid, RunLetter>,
+    offers: BTreeMap<(MemberId, bool), LastOffer>,
+}
+
 pub(crate) struct NoticeBook {
     context: String,
     /// When members began and ceased to take part, by the records.
     activity: Vec<Vec<(RecordSeq, bool)>>,
-    hours: Hours,
-    /// The follower's place; none before its first start.
+    /// How many runs there were.
+    runs: u64,
+    /// The place of the newest run's follower; none before the first start.
     done: Option<TransactionSeq>,
     /// The place that is on disk for sure.
     sure: Option<TransactionSeq>,
     letters: BTreeMap<Uuid, LetterEntry>,
     ids: BTreeMap<TransactionId, Uuid>,
-    offers: BTreeMap<(MemberId, bool), LastOffer>,
     /// The place that was told of when the tables lost their newest part, until the next start.
     lost: Option<TransactionSeq>,
-    /// How often something went wrong after which letters may go twice.
-    troubles: u64,
     pub(crate) marks: Marks,
 }
 
@@ -123,14 +147,12 @@ impl NoticeBook {
         Self {
             context,
             activity: Vec::new(),
-            hours: Hours::default(),
+            runs: 0,
             done: None,
             sure: None,
             lost: None,
             letters: BTreeMap::new(),
             ids: BTreeMap::new(),
-            offers: BTreeMap::new(),
-            troubles: 0,
             marks: Marks::default(),
         }
     }
@@ -151,31 +173,37 @@ impl NoticeBook {
         until.is_some_and(|(_, is_active)| *is_active)
     }
 
-    pub(crate) fn note_trouble(&mut self) {
-        self.troubles += 1;
-    }
-
     /// A run of the queue begins with these letters.
-    pub(crate) fn begin_run(&mut self, waiting: &BTreeSet<Uuid>) {
-        self.troubles += 1;
-        self.offers.clear();
-        for (id, letter) in &mut self.letters {
-            letter.is_old = waiting.contains(id);
-            (letter.is_offered, letter.refusals) = (false, 0);
-            let is_over = letter.taken_after.is_some() || letter.is_given_up;
-            assert!(!letter.is_owed || is_over || letter.is_old, "{}: {id} is lost", self.context);
+    pub(crate) fn begin_run(&mut self, waiting: &BTreeSet<Uuid>) -> RunBook {
+        self.runs += 1;
+        for (id, letter) in &self.letters {
+            let is_there = !letter.is_owed || letter.is_over() || waiting.contains(id);
+            assert!(is_there, "{}: {id} is lost", self.context);
         }
         let is_known = |id: &Uuid| self.letters.contains_key(id);
         assert!(waiting.iter().all(is_known), "{}: a letter of nothing", self.context);
+        let old = || RunLetter { is_old: true, is_known: true, ..RunLetter::default() };
+        RunBook {
+            number: self.runs,
+            hours: Hours::default(),
+            done: None,
+            letters: waiting.iter().map(|id| (*id, old())).collect(),
+            offers: BTreeMap::new(),
+        }
+    }
+
+    /// Whether another run has begun since.
+    pub(crate) const fn is_former(&self, run: &RunBook) -> bool {
+        run.number < self.runs
     }
 
     /// The follower has tried to start, where tables have so many transactions.
     pub(crate) fn begin_following(
         &mut self,
+        run: &mut RunBook,
         followed: Option<TransactionSeq>,
         last: TransactionSeq,
     ) {
-        self.hours = Hours::default();
         // Without a place it begins at the end, by then for sure.
         let least = *self.sure.get_or_insert(last);
         let Some(followed) = followed else { return };
@@ -189,7 +217,7 @@ impl NoticeBook {
         self.marks.pass_if(Mark::DeclinesReadAgain, followed < most);
         let is_reused = self.lost.take().is_some_and(|lost| followed < lost && lost <= last);
         self.marks.pass_if(Mark::NoticePlaceReused, is_reused);
-        self.done = Some(followed);
+        (run.done, self.done) = (Some(followed), Some(followed));
     }
 
     /// The tables have lost all behind a record and a transaction; the instant of that one is that of others, back to
@@ -208,18 +236,17 @@ impl NoticeBook {
         let kept = self.done.map_or(last, |done| done.min(last));
         let sure = self.sure.map_or(kept, |sure| sure.min(kept));
         (self.done, self.sure) = (Some(kept), Some(sure.min(least)));
-        self.note_trouble();
     }
 
     /// Compares the letters of a step with those that the model's declines bring.
     pub(crate) fn note_step(
         &mut self,
-        model: &Model,
-        view: StepView,
+        run: &mut RunBook,
+        (model, view): (&Model, StepView),
         handed: Vec<HandIn>,
         outcome: &Result<StepOutcome, NoticeError>,
     ) {
-        let done = self.done.unwrap();
+        let done = run.done.unwrap();
         if view.is_full {
             let is_idle = matches!(outcome, Ok(StepOutcome::Idle)) && handed.is_empty();
             assert!(is_idle, "{}: letters are added to many", self.context);
@@ -227,25 +254,29 @@ impl NoticeBook {
             return;
         }
         let next = TransactionSeq((done.0 + view.scan_max).min(view.last.0));
-        let (hours, expected) = self.expect(model, (done, next), view.applied);
+        let (hours, expected) = self.expect(run, model, (done, next), view.applied);
         let told: Vec<_> = handed.iter().map(|handed| handed.text.clone()).collect();
         let is_last_lost = handed.last().is_some_and(|handed| !handed.is_taken);
-        handed.into_iter().for_each(|handed| self.note_hand_in(handed));
+        handed.into_iter().for_each(|handed| self.note_hand_in(run, handed));
         if let Err(NoticeError::Letter(_)) = outcome {
             let is_start = is_last_lost && expected.starts_with(&told);
             assert!(is_start, "{}: {told:?}", self.context);
             self.marks.pass(Mark::NoticeNotWritten);
-            return self.note_trouble();
+            return;
         }
         assert_eq!(told, expected, "{}: letters about {done:?} to {next:?}", self.context);
         assert!(!is_last_lost, "{}: a letter is missing", self.context);
-        (self.hours, self.done) = (hours, Some(next));
-        self.note_place(next < view.last, !told.is_empty(), outcome);
+        (run.hours, run.done) = (hours, Some(next));
+        if !self.is_former(run) {
+            self.done = run.done;
+        }
+        self.note_place(run, next < view.last, !told.is_empty(), outcome);
     }
 
     /// The follower's place after a step that told of all declines of a page.
     fn note_place(
         &mut self,
+        run: &RunBook,
         has_more: bool,
         has_told: bool,
         outcome: &Result<StepOutcome, NoticeError>,
@@ -255,30 +286,27 @@ impl NoticeBook {
                 assert_eq!(*progress, StepOutcome::of(has_more), "{}", self.context);
                 self.marks.pass_if(Mark::DeclinePageEnded, has_more && has_told);
                 if has_told {
-                    self.sure = self.done;
+                    let is_former = self.is_former(run);
+                    assert!(!is_former, "{}: a former leader notes its place", self.context);
+                    self.sure = run.done;
                 }
             }
             Err(NoticeError::Cursor(_)) => {
                 self.marks.pass_if(Mark::NoticePlaceUnwritten, has_told);
-                self.note_trouble();
             }
             Err(error) => panic!("{}: {error}", self.context),
         }
     }
 
-    /// The follower's place.
-    pub(crate) const fn done(&self) -> Option<TransactionSeq> {
-        self.done
-    }
-
     /// The letters about the declines of some transactions.
     fn expect(
         &mut self,
+        run: &RunBook,
         model: &Model,
         (after, until): (TransactionSeq, TransactionSeq),
         applied: RecordSeq,
     ) -> (Hours, Vec<NoticeText>) {
-        let (mut hours, mut expected) = (self.hours.clone(), Vec::new());
+        let (mut hours, mut expected) = (run.hours.clone(), Vec::new());
         let declines = &model.declines;
         let [first, end] =
             [after, until].map(|seq| declines.partition_point(|decline| decline.seq <= seq.0));
@@ -307,7 +335,7 @@ impl NoticeBook {
         (hours, expected)
     }
 
-    fn note_hand_in(&mut self, HandIn { id, text, is_taken }: HandIn) {
+    fn note_hand_in(&mut self, run: &mut RunBook, HandIn { id, text, is_taken }: HandIn) {
         let known = self.ids.insert(text.transaction, id);
         assert!(
             known.is_none_or(|known| known == id),
@@ -322,11 +350,7 @@ impl NoticeBook {
             contents: Vec::new(),
             is_owed: false,
             is_given_up: false,
-            taken_after: None,
-            is_renewed: false,
-            refusals: 0,
-            is_old: false,
-            is_offered: false,
+            taken_of: None,
         });
         assert_eq!(letter.transaction, text.transaction, "{}: {id} is of two", self.context);
         let content = text.bytes();
@@ -334,25 +358,31 @@ impl NoticeBook {
             letter.contents.push(content);
         }
         letter.is_owed |= is_taken;
-        letter.is_renewed = letter.taken_after.is_some();
+        let is_former = run.number < self.runs;
+        let known = run.letters.entry(id).or_default();
+        let may_take = !is_former || known.is_known;
+        assert!(!is_taken || may_take, "{}: a former leader adds {id}", self.context);
+        known.is_known |= is_taken;
+        known.is_taken = false;
     }
 
     /// A letter is on its way. Those of one cardholder go in order: first the ones that waited at the start, by the
     /// millisecond in their ids.
-    pub(crate) fn offer(&mut self, id: Uuid, urgency: Urgency, bytes: &[u8]) {
-        let letter = self.letters.get_mut(&id).unwrap();
+    pub(crate) fn offer(&mut self, run: &mut RunBook, id: Uuid, urgency: Urgency, bytes: &[u8]) {
+        let letter = &self.letters[&id];
         let is_content = letter.contents.iter().any(|content| content == bytes);
         assert!(is_content, "{}: {id} says something else", self.context);
-        if std::mem::replace(&mut letter.is_offered, true) || letter.taken_after.is_some() {
+        let known = run.letters.get_mut(&id).unwrap();
+        if std::mem::replace(&mut known.is_offered, true) || letter.taken_of.is_some() {
             return;
         }
         let (seconds, nanos) = id.get_timestamp().unwrap().to_unix();
-        let place = match letter.is_old {
+        let place = match known.is_old {
             true => (false, 1_000 * seconds + u64::from(nanos / 1_000_000)),
             false => (true, letter.seq.0),
         };
         let key = (letter.member, urgency == Urgency::First);
-        let before = self.offers.insert(key, place);
+        let before = run.offers.insert(key, place);
         assert!(
             before.is_none_or(|before| before <= place),
             "{}: {id} is out of turn",
@@ -360,26 +390,36 @@ impl NoticeBook {
         );
     }
 
-    /// The mail server takes a letter.
-    pub(crate) fn take(&mut self, id: Uuid) {
+    /// A letter that is next cannot be read. It has had its turn, if it stays.
+    pub(crate) fn miss_turn(&self, run: &mut RunBook, id: Uuid, error: &QueueError) {
+        let is_gone =
+            matches!(error, QueueError::Read(error) if error.kind() == ErrorKind::NotFound);
+        assert!(!is_gone || self.is_former(run), "{}: {id} is gone", self.context);
+        run.letters.get_mut(&id).unwrap().is_offered = true;
+    }
+
+    /// The mail server takes a letter. Returns whether it did so of another run.
+    pub(crate) fn take(&mut self, run: &mut RunBook, id: Uuid) -> bool {
         let letter = self.letters.get_mut(&id).unwrap();
-        self.marks.pass_if(Mark::NoticeRepeated, letter.taken_after.is_some());
-        let before = letter.taken_after.replace(self.troubles);
-        let may_go = before != Some(self.troubles) || letter.is_renewed;
-        assert!(may_go, "{}: {id} goes twice", self.context);
-        letter.is_renewed = false;
+        let taken_of = letter.taken_of.replace(run.number);
+        self.marks.pass_if(Mark::NoticeRepeated, taken_of.is_some());
+        let known = run.letters.get_mut(&id).unwrap();
+        let is_repeated = std::mem::replace(&mut known.is_taken, true);
+        assert!(!is_repeated, "{}: {id} goes twice", self.context);
+        taken_of.is_some_and(|taken_of| taken_of != run.number)
     }
 
     /// A letter was tried, so long after its decline.
     pub(crate) fn settle(
         &mut self,
+        run: &mut RunBook,
         id: Uuid,
         (outcome, fate): (MailOutcome, LetterFate),
         age: Duration,
     ) {
-        let letter = self.letters.get_mut(&id).unwrap();
-        letter.refusals += u32::from(matches!(outcome, MailOutcome::Refused(_)));
-        let may_end = age >= AGE_MAX || letter.refusals >= REFUSALS_MAX;
+        let known = run.letters.get_mut(&id).unwrap();
+        known.refusals += u32::from(matches!(outcome, MailOutcome::Refused(_)));
+        let may_end = age >= AGE_MAX || known.refusals >= REFUSALS_MAX;
         let is_over = outcome == MailOutcome::Taken || may_end;
         assert_eq!(
             fate == LetterFate::Over,
@@ -387,20 +427,19 @@ impl NoticeBook {
             "{}: {id} after {outcome:?}, {age:?}",
             self.context
         );
-        let is_given_up = fate == LetterFate::Over && outcome != MailOutcome::Taken;
-        letter.is_given_up |= is_given_up;
         if is_over {
             // A letter that is handed in once more begins anew.
-            letter.refusals = 0;
+            known.refusals = 0;
         }
+        let is_given_up = fate == LetterFate::Over && outcome != MailOutcome::Taken;
+        self.letters.get_mut(&id).unwrap().is_given_up |= is_given_up;
         self.marks.pass_if(Mark::NoticeGivenUp, is_given_up);
     }
 
     /// All is well, and nothing waits: every letter that is owed was taken, or given up.
     pub(crate) fn audit(&self) {
         for (id, letter) in &self.letters {
-            let is_over = letter.taken_after.is_some() || letter.is_given_up;
-            assert!(!letter.is_owed || is_over, "{}: nobody got {id}", self.context);
+            assert!(!letter.is_owed || letter.is_over(), "{}: nobody got {id}", self.context);
         }
     }
 }

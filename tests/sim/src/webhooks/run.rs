@@ -14,15 +14,14 @@ use cardswitch_dispatch::dispatcher::{
 use cardswitch_dispatch::lane::EndpointHealth;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, WebhookEndpointId};
-use cardswitch_engine::engine::Engine;
-use cardswitch_engine::store::{Snapshot, Store};
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use parking_lot::Mutex;
 
 use super::book::{Book, Letter, RunBook};
 use super::number_of;
 use crate::marks::{Mark, Marks};
 use crate::rng::Rng;
+use crate::switch_view::SwitchView;
 
 /// A longer lag proves that the lane has read the log itself. Units: events.
 const BEHIND_EVENTS: u64 = 300;
@@ -50,28 +49,7 @@ pub(super) struct Receivers {
     pub(super) marks: Marks,
 }
 
-/// The switch, as a dispatcher sees it at one moment.
-pub(super) struct SwitchView {
-    store: Arc<Store>,
-    time: Timestamp,
-    applied: RecordSeq,
-    durable: RecordSeq,
-}
-
 impl SwitchView {
-    pub(super) fn of(engine: &Engine) -> Self {
-        Self {
-            store: Arc::clone(&engine.store),
-            time: engine.clock.now(),
-            applied: engine.watermark.applied(),
-            durable: engine.durable_seq(),
-        }
-    }
-
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        self.store.read().unwrap()
-    }
-
     /// The present of a dispatcher at this uptime.
     fn at(&self, receivers: &Receivers, uptime: Duration) -> StepContext<'_> {
         let time = Timestamp(self.time.0 + receivers.ahead);

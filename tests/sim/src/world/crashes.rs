@@ -182,6 +182,9 @@ impl World {
                 if let Some(webhooks) = &mut self.webhooks {
                     webhooks.die(&led.engine);
                 }
+                if let Some(notices) = &mut self.notices {
+                    notices.die(&led.engine, &self.model);
+                }
                 self.disks = self.disks.after(crash);
                 drop(led);
                 self.story.marks.pass(Mark::LeaderDied);
@@ -207,12 +210,15 @@ impl World {
                 zombie.parts.deciding.shard.step_loader();
                 zombie.parts.deciding.committer.step();
                 step_trail(&mut zombie.parts.deciding.trail);
-                if self.webhooks.is_some() {
+                if self.webhooks.is_some() || self.notices.is_some() {
                     zombie.parts.following.projector.step();
                 }
             }
             if let Some(webhooks) = &mut self.webhooks {
                 webhooks.lose_lead(&zombie.engine);
+            }
+            if let Some(notices) = &mut self.notices {
+                notices.lose_lead(&zombie.engine);
             }
             self.nodes.as_mut().unwrap().old_leader_stops(disks.after(Crash::Kill));
             for (tag, reply) in tray.0.lock().drain(..) {

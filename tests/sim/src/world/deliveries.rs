@@ -14,9 +14,8 @@ use sha2::Digest as _;
 use super::{ExecutedCommand, Executions, Tray, World, open};
 use crate::disks::{Crash, Disks};
 use crate::model::Model;
-use crate::nodes::Nodes;
+use crate::nodes::{FailedStart, Nodes};
 use crate::notices::NoticeCopy;
-use crate::webhooks::FailedStart;
 
 /// So many commands come after an old copy was put back.
 const COMMANDS_AFTER_COPY: u64 = 30;
@@ -24,23 +23,45 @@ const COMMANDS_AFTER_COPY: u64 = 30;
 impl World {
     /// As a start has it, deliveries begin once the tables show all that is durable.
     pub(super) fn await_tables(&mut self) {
-        if let (Some(webhooks), Some(running)) = (&mut self.webhooks, &self.running) {
-            let leader = self.nodes.as_ref().map(Nodes::leader);
-            webhooks.await_tables(running.engine.durable_seq(), leader);
+        let Some(running) = &self.running else { return };
+        let (durable, leader) =
+            (running.engine.durable_seq(), self.nodes.as_ref().map(Nodes::leader));
+        if let Some(webhooks) = &mut self.webhooks {
+            webhooks.await_tables(durable, leader);
         }
-        if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
-            notices.await_tables(running.engine.durable_seq());
+        if let Some(notices) = &mut self.notices {
+            notices.await_tables(durable, leader);
         }
     }
 
     pub(super) fn move_notices(&mut self) {
-        if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
-            notices.move_now_and_then(&running.engine, &self.model, &mut self.disks.mail);
+        let Some(notices) = &mut self.notices else { return };
+        let Some(running) = &self.running else { return };
+        let mail = &mut self.disks.mail;
+        if let Err(FailedStart(crash)) =
+            notices.move_now_and_then(&running.engine, &self.model, mail)
+        {
+            self.fail_over(Some(crash));
+        }
+    }
+
+    /// Another node of a cluster leads at last, and sends what the others have left.
+    fn change_last_leader(&mut self) {
+        let mut crash = Some(Crash::Kill).filter(|_| self.nodes.is_some());
+        while let Some(next) = crash.take() {
+            let Some(notices) = &mut self.notices else { return };
+            notices.calm_down();
+            self.fail_over(Some(next));
+            self.settle();
+            let (Some(notices), Some(running)) = (&mut self.notices, &self.running) else { return };
+            let started = notices.is_running(&running.engine, &mut self.disks.mail);
+            crash = started.err().map(|FailedStart(crash)| crash);
         }
     }
 
     /// Lets all cardholders be told of what was declined to them.
     pub(super) fn end_notices(&mut self) {
+        self.change_last_leader();
         if let (Some(notices), Some(running)) = (&mut self.notices, &self.running) {
             notices.come_to_rest(&running.engine, &self.model, &mut self.disks.mail);
         }
@@ -48,8 +69,9 @@ impl World {
 
     /// Keeps an old copy once, where it has all that is durable.
     pub(super) fn copy_for_notices(&mut self) {
-        let is_lying = self.is_lying();
-        if let Some(notices) = self.notices.as_mut().filter(|_| !is_lying) {
+        // A node of a cluster with a copy follows.
+        let may_copy = !self.is_lying() && self.nodes.is_none();
+        if let Some(notices) = self.notices.as_mut().filter(|_| may_copy) {
             notices.copy_once(self.story.commands, &self.disks, &self.model);
         }
     }
@@ -64,7 +86,7 @@ impl World {
             let mut copy = self.open_copy(&disks);
             copy.come_to_rest();
             notices.cut(&copy.engine().store.read().unwrap());
-            notices.await_tables(copy.engine().durable_seq());
+            notices.await_tables(copy.engine().durable_seq(), None);
             let start = notices.draw_start(COMMANDS_AFTER_COPY);
             for number in 0..COMMANDS_AFTER_COPY {
                 let command = self.draw_timely(&model);
@@ -72,7 +94,8 @@ impl World {
                 model.expect(executed.at.0, &command);
                 notices.notice_members(executed.last_seq, &model);
                 if number >= start {
-                    notices.move_now_and_then(copy.engine(), &model, &mut disks.mail);
+                    // A switch that is alone leads for ever.
+                    drop(notices.move_now_and_then(copy.engine(), &model, &mut disks.mail));
                 }
             }
             notices.come_to_rest(copy.engine(), &model, &mut disks.mail);
