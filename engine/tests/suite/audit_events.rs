@@ -24,7 +24,7 @@ use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
-use crate::members::{BOB, FOREIGNER, Office, new_member};
+use crate::office::{BOB, FOREIGNER, Office, new_member};
 use crate::samples::{
     app_id, company_id, digest, member_id, new_card, new_company, ticket_id, token_id, user_id,
 };

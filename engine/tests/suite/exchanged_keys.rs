@@ -10,7 +10,7 @@ use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
 
 use crate::audit_events::events_of;
 use crate::desk::Desk;
-use crate::members::Office;
+use crate::office::Office;
 use crate::samples::admin;
 
 /// A key that bytes tell from others, of a message of that second.

@@ -19,7 +19,7 @@ use cardswitch_engine::store::query::{LeavingEffects, Page};
 use uuid::Uuid;
 
 use crate::desk::Desk;
-use crate::members::{ADA, BOB, FOREIGNER, new_member};
+use crate::office::{ADA, BOB, FOREIGNER, new_member};
 use crate::people::{grant_of, new_user};
 use crate::requisitions::new_requisition;
 use crate::samples::{

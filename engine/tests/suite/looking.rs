@@ -13,7 +13,7 @@ use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
 
 use crate::audit_events::events_of;
-use crate::members::{ADA, BOB, FOREIGNER, Office, with_role};
+use crate::office::{ADA, BOB, FOREIGNER, Office, with_role};
 use crate::samples::{company_id, member_id};
 use crate::shared_links::{card_id, link_id, new_link};
 

@@ -15,7 +15,7 @@ use cardswitch_engine::limits;
 
 use crate::audit_events::events_of;
 use crate::desk::{CARD, Desk};
-use crate::members::Office;
+use crate::office::Office;
 use crate::samples::{admin, company_id, new_card, resealed, sealed_under};
 use crate::shared_links::card_id;
 

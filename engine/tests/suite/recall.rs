@@ -28,8 +28,8 @@ use cardswitch_engine::verify::verify;
 use uuid::Uuid;
 
 use crate::desk::{CARD, Desk, TINY_CACHES, authorization, manual, options, purchase};
-use crate::members::{ADA, BOB, new_member};
 use crate::model::DAY;
+use crate::office::{ADA, BOB, new_member};
 use crate::samples::{START, company_id, facts, member_id, network, pan};
 
 const PURCHASES: u64 = 300;

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::ids::{CardId, DimensionId, RequisitionId, Timesta
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
-use crate::members::{ADA, BOB, Office, with_role};
+use crate::office::{ADA, BOB, Office, with_role};
 use crate::samples::{company_id, member_id, new_card};
 
 fn id(number: u128) -> RequisitionId {

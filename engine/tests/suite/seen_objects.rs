@@ -19,7 +19,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use uuid::Uuid;
 
-use crate::members::{ADA, BOB, Office};
+use crate::office::{ADA, BOB, Office};
 use crate::people::grant_of;
 use crate::requisitions::new_requisition;
 use crate::samples::{company_id, facts, member_id, network, new_card, pan, token_id};

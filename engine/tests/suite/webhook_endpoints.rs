@@ -14,7 +14,7 @@ use cardswitch_engine::limits;
 use uuid::Uuid;
 
 use crate::audit_events::events_of;
-use crate::members::Office;
+use crate::office::Office;
 use crate::people::new_app;
 use crate::samples::{app_id, company_id};
 

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, new_app};
-use crate::members::{ADA, BOB, FOREIGNER, Office, new_member};
+use crate::office::{ADA, BOB, FOREIGNER, Office, new_member};
 use crate::samples::{app_id, company_id, new_company, token_id};
 
 impl Office {
@@ -121,7 +121,7 @@ fn an_app_of_a_closed_company_gets_nothing() {
     let moved = AppChanges { redirect_urls: moved, ..AppChanges::default() };
     let moved = AdminCommand::App(AppCommand::Update(company_id(1), app_id(2), moved));
     assert_eq!(office.asks(moved), closed);
-    // What it has is good until somebody takes it back.
+    // A token of before stays valid until somebody revokes it.
     assert_eq!(office.entries("access_tokens"), 1);
     office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(2), company_id(0))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));

@@ -27,8 +27,8 @@ use uuid::Uuid;
 
 use super::{APP, code_of, exchange, grant_of, new_app, new_token, use_link};
 use crate::desk::purchase;
-use crate::members::{ADA, BOB, Office, leaving, new_member};
 use crate::model::HOUR;
+use crate::office::{ADA, BOB, Office, leaving, new_member};
 use crate::samples::{app_id, company_id, digest, member_id, new_card, ticket_id, user_id};
 use crate::shared_links::{link_id, new_link};
 use crate::webhook_endpoints::create as create_endpoint;

@@ -16,8 +16,8 @@ use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
-use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
 use crate::model::HOUR;
+use crate::office::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
 use crate::samples::{company_id, digest, member_id, ticket_id, token_id, user_id};
 
 #[test]

@@ -26,8 +26,8 @@ use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
-use crate::members::{ADA, BOB, FOREIGNER, Office, with_role};
 use crate::model::HOUR;
+use crate::office::{ADA, BOB, FOREIGNER, Office, with_role};
 use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id, user_id};
 
 const APP: u64 = 1;

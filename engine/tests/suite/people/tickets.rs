@@ -16,8 +16,8 @@ use cardswitch_engine::domain::ids::{Timestamp, UserSlot};
 use cardswitch_engine::limits;
 
 use super::{APP, code_of, exchange, link, new_app, new_user, session, use_link};
-use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
 use crate::model::HOUR;
+use crate::office::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
 use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id, user_id};
 
 #[test]

@@ -15,7 +15,7 @@ use cardswitch_engine::directory::ticket::{
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, new_app, new_token};
-use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, with_role};
+use crate::office::{ADA, BOB, FOREIGNER, Office, leaving, with_role};
 use crate::samples::{company_id, digest, token_id};
 
 #[test]

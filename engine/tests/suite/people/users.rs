@@ -8,7 +8,7 @@ use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, Us
 use cardswitch_engine::domain::ids::CompanySlot;
 
 use super::new_user;
-use crate::members::{BOB, Office};
+use crate::office::{BOB, Office};
 use crate::samples::{company_id, user_id};
 
 #[test]
