@@ -143,11 +143,11 @@ pub enum SealedSecret {
     LinkPassphrase(SharedLinkId),
     /// The seed of a user's one-time codes.
     Totp(UserId),
-    /// What the webhooks of an endpoint are signed with.
+    /// The secret that signs the webhooks of an endpoint.
     Webhook(WebhookEndpointId),
     /// A place in the event log, for a company.
     EventPlace(CompanyId),
-    /// What waits in a file of the mail queue.
+    /// An email, or news of one, in a file of the mail queue.
     Mail(MailFile, Uuid),
     /// A zone key that a door was given.
     ZoneKey(ExchangedKeyId),

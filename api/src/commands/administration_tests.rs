@@ -1,4 +1,4 @@
-//! What operators are told of their commands, carried out on the engine of a switch in this process.
+//! The answers of commands to operators. The engine of a switch in this process carries them out.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};

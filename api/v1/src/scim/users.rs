@@ -322,7 +322,7 @@ fn refused(error: WriteError) -> ScimError {
 mod tests {
     use super::*;
 
-    /// Providers were told of `email`, which no user of SCIM has.
+    /// Refusals once named `email`. A SCIM user has no such attribute.
     #[test]
     fn refusals_name_the_attribute() {
         for (rejection, attribute) in [

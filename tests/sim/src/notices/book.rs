@@ -114,7 +114,7 @@ struct RunLetter {
 /// What a cardholder was told last since the start: whether that was handed in by then, and its place.
 type LastOffer = (bool, u64);
 
-/// What one run of queue and follower knows.
+/// The book of one run of queue and follower.
 pub(crate) struct RunBook {
     /// Which run it is.
     number: u64,
