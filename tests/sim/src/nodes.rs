@@ -86,7 +86,7 @@ impl Nodes {
         let follower = &mut self.followers[at];
         let reached = follower.catch_up(options);
         // Commits of tables are dear: much gathers for one.
-        if self.rng.chance(25) {
+        if self.rng.chance(8) {
             follower.step_projector();
         }
         match reached {
