@@ -1,15 +1,19 @@
 //! Compares a switch with the model: its memory and its tables.
 
+use std::fmt::Debug;
+
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::CardRecord;
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
-    AccountSlot, CardSlot, MemberSlot, Timestamp, TransactionSeq,
+    AccountSlot, CardSlot, CompanySlot, MemberSlot, Timestamp, TransactionSeq,
 };
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::transaction::{TransactionProgress, TransactionRecord};
 use cardswitch_engine::shard::ShardState;
-use cardswitch_engine::store::Snapshot;
+use cardswitch_engine::store::query::{AccountRow, CardRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
 
 use crate::model::{Model, Purchase, date_in};
 
@@ -100,38 +104,60 @@ fn held_by_cards(model: &Model) -> Vec<i64> {
     held
 }
 
-/// Compares the rows that can be read with the memory of the shard, and transactions with the model. Returns how many
-/// cannot be read.
-pub fn audit_readable(
-    model: &Model,
-    state: &ShardState,
-    tables: &Snapshot,
+/// The rows of tables that are whole.
+pub struct WholeTables {
+    companies: Vec<Option<Company>>,
+    accounts: Vec<Option<AccountRow>>,
+    cards: Vec<Option<CardRow>>,
+    transactions: Vec<(TransactionRecord, TransactionProgress)>,
+}
+
+impl WholeTables {
+    /// Reads all.
+    pub fn read(model: &Model, tables: &Snapshot) -> Self {
+        let (companies, cards) = (0..model.companies.len() as u32, 0..model.cards.len() as u32);
+        let mut transactions = Vec::new();
+        let put = |record, progress| transactions.push((record, progress));
+        tables.each_transaction(put).unwrap();
+        Self {
+            companies: companies
+                .clone()
+                .map(|at| tables.company(CompanySlot(at)).unwrap())
+                .collect(),
+            accounts: companies.map(|at| tables.account(AccountSlot(at)).unwrap()).collect(),
+            cards: cards.map(|at| tables.card(CardSlot(at)).unwrap()).collect(),
+            transactions,
+        }
+    }
+
+    /// Compares the rows that can be read with these. Returns how many cannot be read.
+    pub fn compare(self, tables: &Snapshot, context: &str) -> usize {
+        let mut written = self.transactions.into_iter();
+        let read = tables.each_transaction(|record, progress| {
+            assert_eq!(Some((record, progress)), written.next(), "{context}");
+        });
+        assert!(read.is_err() || written.next().is_none(), "{context}: a transaction is lost");
+        usize::from(read.is_err())
+            + unread(self.companies, |at| tables.company(CompanySlot(at)), context)
+            + unread(self.accounts, |at| tables.account(AccountSlot(at)), context)
+            + unread(self.cards, |at| tables.card(CardSlot(at)), context)
+    }
+}
+
+/// The number of rows that cannot be read; the others are as they were written.
+fn unread<R: PartialEq + Debug>(
+    written: Vec<R>,
+    read: impl Fn(u32) -> Result<R, StoreError>,
     context: &str,
 ) -> usize {
     let mut unread = 0;
-    for company in 0..model.companies.len() {
-        let slot = AccountSlot(company as u32);
-        match tables.account(slot) {
-            Ok(row) => assert_eq!(row.unwrap().balances, *state.balances(slot), "{context}"),
+    for (at, written) in (0..).zip(written) {
+        match read(at) {
+            Ok(row) => assert_eq!(row, written, "{context}"),
             Err(_) => unread += 1,
         }
     }
-    for card in 0..model.cards.len() {
-        let slot = CardSlot(card as u32);
-        match tables.card(slot) {
-            Ok(row) => assert_eq!(row.unwrap().record, *state.card(slot), "{context}"),
-            Err(_) => unread += 1,
-        }
-    }
-    let mut expected = model.purchases.iter().peekable();
-    let mut compare = |record: TransactionRecord, progress: TransactionProgress| {
-        if let Some(purchase) = expected.next_if(|purchase| purchase.seq == record.seq.0) {
-            audit_progress(purchase, &progress, record.member, context);
-        }
-    };
-    let are_whole = tables.each_transaction(&mut compare).is_ok();
-    assert!(!are_whole || expected.next().is_none(), "{context}: a transaction is lost");
-    unread + usize::from(!are_whole)
+    unread
 }
 
 /// Compares the tables, which hold everything up to the newest record, with the model and with the memory of the

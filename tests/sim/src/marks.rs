@@ -47,6 +47,8 @@ pub enum Mark {
     TablesFlipRefused,
     /// A start went on with a flipped bit in the tables, and some row could not be read.
     TablesFlipUnread,
+    /// A command was not carried out, since a bit of a row had flipped under the running switch.
+    FlippedRowUnread,
     /// A flipped bit of the tables changed nothing.
     TablesFlipHarmless,
     /// A start was refused since syncs had lied.
@@ -158,6 +160,8 @@ pub enum Mark {
     NoticeGivenUp,
     /// A leader found letters that another had left.
     NoticesTakenOver,
+    /// Webhooks went on among the same notes.
+    NoticesBesideWebhooks,
     /// The mail server took a letter once more, since another node leads.
     NoticeRepeatedAfterFailOver,
     /// The mail server took a letter from a node that led.
@@ -267,7 +271,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 129] = [
+    pub const ALL: [Self; 131] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -289,6 +293,7 @@ impl Mark {
         Self::FlipHarmless,
         Self::TablesFlipRefused,
         Self::TablesFlipUnread,
+        Self::FlippedRowUnread,
         Self::TablesFlipHarmless,
         Self::LieRefused,
         Self::LieLost,
@@ -344,6 +349,7 @@ impl Mark {
         Self::CrashAfterNotice,
         Self::NoticeGivenUp,
         Self::NoticesTakenOver,
+        Self::NoticesBesideWebhooks,
         Self::NoticeRepeatedAfterFailOver,
         Self::FormerLeaderMailed,
         Self::FormerNoticeRefused,

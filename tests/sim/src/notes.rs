@@ -95,34 +95,44 @@ impl NoteShelf {
     }
 }
 
-/// The notes of a cluster, as the node that leads reaches them.
+/// The notes of a cluster, as all that runs at the node that leads reaches them.
+#[derive(Clone)]
 pub(crate) struct ClusterNotes {
     pub(crate) shelf: NoteShelf,
     bounds: NoteBounds,
-    /// The leader's connection.
+    lead: Arc<Mutex<Lead>>,
+}
+
+/// The connections of the leader: to the window, and to the notes once something has asked for them.
+#[derive(Default)]
+struct Lead {
     window: Option<SimulatedWindow>,
+    notes: Option<Arc<LeaderNotes<SimulatedNotes>>>,
 }
 
 impl ClusterNotes {
-    pub(crate) const fn new(shelf: NoteShelf, bounds: NoteBounds) -> Self {
-        Self { shelf, bounds, window: None }
+    pub(crate) fn new(shelf: NoteShelf, bounds: NoteBounds) -> Self {
+        Self { shelf, bounds, lead: Arc::default() }
     }
 
     /// The node with this connection leads.
-    pub(crate) fn led_by(&mut self, leader: Option<&SimulatedWindow>) {
-        self.window = leader.cloned();
+    pub(crate) fn led_by(&self, leader: Option<&SimulatedWindow>) {
+        *self.lead.lock() = Lead { window: leader.cloned(), notes: None };
     }
 
     /// The notes, which a run of the node that leads will take over.
     pub(crate) fn of_leader(&self) -> Arc<LeaderNotes<SimulatedNotes>> {
-        let window = self.window.clone().unwrap();
-        Arc::new(LeaderNotes::new(SimulatedNotes::new(self.shelf.clone(), window), self.bounds))
+        let Lead { window, notes } = &mut *self.lead.lock();
+        let reach = || SimulatedNotes::new(self.shelf.clone(), window.clone().unwrap());
+        let first = || Arc::new(LeaderNotes::new(reach(), self.bounds));
+        Arc::clone(notes.get_or_insert_with(first))
     }
 
     /// Whether a leader may find that it cannot reach the notes, or that another node leads. One that dies reaches
     /// nothing.
     pub(crate) fn is_shut_off(&self) -> bool {
-        let window = self.window.as_ref().unwrap();
+        let lead = self.lead.lock();
+        let window = lead.window.as_ref().unwrap();
         window.is_troubled() || !window.leads() || self.shelf.0.lock().left.is_some()
     }
 }

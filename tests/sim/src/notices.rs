@@ -1,6 +1,6 @@
 //! Letters about declines in a simulated world: the product's own follower, queue and sending beside the engine whose
-//! tables they read. Letters wait on a simulated disk, those of a cluster among the notes of its leaders. The mail of a
-//! former leader goes on for a while.
+//! tables they read. Letters wait on a simulated disk, those of a cluster among the notes of its leaders, where its
+//! webhooks have theirs. The mail of a former leader goes on for a while.
 //!
 //! Every draw here is from a stream of its own, so that a world without these letters is as it was. A stand-in
 //! writes the letters, whose words are the product's. A run and the mail server are in `run`; the promises to
@@ -38,7 +38,7 @@ use crate::window::SimulatedWindow;
 
 /// A world in so many of lone nodes has letters about declines. Units: hundredths.
 const WORLDS_PERCENT: u64 = 13;
-/// The same of worlds of a cluster without webhooks.
+/// The same of worlds of a cluster.
 const CLUSTER_WORLDS_PERCENT: u64 = 50;
 /// So many rounds are enough for all that waits, once nothing is in the way.
 const CALM_ROUNDS_MAX: usize = 10_000;
@@ -46,6 +46,8 @@ const CALM_ROUNDS_MAX: usize = 10_000;
 const CURSOR: &str = "cursor";
 /// The beginning of the names of mail among notes.
 const NOTED: &str = "mail/";
+/// The same of what webhooks note.
+const WEBHOOKS: &str = "deliveries/";
 
 /// How often things happen to letters in one world.
 struct NoticeRates {
@@ -114,14 +116,20 @@ impl Notices {
         rng.chance(WORLDS_PERCENT).then(|| Self::new(seed, length, rng, None))
     }
 
-    /// The same of a world of a cluster.
-    pub(crate) fn draw_of_cluster(seed: u64, length: u64) -> Option<Self> {
+    /// The same of a world of a cluster, whose webhooks have these notes.
+    pub(crate) fn draw_of_cluster(
+        seed: u64,
+        length: u64,
+        notes: Option<&ClusterNotes>,
+    ) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x00C1_DEC1);
         if !rng.chance(CLUSTER_WORLDS_PERCENT) {
             return None;
         }
         let shelf = NoteShelf::new(Rng::new(rng.number()));
-        Some(Self::new(seed, length, rng, Some(ClusterNotes::new(shelf, NoteBounds::ETCD))))
+        let own = || ClusterNotes::new(shelf, NoteBounds::ETCD);
+        let notes = notes.cloned().unwrap_or_else(own);
+        Some(Self::new(seed, length, rng, Some(notes)))
     }
 
     fn new(seed: u64, length: u64, mut rng: Rng, notes: Option<ClusterNotes>) -> Self {
@@ -139,7 +147,7 @@ impl Notices {
     /// connection to the window.
     pub(crate) fn await_tables(&mut self, durable: RecordSeq, leader: Option<&SimulatedWindow>) {
         self.awaited = durable;
-        if let Some(notes) = &mut self.world.notes {
+        if let Some(notes) = &self.world.notes {
             notes.led_by(leader);
         }
     }
@@ -260,6 +268,8 @@ impl Notices {
         let mail = Arc::new(mail.map_err(|error| error.to_string())?);
         let waiting = letters_in(&self.files(disk));
         self.world.book.marks.pass_if(Mark::NoticesTakenOver, !waiting.is_empty());
+        let is_beside = self.notes().shelf.names().iter().any(|name| name.starts_with(WEBHOOKS));
+        self.world.book.marks.pass_if(Mark::NoticesBesideWebhooks, is_beside);
         let run = NoticeRun::start(mail, &waiting, &mut self.world, view);
         self.running = Some(run.map_err(|error| error.to_string())?);
         Ok(())

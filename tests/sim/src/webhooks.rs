@@ -148,7 +148,7 @@ impl Webhooks {
     /// has a connection to the window.
     pub(crate) fn await_tables(&mut self, durable: RecordSeq, leader: Option<&SimulatedWindow>) {
         self.awaited = durable;
-        if let Some(notes) = &mut self.notes {
+        if let Some(notes) = &self.notes {
             notes.led_by(leader);
         }
     }
@@ -479,6 +479,11 @@ impl Webhooks {
     pub(crate) fn cut(&mut self, snapshot: &Snapshot) {
         let Receivers { book, context, .. } = &mut self.receivers;
         book.cut(snapshot, context);
+    }
+
+    /// The notes of its cluster.
+    pub(crate) const fn notes(&self) -> Option<&ClusterNotes> {
+        self.notes.as_ref()
     }
 
     /// A hash of everything that receivers got, in order.

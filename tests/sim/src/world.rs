@@ -122,6 +122,11 @@ impl ReplyPort for Tray {
     }
 }
 
+/// A reply as the model gives it.
+fn without_seq(reply: Reply) -> Reply {
+    if let Reply::Done(_) = reply { Reply::Done(RecordSeq(0)) } else { reply }
+}
+
 struct World {
     seed: u64,
     rng: Rng,
@@ -224,9 +229,8 @@ impl World {
         if rng.chance(25) {
             alone = alone.with_other_nodes(rng);
             alone.webhooks = Webhooks::draw_of_cluster(seed, length);
-            if alone.webhooks.is_none() {
-                alone.notices = Notices::draw_of_cluster(seed, length);
-            }
+            let notes = alone.webhooks.as_ref().and_then(Webhooks::notes);
+            alone.notices = Notices::draw_of_cluster(seed, length, notes);
             alone.await_tables();
             return alone;
         }
@@ -412,11 +416,9 @@ impl World {
         }
     }
 
-    fn take_answer(&mut self, executed: ExecutedCommand, mut reply: Reply) {
+    fn take_answer(&mut self, executed: ExecutedCommand, reply: Reply) {
         let mut command = self.sent.remove(&executed.tag).unwrap();
-        if let Reply::Done(seq) = &mut reply {
-            *seq = RecordSeq(0);
-        }
+        let reply = without_seq(reply);
         let expected = self.apply(&executed, &command);
         assert_eq!(reply, expected, "{} at {:?}: {command:?}", self.context(), executed.at);
         self.mark_condition(&mut command, &reply);
@@ -430,13 +432,8 @@ impl World {
     fn apply(&mut self, executed: &ExecutedCommand, command: &Command) -> Reply {
         self.latest = self.latest.max(executed.at.0);
         self.modelled = (executed.last_seq, executed.at);
-        self.model.late_holds = executed.late_holds.clone();
-        self.story.marks.pass_if(Mark::HoldLate, self.model.is_a_hold_late(executed.at.0));
-        let reply = match executed.has_record {
-            true => self.model.expect(executed.at.0, command),
-            false => self.model.expect_without_record(executed.at.0, command),
-        };
-        self.model.late_holds = LateHolds::none();
+        let (reply, is_a_hold_late) = executed.expected_of(&mut self.model, command);
+        self.story.marks.pass_if(Mark::HoldLate, is_a_hold_late);
         if executed.has_record && !matches!(command, Command::Network(_)) {
             self.model.note_changes(executed.last_seq);
         }
@@ -483,6 +480,7 @@ impl World {
         }
         assert_eq!(parts.following.projector.health.failure(), None, "{context}");
         assert_eq!(engine.watermark.applied(), engine.durable_seq(), "{context}");
+        assert!(engine.log_stall()().is_zero(), "{context}: the log lacks nothing, and hangs");
         audit_tables(
             &self.model,
             parts.deciding.shard.state(),

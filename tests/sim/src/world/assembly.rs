@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineOptions, EngineParts, OpenError};
@@ -18,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::disks::Disks;
 use crate::happening::Part;
-use crate::model::LateHolds;
+use crate::model::{LateHolds, Model};
 use crate::rates::Rates;
 
 const ID_KEY: [u8; 16] = *b"an id key, fixed";
@@ -33,6 +35,20 @@ pub(crate) struct ExecutedCommand {
     /// Whether that is its own: it has changed something.
     pub(crate) has_record: bool,
     pub(crate) late_holds: LateHolds,
+}
+
+impl ExecutedCommand {
+    /// The reply that the model gives to its command, and whether some hold should have ended before.
+    pub(super) fn expected_of(&self, model: &mut Model, command: &Command) -> (Reply, bool) {
+        model.late_holds = self.late_holds.clone();
+        let is_a_hold_late = model.is_a_hold_late(self.at.0);
+        let reply = match self.has_record {
+            true => model.expect(self.at.0, command),
+            false => model.expect_without_record(self.at.0, command),
+        };
+        model.late_holds = LateHolds::none();
+        (reply, is_a_hold_late)
+    }
 }
 
 #[derive(Clone, Default)]

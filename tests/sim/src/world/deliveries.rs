@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::{
     AssembledEngine, DecidingParts, Engine, EngineParts, FollowingParts,
 };
@@ -178,16 +179,15 @@ impl World {
 }
 
 /// A switch on an old copy of the disks, which carries out one command at a time.
-struct CopiedSwitch {
+pub(super) struct CopiedSwitch {
     assembled: AssembledEngine,
     executions: Executions,
-    /// Takes replies that nobody looks at.
     tray: Arc<Tray>,
 }
 
 impl World {
     /// Starts a switch on an old copy of the disks, and brings its tables up to date. No timer has run yet.
-    fn open_copy(&self, disks: &Disks) -> CopiedSwitch {
+    pub(super) fn open_copy(&self, disks: &Disks) -> CopiedSwitch {
         let (executions, tray) = (Executions::default(), Arc::default());
         let opened = open(&self.place, disks, &self.clock, &self.rates, &executions);
         let mut copy = CopiedSwitch { assembled: opened.unwrap(), executions, tray };
@@ -196,7 +196,7 @@ impl World {
     }
 
     /// Lets time pass, and draws a command.
-    fn draw_timely(&mut self, model: &Model) -> Command {
+    pub(super) fn draw_timely(&mut self, model: &Model) -> Command {
         let at = self.workload.pass_time().0;
         self.set_clock(at);
         self.workload.draw(model)
@@ -204,16 +204,22 @@ impl World {
 }
 
 impl CopiedSwitch {
-    const fn engine(&self) -> &Engine {
+    pub(super) const fn engine(&self) -> &Engine {
         &self.assembled.engine
     }
 
     fn carry_out(&mut self, command: Command) -> ExecutedCommand {
+        self.try_carry_out(command).0.unwrap()
+    }
+
+    /// Returns the reply also to a command that was not executed.
+    pub(super) fn try_carry_out(&mut self, command: Command) -> (Option<ExecutedCommand>, Reply) {
         let port: Arc<dyn ReplyPort> = self.tray.clone();
         let envelope = Envelope { command: command.into(), tag: 0, port };
         self.engine().submit(vec![envelope]).unwrap();
         self.come_to_rest();
-        self.executions.0.lock().pop_front().unwrap()
+        let (_, reply) = self.tray.0.lock().pop_front().unwrap();
+        (self.executions.0.lock().pop_front(), reply)
     }
 
     /// Lets every part move until nothing is left to do.
