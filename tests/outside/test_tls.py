@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import os
 import signal
 import socket
 import ssl
@@ -143,10 +144,11 @@ def directory(tmp_path_factory):
     return data
 
 
-def refusal(directory, certificate, key):
+def refusal(directory, certificate, key, client_ca=None):
     """What `serve` says when it does not start."""
     doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
     files = ["--tls-certificate", certificate, "--tls-key", key]
+    files += ["--tls-client-ca", client_ca] if client_ca else []
     command = [binary(), "serve", "--data", str(directory), *doors, *files]
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert ran.returncode == 1, ran.stderr
@@ -163,6 +165,8 @@ def test_files_that_cannot_be_used_are_named(tmp_path, directory):
     _, other_key = write_pems(tmp_path, "other", ca.issue_cert("127.0.0.1"))
     text = tmp_path / "text.pem"
     text.write_text("no certificate")
+    pipe = tmp_path / "pipe.pem"
+    os.mkfifo(pipe)
     for certificate, private, words in [
         (expired_chain, expired_key, f"certificate `{expired_chain}`: has expired on "),
         (later_chain, later_key, f"certificate `{later_chain}`: is not valid before "),
@@ -170,8 +174,17 @@ def test_files_that_cannot_be_used_are_named(tmp_path, directory):
         (str(tmp_path / "gone.pem"), key, f"certificate `{tmp_path}/gone.pem`: "),
         (chain, other_key, f"key `{other_key}`: "),
         (chain, str(text), f"key `{text}`: "),
+        # Opening a pipe would wait for a writer.
+        (str(pipe), key, f"certificate `{pipe}`: is no plain file"),
+        (chain, str(pipe), f"key `{pipe}`: is no plain file"),
     ]:
         said = refusal(directory, certificate, private)
+        assert words in said and "TLS of http" in said, said
+    for authorities, words in [
+        (expired_chain, f"client_ca `{expired_chain}`: has expired on "),
+        (str(pipe), f"client_ca `{pipe}`: is no plain file"),
+    ]:
+        said = refusal(directory, chain, key, authorities)
         assert words in said and "TLS of http" in said, said
 
 

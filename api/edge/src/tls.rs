@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cardswitch_secrets::plain_file::read_named;
 use parking_lot::Mutex;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
@@ -170,8 +171,7 @@ pub(crate) fn certificate_and_key(
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsFileError> {
     let chain = certificates("certificate", certificate)?;
     check_dates(&chain[0]).map_err(refusing("certificate", certificate))?;
-    let private = PrivateKeyDer::from_pem_file(key);
-    Ok((chain, private.map_err(|error| refusing("key", key)(error.to_string()))?))
+    Ok((chain, parsed("key", key, PrivateKeyDer::from_pem_slice)?))
 }
 
 /// At least one certificate.
@@ -179,12 +179,22 @@ pub(crate) fn certificates(
     setting: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = read.map_err(|error| refusing(setting, path)(error.to_string()))?;
+    let found: Vec<_> =
+        parsed(setting, path, |content| CertificateDer::pem_slice_iter(content).collect())?;
     match found.is_empty() {
         true => Err(refusing(setting, path)("has no certificate in PEM form".to_owned())),
         false => Ok(found),
     }
+}
+
+/// The content of a PEM file.
+fn parsed<T>(
+    setting: &'static str,
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T, pem::Error>,
+) -> Result<T, TlsFileError> {
+    let content = read_named(path).map_err(|error| refusing(setting, path)(error.to_string()))?;
+    parse(&content).map_err(|error| refusing(setting, path)(error.to_string()))
 }
 
 /// The authorities of a file that are valid now: handshakes do not look at their dates.
