@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use crate::followed_files::{SeenFiles, follow, read_again};
+use crate::followed_files::{FirstStamps, follow, read_again};
 use crate::plain_http::{refuse_plain, speaks_plain};
 
 /// How long a peer may take until TLS is agreed on.
@@ -43,6 +43,13 @@ pub struct TlsFiles {
     /// Authorities. If this is set, peers must show a certificate of one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ca: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let Self { certificate, key, client_ca } = self;
+        [certificate, key].into_iter().chain(client_ca).map(PathBuf::as_path)
+    }
 }
 
 /// Why a file cannot be used.
@@ -77,7 +84,7 @@ pub enum TlsProtocol {
 pub struct TlsDoor {
     protocol: TlsProtocol,
     files: TlsFiles,
-    files_seen: SeenFiles,
+    first_stamps: FirstStamps,
     config: Mutex<Arc<ServerConfig>>,
 }
 
@@ -87,11 +94,9 @@ impl TlsDoor {
     /// Reads the files.
     /// Errors: the first file that cannot be used.
     pub fn open(protocol: TlsProtocol, files: TlsFiles) -> Result<Self, TlsFileError> {
-        let TlsFiles { certificate, key, client_ca } = files.clone();
-        let followed = [Some(certificate), Some(key), client_ca];
-        let files_seen = SeenFiles::look(followed.into_iter().flatten().collect());
+        let first_stamps = FirstStamps::of(files.paths());
         let config = Mutex::new(Arc::new(config_of(&files, protocol)?));
-        Ok(Self { protocol, files, files_seen, config })
+        Ok(Self { protocol, files, first_stamps, config })
     }
 
     /// Agrees on TLS with a peer that has connected. A peer that speaks plain HTTP gets a refusal
@@ -119,7 +124,7 @@ impl TlsDoor {
 
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        follow(&self.files_seen, stop, || Arc::clone(&self).reload()).await;
+        follow(self.files.paths(), &self.first_stamps, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {

@@ -2,7 +2,7 @@
 //! shown to it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::followed_files::{SeenFiles, follow, read_again};
+use crate::followed_files::{FirstStamps, follow, read_again};
 use crate::tls::{TlsFileError, authorities, certificate_and_key, refusing};
 
 /// How long a door may take until TLS is agreed on.
@@ -30,10 +30,18 @@ pub struct ClientTlsFiles {
     pub shown: Option<(PathBuf, PathBuf)>,
 }
 
+impl ClientTlsFiles {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let Self { authorities, shown } = self;
+        let shown = shown.iter().flat_map(|(certificate, key)| [certificate, key]);
+        std::iter::once(authorities).chain(shown).map(PathBuf::as_path)
+    }
+}
+
 /// The TLS of a client, towards doors of any name.
 pub struct ClientTls {
     files: ClientTlsFiles,
-    files_seen: SeenFiles,
+    first_stamps: FirstStamps,
     config: Mutex<Arc<ClientConfig>>,
 }
 
@@ -55,11 +63,9 @@ impl ClientTls {
     /// Reads the files.
     /// Errors: the first file that cannot be used, or whose certificates are all invalid now.
     pub fn open(files: ClientTlsFiles) -> Result<Arc<Self>, TlsFileError> {
-        let ClientTlsFiles { authorities, shown } = files.clone();
-        let shown = shown.into_iter().flat_map(|(certificate, key)| [certificate, key]);
-        let files_seen = SeenFiles::look(std::iter::once(authorities).chain(shown).collect());
+        let first_stamps = FirstStamps::of(files.paths());
         let config = Mutex::new(Arc::new(config_of(&files)?));
-        Ok(Arc::new(Self { files, files_seen, config }))
+        Ok(Arc::new(Self { files, first_stamps, config }))
     }
 
     /// The same towards the door at `host`, which is what its certificate has to be for: a name or an address.
@@ -74,7 +80,7 @@ impl ClientTls {
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true. Connections that are
     /// made from then on use what was read.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        follow(&self.files_seen, stop, || Arc::clone(&self).reload()).await;
+        follow(self.files.paths(), &self.first_stamps, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {
