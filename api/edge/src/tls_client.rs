@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -22,10 +22,10 @@ use crate::tls::{TlsFileError, authorities, certificate_and_key, refusing};
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The files behind the TLS of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientTlsFiles {
-    /// Authorities of the door's certificate.
-    pub authorities: PathBuf,
+    /// Authorities of the door's certificate; those that the system trusts where absent.
+    pub authorities: Option<PathBuf>,
     /// A certificate to show, and its private key.
     pub shown: Option<(PathBuf, PathBuf)>,
 }
@@ -34,7 +34,7 @@ impl ClientTlsFiles {
     fn paths(&self) -> impl Iterator<Item = &Path> {
         let Self { authorities, shown } = self;
         let shown = shown.iter().flat_map(|(certificate, key)| [certificate, key]);
-        std::iter::once(authorities).chain(shown).map(PathBuf::as_path)
+        authorities.iter().chain(shown).map(PathBuf::as_path)
     }
 }
 
@@ -103,12 +103,14 @@ impl TlsClient {
 }
 
 fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
-    let path = &files.authorities;
-    let roots = authorities("authorities", path)?;
+    let roots = match &files.authorities {
+        Some(path) => authorities("authorities", path)?,
+        None => system_roots(),
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| refusing("authorities", path)(error.to_string()))?;
+        .expect("the provider has the default versions of TLS");
     let trusting = versions.with_root_certificates(roots);
     match &files.shown {
         None => Ok(trusting.with_no_client_auth()),
@@ -118,6 +120,17 @@ fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
             shown.map_err(|error| refusing("key", key)(error.to_string()))
         }
     }
+}
+
+/// The authorities that the system trusts.
+pub fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (taken, _) = roots.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!("the system trusts no certificate: https will fail");
+    }
+    roots
 }
 
 /// Whether a connection broke because the door refused the certificate that was shown, or that none was: then it
