@@ -83,8 +83,6 @@ pub async fn serve(
     })?;
     let node = node_of(&settings, door.address)?;
     let operators = OperatorListener::start(&settings).await?;
-    let addresses = address_line(settings.http, &doors_of(&settings), operators.address);
-    announce(format_args!("follows {addresses} node={}", node.record.name));
     let side = standby_side(&settings, &operators.telemetry)?;
     doors.serve(side.clone(), iso8583);
     show_cluster(&operators.telemetry, &node);
@@ -92,7 +90,14 @@ pub async fn serve(
     tokio::spawn(watch_clocks(node.clone(), Arc::clone(&door.desk)));
     let is_stopping = Arc::clone(&node.is_stopping);
     let telemetry = &operators.telemetry;
-    let fronts = Fronts { doors: &doors, side: side.as_ref(), door: &door, telemetry };
+    let (side_in_front, operators_at) = (side.as_ref(), operators.address);
+    let fronts = Fronts {
+        doors: &doors,
+        side: side_in_front,
+        door: &door,
+        telemetry,
+        operators: operators_at,
+    };
     let following = follow_until_it_leads(place, &settings, &node, fronts);
     let led = tokio::select! {
         led = following => led?,
@@ -176,6 +181,7 @@ struct Fronts<'a> {
     side: Option<&'a Arc<HttpSide>>,
     door: &'a NodeDoor,
     telemetry: &'a Arc<Telemetry>,
+    operators: SocketAddr,
 }
 
 /// The HTTP side of a node that follows; none where TLS ends at the leader.
@@ -216,12 +222,15 @@ async fn follow_until_it_leads(
     let (retention, node, sign) = (settings.retention, node.clone(), fronts.doors.sign());
     let (telemetry, desk) = (Arc::clone(fronts.telemetry), Arc::clone(&fronts.door.desk));
     let (side, settings) = (fronts.side.cloned(), settings.clone());
+    let addresses = address_line(settings.http, &doors_of(&settings), fronts.operators);
+    let ready = format!("follows {addresses} node={}", node.record.name);
     let (leaders, stopped) = (fronts.doors.leaders(), fronts.doors.stopped());
     let runtime = Handle::current();
     let following = tokio::task::spawn_blocking(move || {
         let place = KeyedDirectory { data: &data, master_key: &master_key };
         let (standby, secrets) =
             open_standby(place, retention, &node.cluster, &telemetry.recovery)?;
+        announce(ready);
         let receipts = open_receipts(&data, (&node, secrets.clone()), runtime)?;
         if let Some(side) = side {
             let parts = StateParts {

@@ -135,7 +135,7 @@ impl Server {
         show_rooms(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
         let (secrets, master_keys) = (Arc::clone(&state.secrets), begun.master_keys);
-        let office = Office::new(state.switch.clone(), state.config.urls.clone(), &settings);
+        let office = Office::with_mail(state.mail_desk(), &settings);
         let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys, office);
         let (backups, control) = (Arc::clone(&desk.backups), listen_for_commands(desk));
         tasks.push(keep_receipts(&state, &backups, &stopped));

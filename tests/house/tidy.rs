@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 /// The crates of `api/`, lowest first: each may know the engine and those before it.
 const ROOMS: [&str; 17] = [
     "bounds",
-    "cluster",
     "iso8583",
     "dialects",
     "wire",
     "secrets",
+    "cluster",
     "zone",
     "dispatch",
     "acquiring",

@@ -1,13 +1,6 @@
 //! Operators' commands on a data directory at rest: users, apps, tokens and companies.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-
-use cardswitch_harness::{
-    Browser, Installation, cardswitch_after, run_cardswitch, run_cardswitch_reading,
-    run_cardswitch_with,
-};
+use cardswitch_harness::{Browser, Installation, run_cardswitch, run_cardswitch_reading};
 use serde_json::{Value, json};
 
 /// Runs a command on the data directory of an installation.
@@ -17,16 +10,16 @@ fn run(installation: &Installation, arguments: &[&str]) -> Value {
 }
 
 /// Arguments that are owned for as long as they are passed on.
-struct Arguments(Vec<String>);
+pub(crate) struct Arguments(Vec<String>);
 
 impl Arguments {
-    fn each_ref_str(&self) -> Vec<&str> {
+    pub(crate) fn each_ref_str(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }
 }
 
 /// The two words of the command, the directory, and the rest.
-fn with_data(installation: &Installation, arguments: &[&str]) -> Arguments {
+pub(crate) fn with_data(installation: &Installation, arguments: &[&str]) -> Arguments {
     let data = installation.data().to_str().expect("a path").to_owned();
     let (command, rest) = arguments.split_at(2);
     let mut all: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
@@ -41,34 +34,6 @@ fn refused(installation: &Installation, arguments: &[&str]) -> String {
     assert_ne!(output.code, Some(0), "{output:#?}");
     assert!(!output.stderr.contains("panicked"), "{output:#?}");
     output.stderr
-}
-
-/// Once, commands at rest took no variables: links led to an address that nobody serves.
-#[test]
-fn variables_come_before_the_file_of_settings_that_is_named() {
-    let installation = Installation::init(1, 1_331);
-    let named = installation.home().join("named.toml");
-    fs::write(&named, "base_url = \"https://named.example.com\"\n").expect("a file");
-    let named = named.to_str().expect("a path");
-    let variable = ("CARDSWITCH_BASE_URL", "https://variable.example.com");
-    let words = ["user", "add", "--first-name", "Grace", "--last-name", "Hopper", "--email"];
-    let rows = [
-        ("a@example.com", &[][..], &[][..], "http://127.0.0.1:8080/"),
-        ("b@example.com", &["--config", named], &[], "https://named.example.com/"),
-        ("c@example.com", &["--config", named], &[variable], "https://variable.example.com/"),
-    ];
-    for (email, flags, variables, expected) in rows {
-        let arguments = with_data(&installation, &[&words[..], &[email], flags].concat());
-        let added = run_cardswitch_with(&arguments.each_ref_str(), variables).expect_json();
-        let link = added["password_link"].as_str().expect("a link");
-        assert!(link.starts_with(expected), "{link}");
-    }
-    let arguments = with_data(
-        &installation,
-        &["token", "list", "--company", &installation.credentials.company_id],
-    );
-    let wrong = run_cardswitch_with(&arguments.each_ref_str(), &[("CARDSWITCH_CLOCK", "sundial")]);
-    assert_eq!(wrong.code, Some(2), "{wrong:#?}");
 }
 
 #[test]
@@ -175,35 +140,6 @@ fn mistakes_are_told() {
     installation.verify_ok();
 }
 
-/// Once, most of these were taken in silence, and the others ended with 1.
-#[test]
-fn settings_that_cannot_be_are_wrong_usage() {
-    let installation = Installation::init(1, 1_332);
-    let data = installation.data();
-    let serve = ["serve", "--print-config", "--data", data.to_str().expect("UTF-8")];
-    for (flag, value) in [
-        ("--base-url", "foo"),
-        ("--base-url", "ftp://example.com"),
-        ("--app-url", "http:"),
-        ("--iso8583-idle-timeout-s", "0"),
-        ("--leader-silence-ms", "10"),
-        ("--node", "a"),
-        ("--stop-delay-s", "601"),
-        ("--trusted-proxies", "somewhere"),
-        ("--iso8583-peers", ""),
-        ("--card-bin", "123"),
-        ("--mail-from", "nobody"),
-    ] {
-        let output = run_cardswitch(&[&serve[..], &[flag, value]].concat());
-        assert_eq!(output.code, Some(2), "{flag} {value}: {output:#?}");
-        let told = output.expect_one_line_error();
-        assert!(told.contains("is no value for"), "{flag} {value}: {told}");
-    }
-    let output =
-        run_cardswitch(&[&serve[..], &["--base-url", "https://cards.example.com"]].concat());
-    output.expect_done();
-}
-
 /// Once, they were taken in silence.
 #[test]
 fn no_company_has_an_empty_name() {
@@ -218,52 +154,6 @@ fn no_company_has_an_empty_name() {
         assert!(output.stderr.contains("--name"), "{output:#?}");
     }
     assert!(!new.exists());
-}
-
-/// Once, a panic lost the secrets that are shown once, and left the directory.
-#[test]
-fn an_init_whose_secrets_nobody_was_shown_leaves_nothing() {
-    let home = tempfile::tempdir().expect("a temporary directory");
-    let (data, cards) = (home.path().join("data"), home.path().join("cards"));
-    let paths = [&data, &cards].map(|path| path.to_str().expect("UTF-8"));
-    for form in [&["--json"][..], &[]] {
-        let init = ["init", "--data", paths[0], "--cards", "1", "--cards-out", paths[1]];
-        let mut init = cardswitch_after("exec > /dev/full", &[&init, form].concat());
-        let output = init.output().expect("a shell starts");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        let expected = "cardswitch: output could not be written: No space left on device";
-        assert!(told.starts_with(expected) && told.lines().count() == 1, "{told}");
-        assert_eq!(fs::read_dir(home.path()).expect("it is there").count(), 0, "{form:?}");
-    }
-}
-
-/// Once, `serve` and `verify` took what it left: a switch without a company, a user or a token. No `init` repeated it.
-#[test]
-fn a_killed_init_leaves_no_data_directory_and_can_be_repeated() {
-    let home = tempfile::tempdir().expect("a temporary directory");
-    let data = home.path().join("data");
-    let data = data.to_str().expect("UTF-8");
-    // It makes cards for minutes.
-    let many = ["init", "--data", data, "--cards", "1000000"];
-    let mut init = cardswitch_after(":", &many).spawn().expect("a shell starts");
-    let has_begun = || {
-        let inside = fs::read_dir(home.path().join("data")).into_iter().flatten().flatten();
-        let mut places = inside.map(|entry| entry.path()).chain([home.path().join("data")]);
-        places.any(|place| place.join("journal").exists())
-    };
-    while !has_begun() {
-        assert!(init.try_wait().expect("it can be asked").is_none(), "it has ended");
-        std::thread::yield_now();
-    }
-    init.kill().expect("it runs");
-    init.wait().expect("it ends");
-    for command in ["verify", "serve"] {
-        let told = run_cardswitch(&[command, "--data", data]).expect_one_line_error();
-        assert!(told.contains("is no data directory"), "{told}");
-    }
-    run_cardswitch(&["init", "--data", data, "--json"]).expect_json();
-    run_cardswitch(&["verify", "--data", data]).expect_done();
 }
 
 #[test]
@@ -535,67 +425,4 @@ fn what_operators_do_is_in_the_audit_as_theirs() {
         assert!(!noted.is_empty(), "{action}");
         assert!(noted.iter().all(|event| event["actor"]["kind"] == "operator"), "{action}");
     }
-}
-
-/// Every file of a directory, with its content.
-fn files_of(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(directory).expect("a directory");
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let files = paths.filter(|path| path.is_file());
-    files.map(|path| (path.display().to_string(), fs::read(&path).expect("a file"))).collect()
-}
-
-#[test]
-fn a_directory_of_a_build_with_other_layouts_is_refused_and_left_as_it_is() {
-    let installation = Installation::init(60, 1_399);
-    let data = installation.data();
-    let identity = data.join("directory");
-    let text = fs::read_to_string(&identity).expect("the identity file");
-    let line = text.lines().find(|line| line.starts_with("layouts ")).expect("a fingerprint");
-    fs::write(&identity, text.replace(line, "layouts 0123456789abcdef")).expect("written");
-    let before = files_of(&data);
-    let place = |name: &str| data.with_file_name(name).to_str().expect("a path").to_owned();
-    let (data_text, copy) = (place("data"), place("copy"));
-    let company = installation.credentials.company_id.as_str();
-    for arguments in [
-        vec!["serve", "--data", &data_text, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
-        vec!["verify", "--data", &data_text],
-        vec!["backup", "--data", &data_text, "--to", &copy],
-        vec!["rotate-pan-key", "--data", &data_text],
-        vec!["token", "list", "--data", &data_text, "--company", company],
-        vec!["init", "--data", &data_text],
-    ] {
-        let output = run_cardswitch(&arguments);
-        assert_eq!(output.code, Some(1), "{arguments:?}: {output:#?}");
-        let is_told = output.stderr.contains("another build of cardswitch");
-        let exists = output.stderr.contains("is a data directory already");
-        assert!(if arguments[0] == "init" { exists } else { is_told }, "{output:#?}");
-        assert_eq!(files_of(&data), before, "{arguments:?}");
-    }
-}
-
-#[test]
-fn security_of_the_iso_8583_door_has_variables_which_replace_the_file() {
-    let installation = Installation::init(1, 78);
-    let settings = "[iso8583_tls]\ncertificate = \"old\"\nkey = \"old\"\n";
-    fs::write(installation.data().join("cardswitch.toml"), settings).expect("settings");
-    let data = installation.data().to_str().expect("a path").to_owned();
-    let printed = |variables: &[(&str, &str)]| {
-        run_cardswitch_with(&["serve", "--data", &data, "--print-config"], variables)
-    };
-    let output = printed(&[
-        ("CARDSWITCH_ISO8583_TLS_CERTIFICATE", "door.pem"),
-        ("CARDSWITCH_ISO8583_TLS_KEY", "door.key"),
-        ("CARDSWITCH_ISO8583_ZONE_KEYS", "zone.keys"),
-        ("CARDSWITCH_ISO8583_ZONE_MAC", "cmac"),
-    ]);
-    for table in [
-        "[iso8583_tls]\ncertificate = \"door.pem\"\nkey = \"door.key\"\n",
-        "[iso8583_zone]\nkeys = \"zone.keys\"\nmac = \"cmac\"\n",
-    ] {
-        assert!(output.stdout.contains(table), "{output:#?}");
-    }
-    let lone = printed(&[("CARDSWITCH_ISO8583_TLS_CERTIFICATE", "door.pem")]);
-    assert_eq!(lone.code, Some(2), "{lone:#?}");
-    assert!(lone.stderr.contains("--iso8583-tls-key"), "{lone:#?}");
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use cardswitch_harness::{Browser, HttpResponse, Installation, Switch};
+use cardswitch_harness::{Browser, HttpResponse, Installation, Switch, run_cardswitch_reading};
 
 const NEW_PASSWORD: &str = "analytical engine no. 1";
 
@@ -31,6 +31,18 @@ fn letter(installation: &Installation, subject: &str) -> String {
         assert!(asked.elapsed() < Duration::from_secs(60), "no letter about `{subject}` came");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Once, nobody learned of it whose password an operator had set.
+#[test]
+fn the_user_learns_of_a_password_that_an_operator_sets() {
+    let installation = Installation::init(1, 7);
+    let _switch = installation.serve();
+    let (data, email) = (installation.data(), &installation.credentials.admin_email);
+    let at = ["--data", data.to_str().expect("UTF-8"), "--email", email];
+    let set = [&["user", "add", "--password-stdin"][..], &at].concat();
+    run_cardswitch_reading(&set, "a rather long passphrase\n").expect_done();
+    assert!(letter(&installation, "Your password was set").contains(email));
 }
 
 #[test]

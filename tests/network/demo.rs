@@ -104,8 +104,6 @@ fn a_feed_that_sends_nothing_is_wrong_usage() {
     }
     let output = run_cardswitch(&["send", "--mti", "01"]);
     assert_eq!(output.code, Some(2), "{output:#?}");
-    let output = run_cardswitch(&["bench", "--duration", "0s"]);
-    assert_eq!(output.code, Some(2), "{output:#?}");
 }
 
 /// Each mishap, thirty times as often as anybody meets it: messages get lost, doubled, late and cut.

@@ -241,6 +241,24 @@ fn bench_tells_two_figures_beside_their_yardsticks_and_leaves_nothing() {
     assert_eq!(std::fs::read_dir(place.path()).expect("the directory").count(), 0);
 }
 
+/// Once, the figures of a millisecond were told, and a directory was made for a slip of the pen.
+#[test]
+fn a_bench_of_no_time_or_nowhere_is_wrong_usage() {
+    let place = TempDir::new().expect("a temporary directory");
+    let typo = place.path().join("typo");
+    let nowhere = ["--duration", "1s", "--in", typo.to_str().expect("UTF-8")];
+    for (arguments, word) in [
+        (&["--duration", "0s"][..], "at least 1s"),
+        (&["--duration", "999ms"], "at least 1s"),
+        (&nowhere, "is no directory"),
+    ] {
+        let output = run_cardswitch(&[&["bench", "--cards", "30"], arguments].concat());
+        assert_eq!(output.code, Some(2), "{output:#?}");
+        assert!(output.stderr.contains(word), "{output:#?}");
+    }
+    assert!(!typo.exists());
+}
+
 /// Once, it left its directory.
 #[test]
 fn a_bench_that_is_ended_leaves_nothing() {

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import os
 import signal
 import socket
 import ssl
@@ -143,10 +144,11 @@ def directory(tmp_path_factory):
     return data
 
 
-def refusal(directory, certificate, key):
+def refusal(directory, certificate, key, client_ca=None):
     """What `serve` says when it does not start."""
     doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
     files = ["--tls-certificate", certificate, "--tls-key", key]
+    files += ["--tls-client-ca", client_ca] if client_ca else []
     command = [binary(), "serve", "--data", str(directory), *doors, *files]
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert ran.returncode == 1, ran.stderr
@@ -163,6 +165,8 @@ def test_files_that_cannot_be_used_are_named(tmp_path, directory):
     _, other_key = write_pems(tmp_path, "other", ca.issue_cert("127.0.0.1"))
     text = tmp_path / "text.pem"
     text.write_text("no certificate")
+    pipe = tmp_path / "pipe.pem"
+    os.mkfifo(pipe)
     for certificate, private, words in [
         (expired_chain, expired_key, f"certificate `{expired_chain}`: has expired on "),
         (later_chain, later_key, f"certificate `{later_chain}`: is not valid before "),
@@ -170,9 +174,65 @@ def test_files_that_cannot_be_used_are_named(tmp_path, directory):
         (str(tmp_path / "gone.pem"), key, f"certificate `{tmp_path}/gone.pem`: "),
         (chain, other_key, f"key `{other_key}`: "),
         (chain, str(text), f"key `{text}`: "),
+        # Opening a pipe would wait for a writer.
+        (str(pipe), key, f"certificate `{pipe}`: is no plain file"),
+        (chain, str(pipe), f"key `{pipe}`: is no plain file"),
     ]:
         said = refusal(directory, certificate, private)
         assert words in said and "TLS of http" in said, said
+    for authorities, words in [
+        (expired_chain, f"client_ca `{expired_chain}`: has expired on "),
+        (str(pipe), f"client_ca `{pipe}`: is no plain file"),
+    ]:
+        said = refusal(directory, chain, key, authorities)
+        assert words in said and "TLS of http" in said, said
+
+
+def first_complaint(command, *arguments):
+    """The first line of stderr of a command that goes on trying."""
+    with subprocess.Popen([binary(), command, *arguments], stderr=subprocess.PIPE, text=True) as process:
+        line = process.stderr.readline()
+        process.kill()
+    return line
+
+
+def test_our_tools_show_a_certificate_to_the_http_address(tmp_path):
+    ca = trustme.CA()
+    chain, key = write_pems(tmp_path, "door", ca.issue_cert("127.0.0.1"))
+    shown, shown_key = write_pems(tmp_path, "client", ca.issue_cert("client.example.com"))
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(ca.cert_pem.bytes())
+    options = ["--tls-certificate", chain, "--tls-key", key, "--tls-client-ca", str(authority)]
+    believing = ["--http-ca", str(authority)]
+    showing = [*believing, "--http-certificate", shown, "--http-key", shown_key]
+    asks = "the switch asks for a certificate that it believes (--http-certificate)"
+    with running(tmp_path, options=options) as switch:
+        made, door = switch.credentials, "{}:{}".format(*switch.address)
+        token = ["--token", made["access_token"]]
+        named = ["--connect", door, "--network-key", made["network_key"]]
+
+        def run(command, *arguments):
+            return subprocess.run([binary(), command, *arguments], capture_output=True, text=True)
+
+        def buy(*flags, url=f"https://{switch.http}"):
+            card = switch.card("ordinary")["card_id"]
+            return run("buy", card, "12.50", *named, *token, "--url", url, *flags)
+
+        assert buy(*showing).returncode == 0
+        assert asks in buy(*believing).stderr
+        assert "UnknownIssuer" in buy().stderr
+        plain = buy(*showing, url=f"http://{switch.http}")
+        assert plain.returncode == 2 and "begins with https" in plain.stderr, plain
+        # Without a comparison of every transaction it would have failed.
+        pace = ["--rate=50", "--duration=2s", "--cards", str(tmp_path / "cards.jsonl")]
+        fed = run("feed", *named, *pace, "--http", f"https://{switch.http}", *showing)
+        assert fed.returncode == 0, fed
+        at = ["--url", f"https://{switch.http}", *token, *believing]
+        nowhere = ["--to", "postgres://nobody@127.0.0.1:1/nothing"]
+        assert asks in first_complaint("listen", *at)
+        assert asks in first_complaint("export", *nowhere, *at)
+        # With a certificate it comes as far as the database.
+        assert asks not in first_complaint("export", *nowhere, *at, *showing[2:])
 
 
 class Line(Client):

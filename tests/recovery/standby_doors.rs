@@ -25,6 +25,19 @@ fn cluster_with_doors() -> Cluster {
     cluster
 }
 
+/// Once, it told its addresses before it was refused.
+#[test]
+fn a_node_without_a_directory_announces_nothing() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let (data, any) = (home.path().join("gone"), "127.0.0.1:0");
+    let serve = ["serve", "--data", data.to_str().expect("UTF-8"), "--node", "a"];
+    let doors = ["--http", any, "--iso8583", any, "--metrics", any];
+    let etcd = ["--journal", "etcd://127.0.0.1:1/nobody"];
+    let refused = run_cardswitch(&[&serve[..], &doors, &etcd].concat());
+    assert!(refused.expect_one_line_error().contains("gone"), "{refused:#?}");
+    assert_eq!(refused.stdout, "");
+}
+
 /// Buys in a dialect at a door; returns the command's report of the answer.
 fn buy(cluster: &Cluster, dialect: &str, door: SocketAddr) -> String {
     let request = Purchase::of(cluster.installation.cards.ordinary(), 100).request();

@@ -106,6 +106,7 @@ fn serve_and_load(arguments: &Arguments) -> Outcome<()> {
     Ok(())
 }
 
+/// Errors: nothing was answered, so nothing was measured.
 fn carry_out(
     arguments: &Arguments,
     rate: Option<u64>,
@@ -129,9 +130,14 @@ fn carry_out(
         measured: Duration::try_from_secs_f64(arguments.seconds)?,
         ..Load::default()
     };
-    match arguments.door {
-        Door::Iso => load.carry_out(addresses, Iso::new(cards, purchases)?),
-        Door::Http => load.carry_out(addresses, Http::new(cards, purchases, key)?),
+    let tally = match arguments.door {
+        Door::Iso => load.carry_out(addresses, Iso::new(cards, purchases)?)?,
+        Door::Http => load.carry_out(addresses, Http::new(cards, purchases, key)?)?,
+    };
+    match (tally.counts.answered, tally.counts.messages) {
+        (0, 0) => Err("no message could be sent".into()),
+        (0, sent) => Err(format!("none of {sent} messages was answered").into()),
+        _ => Ok(tally),
     }
 }
 

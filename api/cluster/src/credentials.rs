@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use cardswitch_secrets::plain_file::read_named;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -64,7 +65,7 @@ impl EtcdCredentials {
     /// Errors: it cannot be read.
     pub(crate) fn sign_in(&self) -> Result<Option<AuthenticateRequest>, EtcdError> {
         let Some((name, file)) = &self.access.user else { return Ok(None) };
-        let password = fs::read_to_string(file).map_err(|error| unusable(file, &error))?;
+        let password = String::from_utf8(read(file)?).map_err(|error| unusable(file, &error))?;
         let password = password.trim_end_matches(['\r', '\n']).to_owned();
         Ok(Some(AuthenticateRequest { name: name.clone(), password }))
     }
@@ -117,7 +118,7 @@ fn client_config(access: &EtcdAccess) -> Result<ClientConfig, EtcdError> {
         None => trusting.with_no_client_auth(),
         Some((certificate, key_file)) => {
             let chain = read_certificates(certificate)?;
-            let key = PrivateKeyDer::from_pem_file(key_file)
+            let key = PrivateKeyDer::from_pem_slice(&read(key_file)?)
                 .map_err(|error| unusable(key_file, &error))?;
             let shown = trusting.with_client_auth_cert(chain, key);
             shown.map_err(|error| unusable(certificate, &error))?
@@ -149,12 +150,17 @@ fn system_roots() -> RootCertStore {
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, EtcdError> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let read: Vec<_> = read.map_err(|error| unusable(file, &error))?;
-    if read.is_empty() {
+    let content = read(file)?;
+    let found = CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unusable(file, &error))?;
+    if found.is_empty() {
         return Err(unusable(file, &"it has no certificate"));
     }
-    Ok(read)
+    Ok(found)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, EtcdError> {
+    read_named(file).map_err(|error| unusable(file, &error))
 }
 
 fn unusable(file: &Path, error: &dyn std::fmt::Display) -> EtcdError {

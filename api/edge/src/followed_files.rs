@@ -4,7 +4,7 @@
 
 use std::fmt::Debug;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,34 +20,33 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Signs that a file was replaced; none where there is none.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// Files as they were just before they were read first.
-pub(crate) struct SeenFiles {
-    paths: Arc<[PathBuf]>,
-    stamps: Vec<Stamp>,
-}
+/// The stamps of files just before they were read first.
+pub(crate) struct FirstStamps(Vec<Stamp>);
 
-impl SeenFiles {
-    /// Looks at them.
-    pub(crate) fn look(paths: Vec<PathBuf>) -> Self {
-        Self { stamps: stamps(&paths), paths: paths.into() }
+impl FirstStamps {
+    /// Looks at the files.
+    pub(crate) fn of<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
+        Self(stamps(files))
     }
 }
 
 /// Calls `reload` whenever one of `files` changes, also before this is called, or SIGHUP comes, until `stop` turns true.
-pub(crate) async fn follow<F: Future<Output = ()>>(
-    files: &SeenFiles,
+pub(crate) async fn follow<'a, F: Future<Output = ()>>(
+    files: impl IntoIterator<Item = &'a Path>,
+    FirstStamps(first): &FirstStamps,
     mut stop: watch::Receiver<bool>,
     reload: impl Fn() -> F,
 ) {
-    let SeenFiles { paths, stamps: seen } = files;
+    let paths: Arc<[PathBuf]> = files.into_iter().map(Path::to_owned).collect();
     let Ok(mut hangup) = signal(SignalKind::hangup()) else {
         tracing::warn!(?paths, "no signal asks for new certificates");
         return;
     };
-    let (mut seen, mut is_asked) = (seen.clone(), false);
+    let (mut seen, mut is_asked) = (first.clone(), false);
     loop {
-        let look = Arc::clone(paths);
-        let now = tokio::task::spawn_blocking(move || stamps(&look)).await.unwrap_or_default();
+        let look = Arc::clone(&paths);
+        let look = move || stamps(look.iter().map(PathBuf::as_path));
+        let now = tokio::task::spawn_blocking(look).await.unwrap_or_default();
         if is_asked || now != seen {
             seen = now;
             reload().await;
@@ -76,12 +75,12 @@ pub(crate) async fn read_again<T: Send + 'static>(
     }
 }
 
-fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
-    let stamp = |path: &PathBuf| {
+fn stamps<'a>(files: impl IntoIterator<Item = &'a Path>) -> Vec<Stamp> {
+    let stamp = |path: &Path| {
         let metadata = fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
     };
-    files.iter().map(stamp).collect()
+    files.into_iter().map(stamp).collect()
 }
 
 #[cfg(test)]
@@ -96,10 +95,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("certificate");
         fs::write(&file, "old").unwrap();
-        let seen = SeenFiles::look(vec![file.clone()]);
+        let first = FirstStamps::of([file.as_path()]);
         fs::write(&file, "a newer one").unwrap();
         let (stop, reloads) = (watch::Sender::new(false), AtomicUsize::new(0));
-        follow(&seen, stop.subscribe(), || {
+        follow([file.as_path()], &first, stop.subscribe(), || {
             reloads.fetch_add(1, Ordering::Relaxed);
             stop.send_replace(true);
             std::future::ready(())

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cardswitch_secrets::plain_file::read_named;
 use parking_lot::Mutex;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
@@ -23,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use crate::followed_files::{SeenFiles, follow, read_again};
+use crate::followed_files::{FirstStamps, follow, read_again};
 use crate::plain_http::{refuse_plain, speaks_plain};
 
 /// How long a peer may take until TLS is agreed on.
@@ -42,6 +43,13 @@ pub struct TlsFiles {
     /// Authorities. If this is set, peers must show a certificate of one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ca: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let Self { certificate, key, client_ca } = self;
+        [certificate, key].into_iter().chain(client_ca).map(PathBuf::as_path)
+    }
 }
 
 /// Why a file cannot be used.
@@ -76,7 +84,7 @@ pub enum TlsProtocol {
 pub struct TlsDoor {
     protocol: TlsProtocol,
     files: TlsFiles,
-    files_seen: SeenFiles,
+    first_stamps: FirstStamps,
     config: Mutex<Arc<ServerConfig>>,
 }
 
@@ -86,11 +94,9 @@ impl TlsDoor {
     /// Reads the files.
     /// Errors: the first file that cannot be used.
     pub fn open(protocol: TlsProtocol, files: TlsFiles) -> Result<Self, TlsFileError> {
-        let TlsFiles { certificate, key, client_ca } = files.clone();
-        let followed = [Some(certificate), Some(key), client_ca];
-        let files_seen = SeenFiles::look(followed.into_iter().flatten().collect());
+        let first_stamps = FirstStamps::of(files.paths());
         let config = Mutex::new(Arc::new(config_of(&files, protocol)?));
-        Ok(Self { protocol, files, files_seen, config })
+        Ok(Self { protocol, files, first_stamps, config })
     }
 
     /// Agrees on TLS with a peer that has connected. A peer that speaks plain HTTP gets a refusal
@@ -118,7 +124,7 @@ impl TlsDoor {
 
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        follow(&self.files_seen, stop, || Arc::clone(&self).reload()).await;
+        follow(self.files.paths(), &self.first_stamps, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {
@@ -170,8 +176,7 @@ pub(crate) fn certificate_and_key(
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsFileError> {
     let chain = certificates("certificate", certificate)?;
     check_dates(&chain[0]).map_err(refusing("certificate", certificate))?;
-    let private = PrivateKeyDer::from_pem_file(key);
-    Ok((chain, private.map_err(|error| refusing("key", key)(error.to_string()))?))
+    Ok((chain, parsed("key", key, PrivateKeyDer::from_pem_slice)?))
 }
 
 /// At least one certificate.
@@ -179,12 +184,22 @@ pub(crate) fn certificates(
     setting: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found = read.map_err(|error| refusing(setting, path)(error.to_string()))?;
+    let found: Vec<_> =
+        parsed(setting, path, |content| CertificateDer::pem_slice_iter(content).collect())?;
     match found.is_empty() {
         true => Err(refusing(setting, path)("has no certificate in PEM form".to_owned())),
         false => Ok(found),
     }
+}
+
+/// The content of a PEM file.
+fn parsed<T>(
+    setting: &'static str,
+    path: &Path,
+    parse: impl FnOnce(&[u8]) -> Result<T, pem::Error>,
+) -> Result<T, TlsFileError> {
+    let content = read_named(path).map_err(|error| refusing(setting, path)(error.to_string()))?;
+    parse(&content).map_err(|error| refusing(setting, path)(error.to_string()))
 }
 
 /// The authorities of a file that are valid now: handshakes do not look at their dates.

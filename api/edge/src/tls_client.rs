@@ -2,38 +2,46 @@
 //! shown to it.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::followed_files::{SeenFiles, follow, read_again};
+use crate::followed_files::{FirstStamps, follow, read_again};
 use crate::tls::{TlsFileError, authorities, certificate_and_key, refusing};
 
 /// How long a door may take until TLS is agreed on.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The files behind the TLS of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientTlsFiles {
-    /// Authorities of the door's certificate.
-    pub authorities: PathBuf,
+    /// Authorities of the door's certificate; those that the system trusts where absent.
+    pub authorities: Option<PathBuf>,
     /// A certificate to show, and its private key.
     pub shown: Option<(PathBuf, PathBuf)>,
+}
+
+impl ClientTlsFiles {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let Self { authorities, shown } = self;
+        let shown = shown.iter().flat_map(|(certificate, key)| [certificate, key]);
+        authorities.iter().chain(shown).map(PathBuf::as_path)
+    }
 }
 
 /// The TLS of a client, towards doors of any name.
 pub struct ClientTls {
     files: ClientTlsFiles,
-    files_seen: SeenFiles,
+    first_stamps: FirstStamps,
     config: Mutex<Arc<ClientConfig>>,
 }
 
@@ -55,11 +63,9 @@ impl ClientTls {
     /// Reads the files.
     /// Errors: the first file that cannot be used, or whose certificates are all invalid now.
     pub fn open(files: ClientTlsFiles) -> Result<Arc<Self>, TlsFileError> {
-        let ClientTlsFiles { authorities, shown } = files.clone();
-        let shown = shown.into_iter().flat_map(|(certificate, key)| [certificate, key]);
-        let files_seen = SeenFiles::look(std::iter::once(authorities).chain(shown).collect());
+        let first_stamps = FirstStamps::of(files.paths());
         let config = Mutex::new(Arc::new(config_of(&files)?));
-        Ok(Arc::new(Self { files, files_seen, config }))
+        Ok(Arc::new(Self { files, first_stamps, config }))
     }
 
     /// The same towards the door at `host`, which is what its certificate has to be for: a name or an address.
@@ -74,7 +80,7 @@ impl ClientTls {
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true. Connections that are
     /// made from then on use what was read.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        follow(&self.files_seen, stop, || Arc::clone(&self).reload()).await;
+        follow(self.files.paths(), &self.first_stamps, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {
@@ -97,12 +103,14 @@ impl TlsClient {
 }
 
 fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
-    let path = &files.authorities;
-    let roots = authorities("authorities", path)?;
+    let roots = match &files.authorities {
+        Some(path) => authorities("authorities", path)?,
+        None => system_roots(),
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| refusing("authorities", path)(error.to_string()))?;
+        .expect("the provider has the default versions of TLS");
     let trusting = versions.with_root_certificates(roots);
     match &files.shown {
         None => Ok(trusting.with_no_client_auth()),
@@ -112,6 +120,17 @@ fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
             shown.map_err(|error| refusing("key", key)(error.to_string()))
         }
     }
+}
+
+/// The authorities that the system trusts.
+pub fn system_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (taken, _) = roots.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!("the system trusts no certificate: https will fail");
+    }
+    roots
 }
 
 /// Whether a connection broke because the door refused the certificate that was shown, or that none was: then it

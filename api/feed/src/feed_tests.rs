@@ -216,7 +216,7 @@ fn a_hostile_wire_finds_an_issuer_that_forgets_duplicates() {
 fn a_story_expects_the_right_books() {
     let (address, switch) =
         SmallSwitch::start(Faults { wrong_every: Some(5), ..Faults::default() });
-    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned() };
+    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned(), carrier: None };
     let report = run_hostile(address, 31, Some(http));
     let story = report.story.expect("transactions differ");
     let scenario = story.scenario.expect("holds can be told");
@@ -229,7 +229,7 @@ fn every_transaction_is_compared_over_http() {
         let (address, switch) = SmallSwitch::start(Faults { wrong_every, ..Faults::default() });
         let url = serve_http(switch);
         let options = FeedOptions {
-            http: Some(HttpSource { url, network_key: "key".to_owned() }),
+            http: Some(HttpSource { url, network_key: "key".to_owned(), carrier: None }),
             ..virtual_options(address, 29)
         };
         let report = run(&options, &Progress::default()).unwrap();
@@ -244,7 +244,7 @@ fn every_transaction_is_compared_over_http() {
 fn a_purchase_that_was_not_taken_has_the_code_of_its_duplicate() {
     let faults = Faults { not_taken_every: Some(3), ..Faults::default() };
     let (address, switch) = SmallSwitch::start(faults);
-    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned() };
+    let http = HttpSource { url: serve_http(switch), network_key: "key".to_owned(), carrier: None };
     let options = FeedOptions { http: Some(http), ..virtual_options(address, 37) };
     let report = run(&options, &Progress::default()).unwrap();
     assert_eq!(report.differences, [], "seed 37");
@@ -265,7 +265,7 @@ fn an_address_that_asks_for_tls_is_sent_nothing() {
     let (address, _switch) = SmallSwitch::start(Faults::default());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let http = HttpSource { url, network_key: "key".to_owned() };
+    let http = HttpSource { url, network_key: "key".to_owned(), carrier: None };
     let options = FeedOptions { http: Some(http), ..virtual_options(address, 19) };
     let refused = run(&options, &Progress::default()).unwrap_err();
     assert!(matches!(refused, FeedError::BadUrl(_)), "{refused}");

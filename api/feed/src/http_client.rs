@@ -12,10 +12,11 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 
-use super::FeedError;
+use super::{Carrier, FeedError, HttpSource};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,20 +32,27 @@ pub(super) struct HttpClient {
 impl HttpClient {
     /// Connects.
     /// Errors: an address that is none, nobody there.
-    pub(super) fn open(url: &str) -> Result<Self, FeedError> {
+    pub(super) fn open(source: &HttpSource) -> Result<Self, FeedError> {
+        let HttpSource { url, carrier, .. } = source;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(FeedError::Thread)?;
-        let bad_url = || FeedError::BadUrl(url.to_owned());
+        let bad_url = || FeedError::BadUrl(url.clone());
         let uri = Uri::from_str(url).map_err(|_| bad_url())?;
         // A key would travel in clear where the user asked for TLS.
-        if uri.scheme_str() != Some("http") {
-            return Err(bad_url());
-        }
+        let port = match (uri.scheme_str(), carrier) {
+            (Some("http"), None) => 80,
+            (Some("https"), Some(_)) => 443,
+            _ => return Err(bad_url()),
+        };
         let authority = uri.authority().ok_or_else(bad_url)?.to_string();
-        let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(80));
-        let sender = runtime.block_on(within_patience(connect(address)))?;
+        let address = (uri.host().ok_or_else(bad_url)?, uri.port_u16().unwrap_or(port));
+        let stream = runtime.block_on(within_patience(connect(address)))?;
+        let sender = match carrier {
+            None => runtime.block_on(within_patience(speak(stream)))?,
+            Some(carrier) => carried(&runtime, stream, carrier.as_ref())?,
+        };
         let prefix = uri.path().trim_end_matches('/').to_owned();
         Ok(Self { runtime, authority, prefix, sender })
     }
@@ -85,9 +93,29 @@ async fn within_patience<T>(
     answered.unwrap_or_else(|_| Err(failed(format_args!("no answer within {PATIENCE:?}"))))
 }
 
-async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedError> {
+async fn connect(address: (&str, u16)) -> Result<TcpStream, FeedError> {
     let stream = TcpStream::connect(address).await.map_err(failed)?;
     stream.set_nodelay(true).map_err(failed)?;
+    Ok(stream)
+}
+
+/// Call it outside of the runtime: a carrier agrees with the door by one of its own.
+fn carried(
+    runtime: &Runtime,
+    stream: TcpStream,
+    carrier: &dyn Carrier,
+) -> Result<SendRequest<Full<Bytes>>, FeedError> {
+    let near = carrier.carry(stream.into_std().map_err(failed)?).map_err(failed)?;
+    near.set_nonblocking(true).map_err(failed)?;
+    runtime.block_on(within_patience(async {
+        speak(UnixStream::from_std(near).map_err(failed)?).await
+    }))
+}
+
+async fn speak<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, FeedError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(failed)?;
     // The connection's own error shows in the request that it fails.
     tokio::spawn(async move { drop(connection.await) });

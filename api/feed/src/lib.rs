@@ -45,6 +45,7 @@ mod feed_tests;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, Utc};
@@ -114,6 +115,8 @@ pub struct HttpSource {
     pub url: String,
     /// The network key.
     pub network_key: String,
+    /// The carrier between requests and a door of `https`; none at one of `http`.
+    pub carrier: Option<Arc<dyn Carrier>>,
 }
 
 impl HttpSource {
@@ -214,7 +217,7 @@ pub enum FeedError {
     #[error("the connection broke: {0}")]
     Connection(#[source] io::Error),
     /// The address of the HTTP door is none.
-    #[error("`{0}` is not an address of plain HTTP, as `http://127.0.0.1:8080`")]
+    #[error("`{0}` is not an address of HTTP, such as `http://127.0.0.1:8080`")]
     BadUrl(String),
     /// The HTTP door does not answer as it should.
     #[error("the HTTP door: {0}")]

@@ -95,7 +95,7 @@ struct TransactionReader {
 
 impl TransactionReader {
     fn open(source: &HttpSource) -> Result<Self, FeedError> {
-        let client = HttpClient::open(&source.url)?;
+        let client = HttpClient::open(source)?;
         Ok(Self { client, authorization: source.authorization() })
     }
 

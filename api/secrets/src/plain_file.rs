@@ -1,5 +1,8 @@
 //! Plain files in a folder that somebody else may write to: opened without following a link, and
-//! described while they are read, so that what is described is what was read.
+//! described while they are read, so that what is described is what was read. Also the files that settings name:
+//! links to them are followed.
+//!
+//! INVARIANT: opening and reading waits for no other process, as that of a pipe would.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,6 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 /// How much of a file is read at a time. Units: bytes.
 const READ_BYTES: usize = 256 * 1024;
+/// The refusal of what may stand in the place of a file in such a folder.
+const NO_PLAIN: &str = "is a link, or no plain file";
 
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +29,15 @@ pub struct FileDigest {
 /// Opens a file for reading, following no link at its end.
 /// Errors: `InvalidInput` where it is a link, or no plain file; the system refuses.
 pub fn open_plain(path: &Path) -> io::Result<File> {
-    open_in(CWD, path)
+    open_in(CWD, path, LinkTreatment::Refused)
+}
+
+/// Reads a file that a setting names.
+/// Errors: `InvalidInput` where it is no plain file; the system refuses.
+pub fn read_named(path: &Path) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    open_in(CWD, path, LinkTreatment::Followed)?.read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Copies what is left of `source` to `to`, and describes it.
@@ -63,30 +76,43 @@ impl OpenFolder {
         let mut folder = self.0.try_clone()?;
         for part in name.parent().unwrap_or(Path::new("")) {
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            folder = openat(&folder, Path::new(part), flags, Mode::empty()).map_err(of_no_plain)?;
+            folder = openat(&folder, Path::new(part), flags, Mode::empty())
+                .map_err(|error| of_no_plain(error, NO_PLAIN))?;
         }
-        open_in(&folder, name.file_name().unwrap_or_default().as_ref())
+        open_in(&folder, name.file_name().unwrap_or_default().as_ref(), LinkTreatment::Refused)
     }
 }
 
-fn open_in(folder: impl std::os::fd::AsFd, name: &Path) -> io::Result<File> {
+/// What becomes of a link at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LinkTreatment {
+    Followed,
+    Refused,
+}
+
+fn open_in(folder: impl std::os::fd::AsFd, name: &Path, links: LinkTreatment) -> io::Result<File> {
+    let (of_links, refused) = match links {
+        LinkTreatment::Followed => (OFlags::empty(), "is no plain file"),
+        LinkTreatment::Refused => (OFlags::NOFOLLOW, NO_PLAIN),
+    };
     // Opening a pipe waits for nobody this way.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(folder, name, flags, Mode::empty()).map_err(of_no_plain)?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(no_plain()) }
+    let flags = OFlags::RDONLY | of_links | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = openat(folder, name, flags, Mode::empty());
+    let file = File::from(opened.map_err(|error| of_no_plain(error, refused))?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_plain(refused)) }
 }
 
 /// The error for a link or a pipe in the place of a file, made of that of the system.
-fn of_no_plain(error: rustix::io::Errno) -> io::Error {
+fn of_no_plain(error: rustix::io::Errno, refused: &'static str) -> io::Error {
     use rustix::io::Errno;
     match error {
-        Errno::LOOP | Errno::NOTDIR | Errno::NXIO => no_plain(),
+        Errno::LOOP | Errno::NOTDIR | Errno::NXIO => no_plain(refused),
         error => error.into(),
     }
 }
 
-fn no_plain() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "is a link, or no plain file")
+fn no_plain(refused: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, refused)
 }
 
 #[cfg(test)]
@@ -124,6 +150,24 @@ mod tests {
         fs::rename(home.path(), home.path().with_extension("moved")).unwrap();
         folder.open_plain(Path::new("folder/file")).unwrap();
         fs::rename(home.path().with_extension("moved"), home.path()).unwrap();
+    }
+
+    /// Once, a certificate that was a pipe stopped the reading of certificates and the stop of the switch.
+    #[test]
+    fn a_setting_may_name_a_link_to_a_file_and_no_pipe() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::write(at("file"), "content").unwrap();
+        symlink("file", at("link")).unwrap();
+        rustix::fs::mkfifoat(CWD, at("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        symlink("pipe", at("link_to_pipe")).unwrap();
+        for name in ["file", "link"] {
+            assert_eq!(read_named(&at(name)).unwrap(), b"content", "{name}");
+        }
+        for path in [at("pipe"), at("link_to_pipe"), home.path().into(), "/dev/zero".into()] {
+            let refused = read_named(&path).unwrap_err().to_string();
+            assert_eq!(refused, "is no plain file", "{}", path.display());
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::directory::app::AppProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_notify::mail::news::tell;
+use cardswitch_notify::mail::{MailDesk, News};
 use cardswitch_secrets::issuing::RandomSource;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_wire::urls::Urls;
@@ -50,7 +52,7 @@ pub enum Administration {
 }
 
 /// The means of carrying out such a command.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Office {
     /// The way into the engine.
     pub switch: Switch,
@@ -58,12 +60,22 @@ pub struct Office {
     pub urls: Urls,
     /// The card network of new companies.
     pub network: String,
+    /// What letters are sent with; none at rest, where nobody sends any.
+    mail: Option<MailDesk>,
 }
 
+cardswitch_engine::opaque!(Office);
+
 impl Office {
-    /// The office of a switch with these settings, which people reach at `urls`.
+    /// The office of a switch with these settings, which people reach at `urls`. It sends no letter.
     pub fn new(switch: Switch, urls: Urls, settings: &Settings) -> Self {
-        Self { switch, urls, network: settings.network.clone() }
+        Self { switch, urls, network: settings.network.clone(), mail: None }
+    }
+
+    /// That of a switch with this desk, where letters are sent.
+    pub fn with_mail(desk: MailDesk, settings: &Settings) -> Self {
+        let office = Self::new(desk.switch.clone(), desk.urls.clone(), settings);
+        Self { mail: Some(desk), ..office }
     }
 }
 
@@ -119,6 +131,23 @@ impl OfficeTask<'_> {
     /// Errors: it was refused, or may be lost.
     pub(super) async fn carry_out(&self, change: AdminCommand) -> Result<(), Failure> {
         self.done(self.office.switch.ask(by_operator(change)).await?).await
+    }
+
+    /// Makes a change like `carry_out`, and has somebody notified of it where letters are sent.
+    /// Errors: those of `carry_out`.
+    pub(super) async fn carry_out_and_tell(
+        &self,
+        change: AdminCommand,
+        news: Option<News>,
+    ) -> Result<(), Failure> {
+        let (Some(desk), Some(news)) = (&self.office.mail, news) else {
+            return self.carry_out(change).await;
+        };
+        let held = desk.outbox.hold(news).await;
+        let made = self.carry_out(change).await;
+        // It is forgotten where the tables show no such change.
+        held.map(|held| tokio::spawn(tell(desk.clone(), held)));
+        made
     }
 
     /// Errors: anything but done.

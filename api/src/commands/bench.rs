@@ -16,7 +16,7 @@ use cardswitch_load::tally::Tally;
 use cardswitch_load::{BoxError, echo};
 
 use super::home::{Home, Program};
-use super::{Failure, StopSignal, parse_lasting};
+use super::{Failure, StopSignal, parse_duration};
 use crate::config::Settings;
 use crate::server::Server;
 
@@ -29,8 +29,8 @@ const LAG_INTERVAL: Duration = Duration::from_millis(100);
 /// The arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct BenchArgs {
-    /// Duration of all measurements together
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_lasting)]
+    /// Duration of all measurements together, a second at least
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_measured)]
     duration: Duration,
     /// Directory on the disk to measure, for a data directory of its own [default: that of temporary
     /// files]
@@ -41,6 +41,14 @@ pub struct BenchArgs {
     cards: usize,
 }
 
+/// A shorter run ends before its loads have begun, so its figures would be of nothing.
+const DURATION_MIN: Duration = Duration::from_secs(1);
+
+fn parse_measured(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration < DURATION_MIN { Err("write at least 1s".to_owned()) } else { Ok(duration) }
+}
+
 /// The loads of a run. Parts of the whole time, in percent.
 const LOAD_PERCENT: u32 = 40;
 const ECHO_PERCENT: u32 = 5;
@@ -48,10 +56,14 @@ const BLOCKS_PERCENT: u32 = 10;
 const _: () = assert!(2 * (LOAD_PERCENT + ECHO_PERCENT) + BLOCKS_PERCENT == 100);
 
 /// Carries out `bench`.
-/// Errors: the switch does not start, or leaves authorizations unanswered.
+/// Errors: the directory is not there, the switch does not start, or leaves authorizations unanswered.
 pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     let mut stop = StopSignal::listen()?;
     let place = args.place.clone().unwrap_or_else(std::env::temp_dir);
+    // One that is not there is a slip of the pen.
+    if !place.is_dir() {
+        return Err(Failure::usage(format!("`{}` is no directory", place.display())));
+    }
     let home = Home::temporary(&place, "bench");
     tokio::select! {
         outcome = run_in(&args, &place, &home) => return outcome,

@@ -67,6 +67,7 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         http: Some(HttpSource {
             url: format!("http://{}", server.http),
             network_key: credentials.network_key,
+            carrier: None,
         }),
         ..FeedOptions::new(Line::to(server.iso8583()), portfolio)
     };

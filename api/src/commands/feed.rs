@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
-    ANSWER_TIMEOUT, Comparison, DoorProtocol, FeedError, FeedOptions, FeedReport, FeedTime,
-    HOSTILE_ANSWER_TIMEOUT, Hostility, HttpSource, Line, MishapRates, Mismatch, Portfolio,
-    Progress, Scenario, ScenarioOptions, StepReport, Story, VIRTUAL_START_US,
+    ANSWER_TIMEOUT, Carrier, Comparison, DoorProtocol, FeedError, FeedOptions, FeedReport,
+    FeedTime, HOSTILE_ANSWER_TIMEOUT, Hostility, HttpSource, Line, MishapRates, Mismatch,
+    Portfolio, Progress, Scenario, ScenarioOptions, StepReport, Story, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
 use clap::builder::RangedU64ValueParser;
 
+use super::http_client::parse_url;
+use super::http_tls_args::HttpTlsArgs;
 use super::line_args::LineArgs;
+use super::secured_line::SecuredLine;
 use super::{Failure, StopSignal, parse_address, parse_lasting};
 
 /// The arguments of `feed`.
@@ -52,6 +55,8 @@ pub struct FeedArgs {
     /// Network key for --http, printed by `init`
     #[arg(long, value_name = "KEY", env = "CARDSWITCH_NETWORK_KEY", hide_env_values = true)]
     network_key: Option<String>,
+    #[command(flatten)]
+    http_tls: HttpTlsArgs,
     #[command(flatten)]
     hostile: HostileArgs,
     #[command(flatten)]
@@ -191,8 +196,7 @@ impl PaceArgs {
 
 /// Carries out `feed`: exits 1 where the books differ or none could be checked, or a scenario goes otherwise than it expects.
 pub async fn run(args: FeedArgs) -> Result<(), Failure> {
-    let http = args.http.clone().zip(args.network_key.clone());
-    let http = http.map(|(url, network_key)| HttpSource { url, network_key });
+    let http = http_source(&args)?;
     let Some(cards) = &args.cards.as_ref().filter(|_| args.scenarios.scenario.is_empty()) else {
         if args.connect.len() != 1 {
             return Err(Failure::usage("scenarios are played at one address: give one --connect"));
@@ -231,6 +235,17 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
         println!("{}", report.to_json());
     }
     judge(&report)
+}
+
+/// The HTTP address that was named, with its key and its TLS.
+/// Errors: an address that is none, a file that cannot be used.
+fn http_source(args: &FeedArgs) -> Result<Option<HttpSource>, Failure> {
+    let url = args.http.as_deref().map(parse_url).transpose()?;
+    let tls = args.http_tls.open(&url)?;
+    let Some((url, network_key)) = url.zip(args.network_key.clone()) else { return Ok(None) };
+    let carrier = |tls| Arc::new(SecuredLine::new(Some(tls), None)) as Arc<dyn Carrier>;
+    let carrier = tls.towards(&url)?.map(carrier);
+    Ok(Some(HttpSource { url: url.into(), network_key, carrier }))
 }
 
 /// Leaves out one mishap after the other as long as the books differ without it. Returns the story of

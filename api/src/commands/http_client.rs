@@ -1,9 +1,11 @@
 //! HTTP to a switch, as commands speak it: a connection a request, with TLS where the address says so.
 
+use std::error::Error;
+use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use cardswitch_notify::webhooks::sender::connect_securely;
+use cardswitch_edge::tls_client::is_refusal;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -15,14 +17,19 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use url::{Position, Url};
 
 use super::Failure;
+use super::http_tls_args::HttpTls;
 
 /// The longest answer that is read whole. Units: bytes.
 pub(super) const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The longest refusal. Units: bytes.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
+/// How long a connection may take to end after a request on it failed.
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// Parses the address of a switch, or of something at it.
 /// Errors: it is none.
@@ -35,30 +42,77 @@ pub(super) fn parse_url(text: &str) -> Result<Url, Failure> {
     }
 }
 
-/// Connects to the host of an address. The connection ends with what is returned.
-/// Errors: nobody is there, or nobody whom the system trusts.
-pub(super) async fn connect(url: &Url) -> io::Result<SendRequest<Empty<Bytes>>> {
+/// A connection to a switch; it ends with this value.
+pub(super) struct SwitchConnection {
+    sender: SendRequest<Empty<Bytes>>,
+    /// The error that ends it, if one does; none once that was told.
+    end: Option<JoinHandle<Result<(), hyper::Error>>>,
+}
+
+impl SwitchConnection {
+    /// Sends a request.
+    /// Errors: the cause for which no answer comes, in words.
+    pub(super) async fn ask(
+        &mut self,
+        request: Request<Empty<Bytes>>,
+    ) -> Result<Response<Incoming>, String> {
+        let asked = match self.sender.ready().await {
+            Ok(()) => self.sender.send_request(request).await,
+            Err(error) => Err(error),
+        };
+        match asked {
+            Ok(response) => Ok(response),
+            Err(error) => Err(words_of(&self.cause_of(error).await)),
+        }
+    }
+
+    /// The error that ended the connection, where there is one: the request only tells that it ended.
+    async fn cause_of(&mut self, error: hyper::Error) -> hyper::Error {
+        let Some(end) = self.end.take() else { return error };
+        match timeout(END_WITHIN, end).await {
+            Ok(Ok(Err(cause))) => cause,
+            _ => error,
+        }
+    }
+}
+
+/// An error with its causes. A door that wants a certificate says so once it is read from.
+fn words_of(error: &hyper::Error) -> String {
+    let (mut words, mut refusal) = (Vec::new(), "");
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if cause.downcast_ref().is_some_and(is_refusal) {
+            refusal = "the switch asks for a certificate that it believes (--http-certificate): ";
+        }
+        words.push(cause.to_string());
+        next = cause.source();
+    }
+    // An error of the system repeats the one that it wraps.
+    words.dedup();
+    format!("{refusal}{}", words.join(": "))
+}
+
+/// Connects to the host of an address.
+/// Errors: nobody is there, or nobody who is believed.
+pub(super) async fn connect(url: &Url, tls: &HttpTls) -> io::Result<SwitchConnection> {
     let (host, port) = url
         .host_str()
         .zip(url.port_or_known_default())
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the address has no host"))?;
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let stream = TcpStream::connect((name, port)).await?;
-    if url.scheme() == "https" {
-        speak(connect_securely(name, stream).await?).await
-    } else {
-        speak(stream).await
+    match tls.towards(url)? {
+        Some(tls) => speak(tls.agree(stream).await?).await,
+        None => speak(stream).await,
     }
 }
 
-async fn speak<S>(stream: S) -> io::Result<SendRequest<Empty<Bytes>>>
+async fn speak<S>(stream: S) -> io::Result<SwitchConnection>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (client, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // Its own error shows in the request that it fails.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(client)
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    Ok(SwitchConnection { sender, end: Some(tokio::spawn(connection)) })
 }
 
 /// A GET of an address.
@@ -71,14 +125,14 @@ pub(super) fn get(url: &Url, authorization: &str) -> Builder {
 /// Gets a JSON object; none where there is no such object.
 /// Errors: nobody answers, or the switch refuses.
 pub(super) async fn get_json<T: DeserializeOwned>(
-    url: &Url,
+    (url, tls): (&Url, &HttpTls),
     authorization: &str,
 ) -> Result<Option<T>, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("`{url}`: {error}"));
     let request = get(url, authorization).body(Empty::new());
     let request = request.map_err(|_| Failure::usage("a key has characters that none can have"))?;
-    let mut client = connect(url).await.map_err(|error| failed(&error))?;
-    let response = client.send_request(request).await.map_err(|error| failed(&error))?;
+    let mut client = connect(url, tls).await.map_err(|error| failed(&error))?;
+    let response = client.ask(request).await.map_err(|error| failed(&error))?;
     match response.status() {
         StatusCode::OK => {
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;

@@ -91,7 +91,7 @@ impl LineArgs {
         let name = self.tls_name.clone().unwrap_or_else(|| {
             door.first().map(|address| address.ip().to_string()).unwrap_or_default()
         });
-        let tls = ClientTls::open(ClientTlsFiles { authorities, shown })?;
+        let tls = ClientTls::open(ClientTlsFiles { authorities: Some(authorities), shown })?;
         Ok(Some(tls.towards(&name)?))
     }
 }

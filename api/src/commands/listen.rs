@@ -20,6 +20,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::http_client::{connect, get, parse_url, refusal};
+use super::http_tls_args::{HttpTls, HttpTlsArgs};
 use super::{Failure, StopSignal, complain};
 
 /// How long to wait before a stream that broke is asked for again.
@@ -45,6 +46,8 @@ pub struct ListenArgs {
     /// Access token of the company
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: String,
+    #[command(flatten)]
+    http_tls: HttpTlsArgs,
     /// Send each event to this address, as a webhook
     #[arg(long, value_name = "URL")]
     forward_to: Option<String>,
@@ -103,6 +106,7 @@ struct EventListener {
     stream: Url,
     /// The page behind all events, whose place the stream begins at; none where a time is given.
     end: Option<Url>,
+    tls: HttpTls,
     token: String,
     forward: Option<Forward>,
 }
@@ -138,7 +142,8 @@ impl EventListener {
             let secret = WebhookSecret::draw(&mut SystemRandom)?;
             Ok(Forward { address: address.clone(), secret, sender: Sender::new(Reach::Local) })
         });
-        Ok(Self { stream, end, token: args.token.clone(), forward: forward.transpose()? })
+        let (tls, token) = (args.http_tls.open([&stream])?, args.token.clone());
+        Ok(Self { stream, end, tls, token, forward: forward.transpose()? })
     }
 
     /// Follows the stream, and asks for it again where it broke, behind the last event.
@@ -186,8 +191,8 @@ impl EventListener {
             )));
         };
         let broken = |error: &dyn std::fmt::Display| StreamEnd::Broken(error.to_string());
-        let mut client = connect(url).await.map_err(|error| broken(&error))?;
-        let response = client.send_request(request).await.map_err(|error| broken(&error))?;
+        let mut client = connect(url, &self.tls).await.map_err(|error| broken(&error))?;
+        let response = client.ask(request).await.map_err(|error| broken(&error))?;
         match response.status() {
             StatusCode::OK => Ok(response),
             status if status.is_server_error() => {
@@ -371,6 +376,7 @@ mod tests {
         let args = ListenArgs {
             url: format!("http://{}", switch.local_addr().unwrap()),
             token: "t".to_owned(),
+            http_tls: HttpTlsArgs::default(),
             forward_to: None,
             since: None,
         };

@@ -22,6 +22,7 @@ pub mod export;
 pub mod feed;
 mod home;
 mod http_client;
+mod http_tls_args;
 pub mod init;
 mod line_args;
 pub mod listen;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::dev::find_access;
 use super::http_client::{get_json, parse_url};
+use super::http_tls_args::{HttpTls, HttpTlsArgs};
 use super::line_args::LineArgs;
 use super::{Failure, parse_address};
 use crate::config::Settings;
@@ -36,6 +37,8 @@ pub(super) struct SwitchArgs {
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: Option<String>,
     #[command(flatten)]
+    http_tls: HttpTlsArgs,
+    #[command(flatten)]
     line: LineArgs,
 }
 
@@ -53,18 +56,21 @@ pub(super) struct RemoteSwitch {
     /// The line to the ISO 8583 door.
     pub(super) line: Line,
     url: Url,
+    tls: HttpTls,
     network_key: String,
     pub(super) token: Option<String>,
 }
 
 impl RemoteSwitch {
     pub(super) fn of(args: &SwitchArgs) -> Result<Self, Failure> {
-        let SwitchArgs { connect, url, network_key, token, line } = args;
+        let SwitchArgs { connect, url, network_key, token, http_tls, line } = args;
         let is_named = connect.is_some() || url.is_some() || network_key.is_some();
         if !is_named && let Some((addresses, credentials)) = find_access() {
+            let url = parse_url(&addresses.url)?;
             return Ok(Self {
                 line: line.line(addresses.iso8583.unwrap_or(Settings::default().iso8583))?,
-                url: parse_url(&addresses.url)?,
+                tls: http_tls.open([&url])?,
+                url,
                 network_key: credentials.network_key,
                 token: Some(credentials.access_token),
             });
@@ -74,9 +80,11 @@ impl RemoteSwitch {
         })?;
         let settings = Settings::default();
         let url = url.clone().unwrap_or_else(|| settings.base_url_for(settings.http));
+        let url = parse_url(&url)?;
         Ok(Self {
             line: line.line(connect.unwrap_or(settings.iso8583))?,
-            url: parse_url(&url)?,
+            tls: http_tls.open([&url])?,
+            url,
             network_key,
             token: token.clone(),
         })
@@ -90,7 +98,8 @@ impl RemoteSwitch {
         &self,
         path: &str,
     ) -> Result<Option<T>, Failure> {
-        get_json(&self.address(path)?, &format!("Bearer {}", self.network_key)).await
+        let authorization = format!("Bearer {}", self.network_key);
+        get_json((&self.address(path)?, &self.tls), &authorization).await
     }
 
     /// Errors: there is no token, or it is of no use.
@@ -101,7 +110,7 @@ impl RemoteSwitch {
         let token = self.token.as_ref().ok_or_else(|| {
             Failure::usage("an access token is needed for that: --token, or CARDSWITCH_TOKEN")
         })?;
-        get_json(&self.address(path)?, &format!("Token {token}")).await
+        get_json((&self.address(path)?, &self.tls), &format!("Token {token}")).await
     }
 
     pub(super) async fn find_card(&self, named: &str) -> Result<BuyersCard, Failure> {

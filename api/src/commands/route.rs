@@ -83,7 +83,7 @@ impl CellTlsArgs {
     fn open(self) -> Result<Option<Arc<ClientTls>>, Failure> {
         let Some(authorities) = self.cell_ca else { return Ok(None) };
         let shown = self.cell_certificate.zip(self.cell_key);
-        let opened = ClientTls::open(ClientTlsFiles { authorities, shown });
+        let opened = ClientTls::open(ClientTlsFiles { authorities: Some(authorities), shown });
         opened.map(Some).map_err(|error| Failure::new(format!("TLS to the cells: {error}")))
     }
 }

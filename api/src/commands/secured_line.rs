@@ -128,24 +128,42 @@ impl Codes {
     {
         let ((near_in, near_out), (far_in, far_out)) = (near.split(), split(far));
         let plain = Framing::default();
-        let there = pass(near_in, far_out, &plain, |message, out| self.secure(message, out));
-        let back = pass(far_in, near_out, &self.dialect.framing, |message, out| {
-            let answer = self.opened(message)?;
-            framed(out, &plain, |out| {
-                out.extend_from_slice(&answer);
-                Ok(())
-            })
-        });
+        let there = async {
+            let mut far_out = far_out;
+            let secure = |message: &[u8], out: &mut Vec<u8>| self.secure(message, out);
+            let cut = pass(near_in, &mut far_out, &plain, secure).await?;
+            far_out.write_all(&self.half_framed(&cut)?).await?;
+            far_out.flush().await
+        };
+        let back = async {
+            let framing = &self.dialect.framing;
+            let open = |message: &[u8], out: &mut Vec<u8>| {
+                framed_as_it_is(out, &plain, &self.opened(message)?)
+            };
+            pass(far_in, near_out, framing, open).await.map(drop)
+        };
         tokio::select! {
             there = there => there,
             back = back => back,
         }
     }
 
-    /// Appends a message of the default spelling as the door takes it.
+    /// Appends a message of the default spelling as the door takes it; what is no message goes as it is, since a
+    /// hostile feed means it for the door.
     fn secure(&self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        let message = decode(plain).map_err(|error| io::Error::other(error.to_string()))?;
-        framed(out, &self.dialect.framing, |out| self.encode(&message, out))
+        let framing = &self.dialect.framing;
+        let Ok(message) = decode(plain) else { return framed_as_it_is(out, framing, plain) };
+        framed(out, framing, |out| self.encode(&message, out))
+    }
+
+    /// The begin of a frame, for a message that was cut: no code can be made for it.
+    fn half_framed(&self, cut: &[u8]) -> io::Result<Vec<u8>> {
+        let mut frame = Vec::new();
+        if !cut.is_empty() {
+            framed_as_it_is(&mut frame, &self.dialect.framing, cut)?;
+            frame.truncate(frame.len().div_ceil(2));
+        }
+        Ok(frame)
     }
 
     fn encode(&self, message: &Message<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
@@ -211,13 +229,20 @@ fn framed(
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 
-/// Passes on every message that comes, changed.
+fn framed_as_it_is(out: &mut Vec<u8>, framing: &Framing, bytes: &[u8]) -> io::Result<()> {
+    framed(out, framing, |out| {
+        out.extend_from_slice(bytes);
+        Ok(())
+    })
+}
+
+/// Passes on every message that comes, changed. Returns the begin of one whose end never came.
 async fn pass(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     framing: &Framing,
     change: impl Fn(&[u8], &mut Vec<u8>) -> io::Result<()>,
-) -> io::Result<()> {
+) -> io::Result<Vec<u8>> {
     let (mut inbox, mut outbox) = (Vec::new(), Vec::new());
     loop {
         let mut taken = 0;
@@ -241,7 +266,36 @@ async fn pass(
         outbox.clear();
         inbox.reserve(READ_BYTES);
         if from.read_buf(&mut inbox).await? == 0 {
-            return Ok(());
+            return Ok(inbox);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_iso8583::Mti;
+
+    use super::*;
+
+    /// Once, noise ended the line before the door saw it, and of a cut message the door saw nothing.
+    #[tokio::test]
+    async fn noise_and_cut_messages_reach_the_door() {
+        let codes = Codes { mac: None, pin: None, dialect: Dialect::default() };
+        let (mut feed, mut near) = tokio::net::UnixStream::pair().unwrap();
+        let (mut far, mut door) = tokio::io::duplex(1_024);
+        let mut sent = Vec::new();
+        let echo = MessageBuilder::new(Mti::NETWORK_REQUEST).set(70, b"301");
+        framed_as_it_is(&mut sent, &Framing::default(), b"noise").unwrap();
+        framed(&mut sent, &Framing::default(), |out| echo.encode(out)).unwrap();
+        let whole = sent.len();
+        framed_as_it_is(&mut sent, &Framing::default(), b"never ends").unwrap();
+        feed.write_all(&sent[..sent.len() - 4]).await.unwrap();
+        feed.shutdown().await.unwrap();
+        codes.carry(&mut near, &mut far).await.unwrap();
+        drop(far);
+        let mut seen = Vec::new();
+        door.read_to_end(&mut seen).await.unwrap();
+        assert_eq!(seen[..whole], sent[..whole]);
+        assert!(seen.len() > whole && seen.len() < sent.len(), "{seen:?}");
     }
 }

@@ -13,6 +13,7 @@ use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
+use cardswitch_notify::mail::News;
 use cardswitch_v1::routes::members::NAME_CHARS_MAX;
 use cardswitch_wire::email::is_email;
 use serde::{Deserialize, Serialize};
@@ -165,7 +166,10 @@ async fn add(args: AddUserArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure
                 develops,
                 ..UserChanges::default()
             };
-            task.carry_out(AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
+            let news = changes.password_hash.as_ref();
+            let news = news.map(|hash| News::password_was_set(user.id, hash));
+            let change = AdminCommand::User(UserCommand::Update(user.id, changes));
+            task.carry_out_and_tell(change, news).await?;
             user.id
         }
         None => {

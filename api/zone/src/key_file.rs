@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_iso8583::line_of;
 use cardswitch_secrets::hex::{from_hex, to_hex};
+use cardswitch_secrets::plain_file::read_named;
 use zeroize::Zeroizing;
 
 use crate::key::{Algorithm, ZoneKey};
@@ -64,7 +65,8 @@ impl ZoneKeys {
         if mode & OTHERS_MASK != 0 {
             return Err(error(format!("others may read it (mode {mode:03o}): chmod 600")));
         }
-        let text = fs::read_to_string(path).map_err(|cause| error(cause.to_string()))?;
+        let content = read_named(path).map_err(|cause| error(cause.to_string()))?;
+        let text = String::from_utf8(content).map_err(|_| error("is no text".to_owned()))?;
         let text = Zeroizing::new(text);
         let table: toml::Table = text.parse().map_err(|cause: toml::de::Error| {
             let line = line_of(&text, cause.span().map_or(0, |span| span.start));

@@ -48,7 +48,7 @@ impl<'a> SwitchApi<'a> {
     /// Connects.
     /// Errors: an address that is none, nobody there.
     pub(super) fn open(options: &'a ScenarioOptions) -> Result<Self, FeedError> {
-        let client = HttpClient::open(&options.http.url)?;
+        let client = HttpClient::open(&options.http)?;
         let iso_door = match options.door {
             DoorProtocol::Iso8583 => Some(IsoDoor::open(options)?),
             DoorProtocol::Http => None,

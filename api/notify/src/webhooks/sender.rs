@@ -13,13 +13,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardswitch_acquiring::fault_plan::{FaultPlan, WebhookFault};
 use cardswitch_edge::descriptors::SendBounds;
+use cardswitch_edge::tls_client::system_roots;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::{Semaphore, oneshot};
@@ -240,17 +241,11 @@ impl Sender {
 
 /// TLS that trusts the certificates that the system trusts.
 fn trusting_the_system() -> ClientConfig {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    let (taken, _) = roots.add_parsable_certificates(found.certs);
-    if taken == 0 {
-        tracing::warn!("the system trusts no certificate: https will fail");
-    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has the default versions of TLS");
-    versions.with_root_certificates(roots).with_no_client_auth()
+    versions.with_root_certificates(system_roots()).with_no_client_auth()
 }
 
 /// A connection over TLS.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::StatusCode;
-use hyper::client::conn::http1::SendRequest;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -14,7 +13,10 @@ use url::Url;
 use uuid::Uuid;
 
 use super::super::Failure;
-use super::super::http_client::{ANSWER_BYTES_MAX, connect, get, parse_url, refusal};
+use super::super::http_client::{
+    ANSWER_BYTES_MAX, SwitchConnection, connect, get, parse_url, refusal,
+};
+use super::super::http_tls_args::HttpTls;
 use super::super::listen::StreamEnd;
 use super::database::ExportedPlace;
 use super::rows::{ExportedEvent, PageRows};
@@ -92,16 +94,17 @@ type FeedAnswer = Option<(Bytes, u64)>;
 /// A connection to a switch.
 pub(super) struct Feed {
     url: Url,
+    tls: HttpTls,
     authorization: String,
-    client: SendRequest<Empty<Bytes>>,
+    client: SwitchConnection,
 }
 
 impl Feed {
     /// Errors: nobody is there.
-    pub(super) async fn open(url: &str, token: &str) -> Result<Self, StreamEnd> {
-        let url = parse_url(url).map_err(StreamEnd::Refused)?;
-        let client = connect_in_time(&url).await?;
-        Ok(Self { url, authorization: format!("Token {token}"), client })
+    pub(super) async fn open(url: &Url, tls: &HttpTls, token: &str) -> Result<Self, StreamEnd> {
+        let (url, tls) = (url.clone(), tls.clone());
+        let client = connect_in_time(&url, &tls).await?;
+        Ok(Self { url, tls, authorization: format!("Token {token}"), client })
     }
 
     /// The company of the events.
@@ -153,7 +156,7 @@ impl Feed {
             }
             limit /= 2;
             // The rest of the long answer is still under way.
-            self.client = connect_in_time(&self.url).await?;
+            self.client = connect_in_time(&self.url, &self.tls).await?;
         }
         let words = format!("an event is longer than {ANSWER_BYTES_MAX} bytes");
         Err(StreamEnd::Refused(Failure::new(words)))
@@ -175,8 +178,7 @@ impl Feed {
         let request = request.map_err(|_| {
             StreamEnd::Refused(Failure::usage("the access token has characters none can have"))
         })?;
-        self.client.ready().await.map_err(|error| broken(&url, &error))?;
-        let answered = self.client.send_request(request).await;
+        let answered = self.client.ask(request).await;
         let answer = answered.map_err(|error| broken(&url, &error))?;
         let status = answer.status();
         if status != StatusCode::OK {
@@ -199,8 +201,8 @@ impl Feed {
     }
 }
 
-async fn connect_in_time(url: &Url) -> Result<SendRequest<Empty<Bytes>>, StreamEnd> {
-    match timeout(ANSWER_WITHIN, connect(url)).await {
+async fn connect_in_time(url: &Url, tls: &HttpTls) -> Result<SwitchConnection, StreamEnd> {
+    match timeout(ANSWER_WITHIN, connect(url, tls)).await {
         Ok(connected) => connected.map_err(|error| broken(url, &error)),
         Err(_) => Err(broken(url, &NO_ANSWER)),
     }
@@ -247,7 +249,8 @@ mod tests {
         }
 
         async fn feed(&self) -> Feed {
-            Feed::open(&self.url, "token").await.unwrap()
+            let url = parse_url(&self.url).unwrap();
+            Feed::open(&url, &HttpTls::default(), "token").await.unwrap()
         }
     }
 

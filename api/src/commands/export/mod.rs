@@ -13,9 +13,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_postgres::Config;
+use url::Url;
 
 use self::database::Database;
 use self::feed::{AnsweredPage, ExportedPages, Feed};
+use super::http_client::parse_url;
+use super::http_tls_args::{HttpTls, HttpTlsArgs};
 use super::listen::StreamEnd;
 use super::{Failure, StopSignal, complain};
 
@@ -44,6 +47,8 @@ pub struct ExportArgs {
     /// Access token of the company
     #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     token: String,
+    #[command(flatten)]
+    http_tls: HttpTlsArgs,
     /// End when all present events are written
     #[arg(long)]
     once: bool,
@@ -61,10 +66,12 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
         ))
     })?;
     let to = with_timeouts(to);
+    let urls = args.url.iter().map(|url| parse_url(url)).collect::<Result<Vec<_>, _>>()?;
+    let tls = args.http_tls.open(&urls)?;
     let mut run = ExportRun::new(args.afresh);
     let exported = tokio::select! {
         () = stop.received() => Ok(()),
-        exported = keep_on(&args, &to, &mut run) => exported,
+        exported = keep_on(&args, (&urls, &tls), &to, &mut run) => exported,
     };
     println!("{} events written, {} transactions", run.events, run.transactions);
     exported
@@ -127,9 +134,14 @@ impl ExportRun {
     }
 }
 
-async fn keep_on(args: &ExportArgs, to: &Config, run: &mut ExportRun) -> Result<(), Failure> {
-    for url in args.url.iter().cycle() {
-        match follow(url, args, to, run).await {
+async fn keep_on(
+    args: &ExportArgs,
+    (urls, tls): (&[Url], &HttpTls),
+    to: &Config,
+    run: &mut ExportRun,
+) -> Result<(), Failure> {
+    for url in urls.iter().cycle() {
+        match follow((url, tls), args, to, run).await {
             Ok(()) => break,
             Err(StreamEnd::Refused(failure)) => return Err(failure),
             Err(StreamEnd::Broken(why)) => complain(format_args!("{why}: trying again")),
@@ -141,12 +153,12 @@ async fn keep_on(args: &ExportArgs, to: &Config, run: &mut ExportRun) -> Result<
 
 /// Reads and writes at once.
 async fn follow(
-    url: &str,
+    (url, tls): (&Url, &HttpTls),
     args: &ExportArgs,
     to: &Config,
     run: &mut ExportRun,
 ) -> Result<(), StreamEnd> {
-    let mut feed = Feed::open(url, &args.token).await?;
+    let mut feed = Feed::open(url, tls, &args.token).await?;
     let company = feed.company().await?;
     let mut database = Database::open(to, company).await?;
     if run.begins_afresh {
