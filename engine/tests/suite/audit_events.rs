@@ -177,10 +177,10 @@ fn an_event_says_who_did_what_to_which() {
 }
 
 /// The field, and its value before and after.
-type Told = (&'static str, AuditValue, AuditValue);
+type ToldValue = (&'static str, AuditValue, AuditValue);
 
 /// Changes of a company, a webhook endpoint and a requisition, and what their events tell of them.
-fn limits_of_others(office: &mut Office) -> Vec<(AdminCommand, Vec<Told>)> {
+fn limits_of_others(office: &mut Office) -> Vec<(AdminCommand, Vec<ToldValue>)> {
     let company = company_id(0);
     let endpoint = new_endpoint(1, 0, None);
     office.does(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint.clone())));
