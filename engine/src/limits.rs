@@ -38,7 +38,7 @@ pub const RECORD_SPARE_BYTES: usize = 64 << 10;
 /// How many cards that are not terminated one member may hold: leaving closes them all in one record.
 pub const MEMBER_CARDS_MAX: usize = 10_000;
 /// How many requisitions of one member may be pending: leaving denies them all in the same record.
-pub const MEMBER_REQUISITIONS_PENDING_MAX: usize = 50;
+pub const MEMBER_REQUISITIONS_PENDING_MAX: usize = 25;
 /// How many bytes of records the shard gathers before it hands them to the committer, even in the
 /// middle of a batch: the journal takes no request beyond a bound of its own.
 pub const HAND_OVER_BYTES: usize = 256 << 10;

@@ -190,7 +190,7 @@ fn load(tables: &dyn Recall, wanted: &RecallRequest) -> Result<LoadedRows, Recal
     for place in &wanted.answers {
         loaded.answers.extend(tables.answer_at(*place)?.map(|answer| (*place, answer)));
     }
-    if let Some(message) = &wanted.message {
+    for message in &wanted.messages {
         loaded.answers.extend(tables.answers_to(message)?);
     }
     Ok(loaded)

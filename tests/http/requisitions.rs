@@ -107,7 +107,7 @@ fn approval_takes_a_card_of_the_company_that_is_open() {
 
 #[test]
 fn pending_ones_change_and_only_they_can_be_taken_back() {
-    let (_installation, switch, member) = stage(855);
+    let (installation, switch, member) = stage(855);
     let api = switch.api();
     let asked = ask(&api, &member, 5.0);
     let path = path_of(&asked);
@@ -140,7 +140,13 @@ fn pending_ones_change_and_only_they_can_be_taken_back() {
     api.put(&path, &json!({"status": "approved"})).expect_error(409);
     let path = path_of(&ask(&api, &member, 5.0));
     api.put(&path_of_member(&member), &json!({"role": "reviewer"})).expect(200);
-    let denied = api.put(&path, &reviewer).expect(200);
+    let in_their_name = api.put(&path, &reviewer).expect_error(400);
+    assert_eq!(in_their_name["param"], "reviewed_by", "the token acts for somebody else");
+    switch.stop();
+    let nobodys = installation.add_token("admin");
+    let switch = installation.serve();
+    let nobodys = switch.api_with(&nobodys);
+    let denied = nobodys.put(&path, &reviewer).expect(200);
     assert_eq!((&denied["status"], &denied["approved_at"]), (&json!("denied"), &Value::Null));
     assert_eq!(denied["reviewed_by"]["id"], member["id"]);
     assert_eq!(denied["card"], Value::Null);

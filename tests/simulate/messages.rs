@@ -77,7 +77,13 @@ pub(crate) fn command_of(asked: &StepRequest<'_>) -> Result<NetworkCommand, Feed
             let is_declined = asked.details.declined == Some(true);
             let outcome =
                 if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
-            NetworkCommand::Advise(Advise { facts, is_cash: false, outcome, original })
+            NetworkCommand::Advise(Advise {
+                facts,
+                is_cash: false,
+                outcome,
+                original,
+                request: None,
+            })
         }
         Act::Present(_) => NetworkCommand::Present(Present {
             amounts: Some(facts.amounts),

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, TraceKey,
 };
-use cardswitch_iso8583::Message;
+use cardswitch_iso8583::{Message, Mti};
 
 use cardswitch_secrets::{HashPurpose, Secrets};
 
@@ -26,7 +26,28 @@ pub(crate) fn fingerprint_of(
     secrets: &Secrets,
     card: PanHash,
 ) -> Fingerprint {
-    let mti = message.mti().bytes();
+    fingerprint_as(message.mti(), message, secrets, card)
+}
+
+/// The identity of the request that an advice stands for. None without a trace: then only a repeat is
+/// known by it, and the advice is none.
+pub(crate) fn request_fingerprint_of(
+    message: &Message<'_>,
+    secrets: &Secrets,
+    card: PanHash,
+) -> Option<Fingerprint> {
+    let fingerprint = fingerprint_as(Mti::AUTHORIZATION_REQUEST, message, secrets, card);
+    fingerprint.trace.is_some().then_some(fingerprint)
+}
+
+/// The identity of a message if it is of this type.
+fn fingerprint_as(
+    mti: Mti,
+    message: &Message<'_>,
+    secrets: &Secrets,
+    card: PanHash,
+) -> Fingerprint {
+    let mti = mti.bytes();
     let hasher = |purpose, elements: &[u8]| {
         let mut hasher = secrets.message_hasher(purpose);
         hasher.part(mti.get(..3));

@@ -33,7 +33,7 @@ use cardswitch_zone::chip::ChipFault;
 use iso_currency::Currency;
 
 use super::de39::De39;
-use super::fingerprint::fingerprint_of;
+use super::fingerprint::{fingerprint_of, request_fingerprint_of};
 use super::marks::{Marks, merchant_number, parse_authorization_id};
 use super::presented_card::{PresentedCard, presented_card};
 use super::replaced_key::BroughtKey;
@@ -244,6 +244,7 @@ fn map_advice(
         is_cash,
         outcome: if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved },
         original: original_of(message, secrets, presented)?,
+        request: request_fingerprint_of(message, secrets, presented.hash),
     }))
 }
 

@@ -111,12 +111,13 @@ async fn only_what_was_changed_is_in_the_log() {
     dearer[1].1 = "130";
     ada.post(&path, &[&dearer[..], &[("seen", &seen)]].concat()).await.expect(303);
     let page = log(&bench).await;
-    assert!(page.contains("changed the requisition Chairs: amount\n"), "{page}");
+    assert!(page.contains("changed the requisition Chairs") && page.contains("amount: "), "{page}");
+    assert!(!page.contains("description") && !page.contains("end time"), "{page}");
     let seen = ada.get(&path).await.expect(200).field("seen").unwrap();
     let approve = [("verdict", "approve"), ("seen", &*seen)];
     ada.post(&format!("{path}/review"), &approve).await.expect(303);
     let page = log(&bench).await;
-    assert!(page.contains("approved the requisition Chairs\n"), "{page}");
+    assert!(page.contains("approved the requisition Chairs"), "{page}");
     let body = bench.get(&format!("/v1{path}")).await;
     assert_eq!(body["note"], "two", "{body}");
 }

@@ -172,7 +172,7 @@ async fn advise(bench: &Bench, card: &Value, (key, minor): (OriginalKey, i64)) -
     let mut facts = purchase_facts(card, amount(minor));
     facts.trace.original_key = Some(key);
     let (outcome, original) = (AdviceOutcome::Approved, OriginalRef::default());
-    let advise = Advise { facts, is_cash: false, outcome, original };
+    let advise = Advise { facts, is_cash: false, outcome, original, request: None };
     bench.network(NetworkCommand::Advise(advise)).await;
     newest(bench).await
 }

@@ -229,6 +229,15 @@ pub const fn entry(rule: Rule) -> RuleEntry {
     }
 }
 
+/// The verdict on the funds of a withdrawal: credit does not count.
+pub const fn withdrawal_verdict(passed: bool) -> &'static str {
+    if passed {
+        "the amount is within available_balance"
+    } else {
+        "the amount is over available_balance"
+    }
+}
+
 /// A kind of reader of decisions: the words that they understand, and the form of figures for them.
 pub trait Audience {
     /// The words for them.

@@ -21,6 +21,18 @@ pub struct NetworkRequest {
     pub fingerprint: Option<Fingerprint>,
 }
 
+impl NetworkRequest {
+    /// The identities whose answers tell what becomes of it: its own, and that of the request that an
+    /// advice stands for.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = &Fingerprint> {
+        let stood_for = match &self.command {
+            NetworkCommand::Advise(advise) => advise.request.as_ref(),
+            _ => None,
+        };
+        self.fingerprint.iter().chain(stood_for)
+    }
+}
+
 /// A network message.
 #[derive(Clone, Debug)]
 pub enum NetworkCommand {
@@ -153,6 +165,9 @@ pub struct Advise {
     pub outcome: AdviceOutcome,
     /// The pending authorization that it completes, if any.
     pub original: OriginalRef,
+    /// The identity of the request that it stands for, if one can be told: that may have come before
+    /// it, or may come yet.
+    pub request: Option<Fingerprint>,
 }
 
 /// The names of an earlier message, tried in the order of the fields.

@@ -8,9 +8,12 @@ use uuid::Uuid;
 
 use super::business_date::Interval;
 use super::card::CardState;
+use super::company::CompanyState;
 use super::ids::{AccessTokenId, AppId, CompanySlot, MemberId, Timestamp, UserId};
 use super::money::Minor;
 use crate::directory::member::{MemberRole, MemberState};
+use crate::directory::requisition::RequisitionStatus;
+use crate::directory::webhook_endpoint::EndpointState;
 
 /// The author of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,4 +129,12 @@ pub enum AuditValue {
     MemberState(MemberState),
     /// A member.
     Member(Uuid),
+    /// A number of attempts.
+    Count(u16),
+    /// The state of a company.
+    CompanyState(CompanyState),
+    /// The status of a requisition.
+    RequisitionStatus(RequisitionStatus),
+    /// The state of a webhook endpoint.
+    EndpointState(EndpointState),
 }

@@ -29,6 +29,9 @@ named_texts! {
 
 /// Velocity limits: the number of tries of one card in a period before they count as fraud; zero
 /// switches a limit off. Units: attempts, at most `ATTEMPTS_MAX`.
+///
+/// Of each card as many attempts are noted as the larger limit needs, none where both are off. So a
+/// limit that is raised or set finds at most that many from before, and counts all from then on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VelocityLimits {
     /// Attempts in a sliding minute.

@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::money::{Conversion, Minor};
+use super::money::{Conversion, CurrencyCode, Minor};
 use super::network_key::OriginalKey;
 
-/// The most increments and completions that are kept of one purchase; the oldest goes first. A reversal of one that is
-/// gone finds nothing.
+/// The most increments and completions that are kept of one purchase; the oldest goes first of those that do not give
+/// the hold its rate. A reversal of one that is gone finds nothing.
 pub const CHANGES_OF_HOLD_MAX: usize = 64;
 
 /// The effect of a later message.
@@ -43,9 +43,21 @@ impl LaterMessages {
     pub fn add(&mut self, message: LaterMessage) {
         self.0.push(message);
         if self.changes_of_hold().count() > CHANGES_OF_HOLD_MAX {
-            let oldest = self.0.iter().position(LaterMessage::is_change_of_hold);
-            oldest.map(|oldest| self.0.remove(oldest));
+            self.forget_oldest_change();
         }
+    }
+
+    /// Forgets the oldest change of the hold whose rate no other replaces. Where each gives a rate, in
+    /// as many currencies, that is the oldest.
+    fn forget_oldest_change(&mut self) {
+        let is_needed = |place: usize| {
+            let currency = self.0[place].currency_of_rate();
+            let mut newer = self.0[place + 1..].iter().map(LaterMessage::currency_of_rate);
+            currency.is_some() && newer.all(|newer| newer != currency)
+        };
+        let changes = (0..self.0.len()).filter(|place| self.0[*place].is_change_of_hold());
+        let gone = changes.clone().find(|place| !is_needed(*place)).or_else(|| changes.min());
+        gone.map(|gone| self.0.remove(gone));
     }
 
     /// Notes that the hold was set: what earlier messages added is no part of it any more.
@@ -105,9 +117,9 @@ impl LaterMessages {
     /// The rate of a hold that a message of rate `first` made: that of the newest completion in the same currency.
     pub fn conversion_of_hold(&self, first: Option<Conversion>) -> Option<Conversion> {
         let first = first?;
-        let completions = self.0.iter().rev().filter(|it| it.kind == LaterMessageKind::Completion);
-        let mut rates = completions.filter_map(|completion| completion.conversion);
-        let newest = rates.find(|rate| rate.asked.currency == first.asked.currency);
+        let is_of_it = |it: &&LaterMessage| it.currency_of_rate() == Some(first.asked.currency);
+        let newest =
+            self.0.iter().rev().find(is_of_it).and_then(|completion| completion.conversion);
         Some(newest.unwrap_or(first))
     }
 
@@ -120,6 +132,12 @@ impl LaterMessage {
     const fn is_change_of_hold(&self) -> bool {
         matches!(self.kind, LaterMessageKind::Increment | LaterMessageKind::Completion)
     }
+
+    /// The currency in whose rate it sets the hold, if it does.
+    fn currency_of_rate(&self) -> Option<CurrencyCode> {
+        let rate = self.conversion.filter(|_| self.kind == LaterMessageKind::Completion);
+        rate.map(|rate| rate.asked.currency)
+    }
 }
 
 impl FromIterator<LaterMessage> for LaterMessages {
@@ -131,6 +149,7 @@ impl FromIterator<LaterMessage> for LaterMessages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::money::CurrencyAmount;
 
     #[test]
     fn increments_without_end_leave_the_newest_and_every_presentment() {
@@ -153,5 +172,32 @@ mod tests {
         later.set_hold();
         assert_eq!(left(&later, 97), Some(0));
         assert_eq!(later.as_slice()[0].left, Minor(5));
+    }
+
+    /// After so many increments the share of a rest was at the rate of the authorization again.
+    #[test]
+    fn increments_without_end_leave_the_rate_of_the_hold() {
+        let rate = |currency, billed| {
+            let asked = CurrencyAmount { amount: Minor(100), currency: CurrencyCode(currency) };
+            Conversion::of(Some(asked), Minor(billed))
+        };
+        let mut later = LaterMessages::default();
+        let mut add = |kind, conversion| {
+            later.add(LaterMessage { kind, key: None, left: Minor(5), conversion });
+        };
+        let completions = [rate(978, 110), rate(978, 120), rate(826, 130), None];
+        completions.iter().for_each(|rate| add(LaterMessageKind::Completion, *rate));
+        (0..100).for_each(|_| add(LaterMessageKind::Increment, rate(978, 140)));
+        let of_hold = |later: &LaterMessages, first| later.conversion_of_hold(rate(first, 1));
+        assert_eq!(of_hold(&later, 978), rate(978, 120));
+        assert_eq!(of_hold(&later, 826), rate(826, 130));
+        assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX);
+        for currency in 1..200 {
+            let conversion = rate(currency, 150);
+            let (kind, left) = (LaterMessageKind::Completion, Minor(5));
+            later.add(LaterMessage { kind, key: None, left, conversion });
+        }
+        assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX);
+        assert_eq!(of_hold(&later, 199), rate(199, 150));
     }
 }

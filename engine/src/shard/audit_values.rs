@@ -9,8 +9,10 @@ use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::directory::DirectoryRow;
 use crate::directory::member::Member;
+use crate::directory::requisition::Requisition;
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::audit::{AuditValue, ValueChange};
+use crate::domain::company::Company;
 use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::money::Minor;
 
@@ -38,11 +40,18 @@ pub(super) fn changed_values(
                 let value = |id: Option<Uuid>| id.map_or(AuditValue::None, AuditValue::Member);
                 changes.note("assigned_to", before, profile.assigned_to.map(id), value);
             }
-            Effect::Row(DirectoryRow::Member(row)) if Some(row.id.0) == object => {
-                if let Some(known) = state.directory.members.find(row.id.0) {
-                    changes.member(known, row);
+            Effect::Company(company) if kind == "company" => {
+                if let Some(known) = state.companies.get(company.slot.index()) {
+                    changes.company(&known.company, company);
                 }
             }
+            Effect::Account(account) if kind == "company" => {
+                if let Some(known) = state.accounts.get(account.slot.index()) {
+                    let (old, new) = (known.credit_limit, account.credit_limit);
+                    changes.note("credit_limit", old, new, AuditValue::Amount);
+                }
+            }
+            Effect::Row(row) if Some(row.id()) == object => changes.row(state, row),
             _ => {}
         }
     }
@@ -81,6 +90,44 @@ impl ValueChanges {
         self.note("end_time", old.ends_at, new.ends_at, bound);
         let codes = |terms: &AllowanceTerms| terms.scope.codes().to_vec();
         self.note("scope", codes(old), codes(new), AuditValue::Categories);
+    }
+
+    fn row(&mut self, state: &ShardState, row: &DirectoryRow) {
+        let directory = &state.directory;
+        match row {
+            DirectoryRow::Member(new) => {
+                if let Some(old) = directory.members.find(new.id.0) {
+                    self.member(old, new);
+                }
+            }
+            DirectoryRow::Requisition(new) => {
+                if let Some(old) = directory.requisitions.find(new.id.0) {
+                    self.requisition(old, new);
+                }
+            }
+            DirectoryRow::WebhookEndpoint(new) => {
+                if let Some(old) = directory.webhook_endpoints.find(new.id.0) {
+                    self.note("state", old.state, new.state, AuditValue::EndpointState);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn company(&mut self, old: &Company, new: &Company) {
+        let limit = |most| if most > 0 { AuditValue::Count(most) } else { AuditValue::None };
+        self.note("per_minute", old.velocity.per_minute, new.velocity.per_minute, limit);
+        self.note("per_hour", old.velocity.per_hour, new.velocity.per_hour, limit);
+        let partial = (old.partial_approval, new.partial_approval);
+        self.note("partial_approval", partial.0, partial.1, AuditValue::Flag);
+        self.note("state", old.state, new.state, AuditValue::CompanyState);
+    }
+
+    fn requisition(&mut self, old: &Requisition, new: &Requisition) {
+        self.note("amount", old.amount, new.amount, AuditValue::Amount);
+        let bound = |at: Option<Timestamp>| at.map_or(AuditValue::None, AuditValue::Instant);
+        self.note("end_time", old.end_time, new.end_time, bound);
+        self.note("status", old.status, new.status, AuditValue::RequisitionStatus);
     }
 
     fn member(&mut self, old: &Member, new: &Member) {

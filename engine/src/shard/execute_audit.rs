@@ -9,7 +9,7 @@ use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
-use crate::command::{AuditTarget, AuditedPlace};
+use crate::command::{AuditLine, AuditTarget, AuditedPlace};
 use crate::directory::card::CardCommand;
 use crate::directory::user::{UserCommand, memberships};
 use crate::domain::audit::{AuditEvent, AuditNote};
@@ -28,19 +28,35 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
     let (state, audited) = (change.state, command.audited());
     let objects = objects_of(state, audited.place, &audited.object);
     let company = company_of(state, note, audited.place, change.effects);
-    for object in &objects {
-        change.push(Effect::Audit(Box::new(AuditEvent {
-            company,
-            at: change.moment.at,
-            actor: note.actor,
-            address: note.address.clone(),
-            action: audited.action.to_owned(),
-            object_kind: audited.object_kind().to_owned(),
-            object: *object,
-            fields: audited.fields.iter().map(|name| (*name).to_owned()).collect(),
-            values: changed_values(state, change.effects, (audited.object_kind(), *object)),
-        })));
-    }
+    let made = cards_made(&audited, change.effects);
+    let event = |action: &str, kind: &str, object| AuditEvent {
+        company,
+        at: change.moment.at,
+        actor: note.actor,
+        address: note.address.clone(),
+        action: action.to_owned(),
+        object_kind: kind.to_owned(),
+        object,
+        fields: Vec::new(),
+        values: Vec::new(),
+    };
+    let mut events: Vec<_> =
+        made.into_iter().map(|card| event("card.created", "card", Some(card))).collect();
+    events.extend(objects.into_iter().map(|object| AuditEvent {
+        fields: audited.fields.iter().map(|name| (*name).to_owned()).collect(),
+        values: changed_values(state, change.effects, (audited.object_kind(), object)),
+        ..event(audited.action, audited.object_kind(), object)
+    }));
+    events.into_iter().for_each(|event| change.push(Effect::Audit(Box::new(event))));
+}
+
+/// The cards that a change of something else made: the approval of a requisition makes one.
+fn cards_made(audited: &AuditLine<'_>, effects: &[Effect]) -> Vec<Uuid> {
+    let made = effects.iter().filter_map(|effect| match effect {
+        Effect::CardIssued(card) => Some(card.profile.id.0),
+        _ => None,
+    });
+    made.filter(|_| audited.object_kind() != "card").collect()
 }
 
 fn objects_of(

@@ -1,6 +1,7 @@
 //! Authorizations, advices and balance inquiries: the messages that a card's rules judge.
 
 use super::card_money::CardMoney;
+use super::duplicates::DuplicateCheck;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::{cancel_if_nothing_remains, left_by_early, reverse_early};
@@ -242,6 +243,9 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
+    if let Some(reply) = approved_before(change, command, amount) {
+        return NetworkReply::Authorization(reply);
+    }
     let pending = change
         .state
         .find_original(change.moment.ids, Some(slot), &command.original)
@@ -258,6 +262,21 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
     let purchase = advised_purchase(change, command, &mut money, ((amount, foreign), left));
     conclude(change, purchase, TransactionFlags::ADVICE, money)
+}
+
+/// The approval of the request that an approved advice stands for, where that came first and got it
+/// whole: the purchase is known, with all that has become of it since.
+fn approved_before(
+    change: &ShardChange<'_>,
+    command: &Advise,
+    amount: Minor,
+) -> Option<AuthorizationReply> {
+    let request = command.request.filter(|_| command.outcome == AdviceOutcome::Approved)?;
+    match change.state.known_message(&request, change.moment.at) {
+        DuplicateCheck::Answered(NetworkReply::Authorization(reply)) => Some(reply)
+            .filter(|known| known.response_code.is_approved() && known.approved == amount),
+        _ => None,
+    }
 }
 
 /// The amount of an early reversal of a purchase.

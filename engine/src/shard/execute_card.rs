@@ -202,4 +202,20 @@ mod tests {
         let kept = attempts_after(&[ago(Timestamp::HOUR), ago(5), ago(4), ago(3)], limits, at);
         assert_eq!(kept, [ago(4), ago(3), at]);
     }
+
+    /// A raised limit counts in full what comes after it, and of before as much as the old one needed.
+    #[test]
+    fn a_raised_limit_lets_through_no_more_than_it_was_raised_by() {
+        let (old, new) = (3_u16, 10_u16);
+        let limits = |per_hour| VelocityLimits { per_minute: 0, per_hour };
+        let at = |second: i64| Timestamp(10 * Timestamp::HOUR).plus(second * Timestamp::SECOND);
+        let mut known = Vec::new();
+        (0..50).for_each(|second| known = attempts_after(&known, limits(old), at(second)));
+        let raised = (50..100).take_while(|second| {
+            let is_over = find_velocity(&known, limits(new), at(*second)).over_hour;
+            known = attempts_after(&known, limits(new), at(*second));
+            !is_over
+        });
+        assert_eq!(raised.count(), usize::from(new - old));
+    }
 }

@@ -9,11 +9,12 @@ use super::execute_transfer::{execute_conclude_transfer, execute_transfer};
 use super::shard_change::ShardChange;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind, RememberedAnswer};
 use crate::command::network::{
-    CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
+    Advise, CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
 };
 use crate::command::reply::NetworkReply;
 use crate::domain::card::MaskedPan;
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::network_key::Fingerprint;
 use crate::domain::response_code::SubReason;
 use crate::packed::RowAnswer;
 
@@ -49,7 +50,34 @@ pub(super) fn execute_network(
             RememberedAnswer { fingerprint, shares_trace, expires_at, reply: reply.clone() };
         remember(change, answer);
     }
+    if let NetworkCommand::Advise(Advise { request: Some(stood_for), .. }) = &request.command {
+        remember_for_request(change, stood_for, &reply);
+    }
     reply
+}
+
+/// Keeps the answer to an advice for the request that it stands for, which may come late: the
+/// purchase that the advice made is that request's, and takes money once.
+fn remember_for_request(
+    change: &mut ShardChange<'_>,
+    stood_for: &Fingerprint,
+    reply: &NetworkReply,
+) {
+    // A record keeps one answer beside its transaction's. An advice whose answer that is was reversed
+    // in part before, which declines its request, too.
+    if !matches!(change.effects.last(), Some(Effect::Transaction(_))) {
+        return;
+    }
+    let shares_trace = match change.state.known_message(stood_for, change.moment.at) {
+        DuplicateCheck::New => false,
+        DuplicateCheck::NewOfTrace => true,
+        // The request, or one of another content, has its answer.
+        DuplicateCheck::Answered(_) | DuplicateCheck::Conflict => return,
+    };
+    let (fingerprint, reply) = (*stood_for, reply.clone());
+    let expires_at = change.moment.at.plus(fingerprint.window.lifetime());
+    let answer = RememberedAnswer { fingerprint, shares_trace, expires_at, reply };
+    change.push(Effect::Answer(Box::new(answer)));
 }
 
 /// Keeps an answer for repeats: with the transaction that was made, where it follows from its row.

@@ -36,8 +36,8 @@ pub struct RecallRequest {
     pub purchases: Vec<PurchaseKey>,
     /// The answers at these places.
     pub answers: Vec<AnswerPlace>,
-    /// The answers that may be the one to the message of this fingerprint, wherever they are.
-    pub message: Option<Fingerprint>,
+    /// The answers that may be the one to a message of these fingerprints, wherever they are.
+    pub messages: Vec<Fingerprint>,
 }
 
 /// A transaction as the tables have it.
@@ -192,8 +192,7 @@ impl ShardState {
     pub fn wanting(&self, ids: &IdMint, command: &Command) -> Option<RecallRequest> {
         self.caching.as_ref()?;
         let Command::Network(request) = command else { return None };
-        let fingerprint = request.fingerprint.as_ref();
-        let is_answer_known = fingerprint.is_none_or(|print| self.is_answer_known(print));
+        let is_answer_known = request.identities().all(|print| self.is_answer_known(print));
         let original = self.original_of(request);
         let is_settled =
             original.is_none_or(|(card, original)| self.is_settled(ids, card, &original));
@@ -208,9 +207,7 @@ impl ShardState {
         }
         let mut wanted = RecallRequest::default();
         wanted.transactions.extend(refunded);
-        if let Some(fingerprint) = fingerprint {
-            self.want_answers(fingerprint, &mut wanted);
-        }
+        request.identities().for_each(|print| self.want_answers(print, &mut wanted));
         if let Some((card, original)) = original {
             self.want_original(ids, card, &original, &mut wanted);
         }
@@ -242,7 +239,7 @@ impl ShardState {
     fn want_answers(&self, fingerprint: &Fingerprint, wanted: &mut RecallRequest) {
         self.messages.each_place(fingerprint, &self.newest(), |place| wanted.answers.push(place));
         if !self.messages.is_complete(self.last_at) {
-            wanted.message = Some(*fingerprint);
+            wanted.messages.push(*fingerprint);
         }
     }
 

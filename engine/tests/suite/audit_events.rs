@@ -10,10 +10,16 @@ use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand
 use cardswitch_engine::directory::allowance::{AllowanceChanges, AllowanceCommand};
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, SettableCardState};
-use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, VelocityChanges};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
+use cardswitch_engine::directory::requisition::{
+    RequisitionChanges, RequisitionCommand, RequisitionStatus, RequisitionVerdict, Review,
+};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
+use cardswitch_engine::directory::webhook_endpoint::{
+    DisabledBy, EndpointState, WebhookEndpointChanges, WebhookEndpointCommand,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote, AuditValue, ValueChange};
 use cardswitch_engine::domain::business_date::Interval;
@@ -24,10 +30,12 @@ use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
+use crate::members::asking;
 use crate::office::{BOB, FOREIGNER, Office, new_member};
 use crate::samples::{
     app_id, company_id, digest, member_id, new_card, new_company, ticket_id, token_id, user_id,
 };
+use crate::webhook_endpoints::new_endpoint;
 
 const SECRET: &str = "never to be written down";
 
@@ -168,6 +176,80 @@ fn an_event_says_who_did_what_to_which() {
     }
 }
 
+/// The field, and its value before and after.
+type ToldValue = (&'static str, AuditValue, AuditValue);
+
+/// Changes of a company, a webhook endpoint and a requisition, and what their events tell of them.
+fn limits_of_others(office: &mut Office) -> Vec<(AdminCommand, Vec<ToldValue>)> {
+    let company = company_id(0);
+    let endpoint = new_endpoint(1, 0, None);
+    office.does(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint.clone())));
+    let asked = asking(1, BOB, 10);
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asked.clone())));
+    let velocity = VelocityChanges { per_minute: Some(4), per_hour: None };
+    let limits = CompanyChanges {
+        velocity,
+        credit_limit: Some(Minor(900)),
+        partial_approval: Some(true),
+        ..CompanyChanges::default()
+    };
+    let off = WebhookEndpointChanges { is_enabled: Some(false), ..Default::default() };
+    let review = Some(Review { verdict: RequisitionVerdict::Deny, reviewed_by: None });
+    let denied = RequisitionChanges { amount: Some(Minor(400)), review, ..Default::default() };
+    let amount = |minor| AuditValue::Amount(Minor(minor));
+    vec![
+        (
+            AdminCommand::Company(CompanyCommand::Update(company, limits)),
+            vec![
+                ("per_minute", AuditValue::None, AuditValue::Count(4)),
+                ("partial_approval", AuditValue::Flag(false), AuditValue::Flag(true)),
+                ("credit_limit", amount(0), amount(900)),
+            ],
+        ),
+        (
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
+                company,
+                endpoint.id,
+                off,
+            )),
+            vec![(
+                "state",
+                AuditValue::EndpointState(EndpointState::Enabled),
+                AuditValue::EndpointState(EndpointState::Disabled(DisabledBy::Person)),
+            )],
+        ),
+        (
+            AdminCommand::Requisition(RequisitionCommand::Update(company, asked.id, denied)),
+            vec![
+                ("amount", amount(500), amount(400)),
+                (
+                    "status",
+                    AuditValue::RequisitionStatus(RequisitionStatus::Pending),
+                    AuditValue::RequisitionStatus(RequisitionStatus::Denied),
+                ),
+            ],
+        ),
+    ]
+}
+
+/// The card of an approved requisition was in no event.
+#[test]
+fn a_card_made_by_an_approval_has_its_event() {
+    let mut office = Office::open();
+    let asked = asking(1, BOB, 10);
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asked.clone())));
+    let drawn = new_card(1, 0, AllowanceTerms::budget(Minor(1)));
+    let card = drawn.id.0;
+    let verdict = RequisitionVerdict::ApproveWithNewCard(Box::new(drawn));
+    let review = Some(Review { verdict, reviewed_by: None });
+    let changes = RequisitionChanges { review, ..Default::default() };
+    let command = RequisitionCommand::Update(company_id(0), asked.id, changes);
+    let events = events_of(&mut office, AdminCommand::Requisition(command)).unwrap();
+    let told: Vec<_> = events.iter().map(|event| (&*event.action, event.object)).collect();
+    let expected = [("card.created", Some(card)), ("requisition.approved", Some(asked.id.0))];
+    assert_eq!(told, expected);
+}
+
 #[test]
 fn limits_states_roles_and_holders_are_told_before_and_after() {
     let mut office = Office::open();
@@ -220,7 +302,8 @@ fn limits_states_roles_and_holders_are_told_before_and_after() {
             )],
         ),
     ];
-    for (change, expected) in rows {
+    let others = limits_of_others(&mut office);
+    for (change, expected) in rows.into_iter().chain(others) {
         let events = events_of(&mut office, change).unwrap();
         let values = events[0]
             .values

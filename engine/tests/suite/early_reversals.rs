@@ -53,7 +53,7 @@ fn stand_in(story: &mut Story, own: PurchaseFacts) -> Minor {
 
 fn advice(story: &mut Story, facts: PurchaseFacts, original: OriginalRef) -> Minor {
     let outcome = AdviceOutcome::Approved;
-    let advise = Advise { facts, is_cash: false, outcome, original };
+    let advise = Advise { facts, is_cash: false, outcome, original, request: None };
     match story.run(&network(NetworkCommand::Advise(advise))) {
         Reply::Network(NetworkReply::Authorization(reply)) => reply.approved,
         other => panic!("{other:?}"),

@@ -8,6 +8,9 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::{
+    AccessScope, AccessToken, TokenGrant, TokenOrigin,
+};
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, NewCard, SettableCardState};
 use cardswitch_engine::directory::member::{
     MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
@@ -19,6 +22,7 @@ use cardswitch_engine::directory::shared_link::{
     NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::allowance::CardUsage;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{
@@ -32,7 +36,9 @@ use uuid::Uuid;
 use crate::desk::purchase;
 use crate::model::DAY;
 use crate::office::{ADA, BOB, FOREIGNER, Office, leaving, new_member, with_role};
-use crate::samples::{START, company_id, facts, member_id, network, new_card, pan};
+use crate::samples::{
+    START, company_id, digest, facts, member_id, network, new_card, pan, token_id,
+};
 use crate::shared_links::{link_id, new_link};
 
 fn with_code(code: &str) -> MemberChanges {
@@ -392,8 +398,18 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
     }
     let one_more = AdminCommand::Requisition(RequisitionCommand::Create(asking(pending, BOB, 4)));
     assert_eq!(office.asks(one_more), Err(Rejection::TooManyRequisitions));
+    let tokens = limits::TOKENS_OF_MEMBER_MAX;
+    for number in 0..tokens {
+        // Bob is the second member.
+        office.driver.state.apply(&Effect::row(token_of(MemberSlot(1), number as u64)));
+    }
+    // Cards in full use take more of the record than new ones.
+    for slot in (1..=cards as u32).map(CardSlot) {
+        let usage = office.driver.state.card(slot).usage;
+        office.driver.state.apply(&Effect::CardUsage(slot, in_full_use(usage)));
+    }
     assert_eq!(office.update(BOB, leaving()), Ok(()));
-    assert_eq!(office.last_effects().len(), 1 + links + (cards + pending) as usize);
+    assert_eq!(office.last_effects().len(), 1 + links + tokens + (cards + pending) as usize);
     assert_eq!(office.state_of(cards + 1), CardState::Terminated);
 }
 
@@ -447,7 +463,7 @@ fn what_does_not_fit_a_record_is_refused_and_changes_nothing() {
     assert_eq!(office.driver.state.state_hash(), before);
 }
 
-fn asking(number: u64, who: u64, text_bytes: usize) -> NewRequisition {
+pub(crate) fn asking(number: u64, who: u64, text_bytes: usize) -> NewRequisition {
     NewRequisition {
         id: RequisitionId(Uuid::from_u128(u128::from(number))),
         company: company_id(0),
@@ -457,6 +473,35 @@ fn asking(number: u64, who: u64, text_bytes: usize) -> NewRequisition {
         end_time: None,
         note: Some("y".repeat(text_bytes).parse().unwrap()),
         dimensions: [None; 4],
+    }
+}
+
+/// The largest values that a card's usage has.
+fn in_full_use(usage: CardUsage) -> CardUsage {
+    CardUsage {
+        spent: Minor::AMOUNT_MAX,
+        day_spent: Minor::AMOUNT_MAX,
+        period: u32::MAX,
+        pin_failures: u8::MAX,
+        ..usage
+    }
+}
+
+/// A token that acts for a member, with a long label.
+fn token_of(member: MemberSlot, number: u64) -> AccessToken {
+    AccessToken {
+        digest: digest(3, number),
+        id: token_id(number),
+        company: CompanySlot(0),
+        scope: AccessScope::default(),
+        is_revoked: false,
+        created_at: Timestamp(START),
+        grant: Some(TokenGrant {
+            app: None,
+            member: Some(member),
+            origin: TokenOrigin::Password,
+            label: "z".repeat(800),
+        }),
     }
 }
 

@@ -62,6 +62,7 @@ fn amounts_below_zero_move_nothing() {
         is_cash: false,
         outcome: AdviceOutcome::Approved,
         original: by_retrieval(5),
+        request: None,
     }));
     let reply = story.run(&advice);
     assert!(matches!(reply, Reply::Network(NetworkReply::FormatError(_))), "{reply:?}");

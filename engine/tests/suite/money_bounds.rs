@@ -116,6 +116,7 @@ fn complete(story: &mut Story, card: u64, mark: u64, amount: i64) -> Reply {
         is_cash: false,
         outcome: AdviceOutcome::Approved,
         original: by_retrieval_of(pan(card), mark),
+        request: None,
     })))
 }
 

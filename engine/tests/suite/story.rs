@@ -144,6 +144,7 @@ impl Story {
             is_cash: false,
             outcome,
             original,
+            request: None,
         }))) {
             Reply::Network(NetworkReply::Authorization(reply)) => reply,
             other => panic!("{other:?}"),

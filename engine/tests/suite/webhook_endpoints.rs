@@ -25,7 +25,7 @@ fn id(number: u64) -> WebhookEndpointId {
     WebhookEndpointId(Uuid::from_u64_pair(14, number))
 }
 
-fn new_endpoint(number: u64, company: u64, app: Option<u64>) -> NewWebhookEndpoint {
+pub(crate) fn new_endpoint(number: u64, company: u64, app: Option<u64>) -> NewWebhookEndpoint {
     NewWebhookEndpoint {
         id: id(number),
         company: company_id(company),

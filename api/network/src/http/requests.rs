@@ -269,6 +269,7 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
             is_cash: false,
             outcome: if is_approved { AdviceOutcome::Approved } else { AdviceOutcome::Declined },
             original,
+            request: None,
         })
     }
 

@@ -1,15 +1,17 @@
 //! An audit event in words: the action, its thing, and the values before and after.
 
 use cardswitch_engine::directory::member::MemberState;
+use cardswitch_engine::directory::webhook_endpoint::{DisabledBy, EndpointState};
 use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_v1::routes::view::View;
 
 use super::names::member_name;
 use crate::members::role_words;
-use crate::words::{card_badge, every, merchant_kind, moment, money};
+use crate::words::{card_badge, every, merchant_kind, moment, money, requisition_badge};
 
 /// The actions of signing in and out, which a list folds together.
 pub(super) const SIGN_INS: [&str; 5] = [
@@ -114,6 +116,20 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
             MemberState::Active => "active",
             MemberState::Inactive => "deactivated",
             MemberState::Deleted => "deleted",
+        }
+        .to_owned(),
+        AuditValue::Count(count) => count.to_string(),
+        AuditValue::CompanyState(state) => match state {
+            CompanyState::Active => "active",
+            CompanyState::Pending => "waiting for approval",
+            CompanyState::Closed => "closed",
+        }
+        .to_owned(),
+        AuditValue::RequisitionStatus(status) => requisition_badge(*status).word.to_lowercase(),
+        AuditValue::EndpointState(state) => match state {
+            EndpointState::Enabled => "on",
+            EndpointState::Disabled(DisabledBy::Person) => "off",
+            EndpointState::Disabled(DisabledBy::Gone) => "gone",
         }
         .to_owned(),
         AuditValue::Member(id) => {

@@ -4,10 +4,11 @@ use cardswitch_edge::input::{Answer, ListQuery};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
-use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::query::AuditFilter;
 use cardswitch_identity::auth::Call;
+use cardswitch_identity::webhook_endpoints::render_state;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
@@ -21,6 +22,7 @@ use uuid::Uuid;
 
 use super::allowances::render_interval;
 use super::members::render_role;
+use super::requisitions::render_status;
 use super::view::{BY_CREATION, list_view};
 use crate::words;
 
@@ -82,6 +84,18 @@ fn render_value(value: AuditValue, company: &Company) -> Option<String> {
         AuditValue::Role(role) => Some(render_role(role).to_owned()),
         AuditValue::MemberState(state) => Some(render_member_state(state).to_owned()),
         AuditValue::Member(id) => Some(id.to_string()),
+        AuditValue::Count(count) => Some(count.to_string()),
+        AuditValue::CompanyState(state) => Some(render_company_state(state).to_owned()),
+        AuditValue::RequisitionStatus(status) => Some(render_status(status).to_owned()),
+        AuditValue::EndpointState(state) => Some(render_state(state).to_owned()),
+    }
+}
+
+const fn render_company_state(state: CompanyState) -> &'static str {
+    match state {
+        CompanyState::Active => "active",
+        CompanyState::Pending => "pending",
+        CompanyState::Closed => "closed",
     }
 }
 

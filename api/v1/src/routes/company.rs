@@ -164,8 +164,14 @@ fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
         fields.patch(name, about, rule(range, attempts)).map(Option::unwrap_or_default)
     };
     VelocityChanges {
-        per_minute: limit("per_minute", "Attempts in a sliding minute."),
-        per_hour: limit("per_hour", "Attempts in a sliding hour."),
+        per_minute: limit(
+            "per_minute",
+            "Attempts in a sliding minute; counted from when a limit is set.",
+        ),
+        per_hour: limit(
+            "per_hour",
+            "Attempts in a sliding hour; after a change, those before count as far as the earlier limits needed them.",
+        ),
     }
 }
 

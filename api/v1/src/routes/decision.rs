@@ -5,7 +5,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_engine::decision::{
-    Change, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity, Remedy,
+    Change, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity, Remedy, Rule,
     RuleFinding, explain, explain_increment,
 };
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
@@ -18,7 +18,7 @@ use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
-use cardswitch_wire::glossary::Audience;
+use cardswitch_wire::glossary::{Audience, withdrawal_verdict};
 use cardswitch_wire::reference::{render_card_state, render_suspension};
 use cardswitch_wire::time::{render_date, render_time};
 use cardswitch_wire::urls::Urls;
@@ -199,6 +199,10 @@ impl DecisionBody {
         let words = Words { currency: company.currency, zone: company.zone };
         let amount = |minor| Amount::new(minor, company.currency);
         let scope = record.facts.as_ref().map(|facts| facts.terms.scope);
+        let rule = |found: &RuleFinding| match explanation.decided_by {
+            DecisionMaker::Transfer => RuleBody::of_transfer(found, &words),
+            _ => RuleBody::new(found, &words),
+        };
         Self {
             transaction: TransactionReference::new(record.id, urls),
             decided_at: render_time(record.authorized_at),
@@ -207,7 +211,7 @@ impl DecisionBody {
             approved: record.response_code.is_approved(),
             amount: amount(record.requested),
             currency: render_currency(company.currency),
-            rules: explanation.rules.iter().map(|found| RuleBody::new(found, &words)).collect(),
+            rules: explanation.rules.iter().map(rule).collect(),
             least_change: remedies(&explanation, scope.unwrap_or_default(), &words),
             approvable_amount: explanation.amount_at_most.map(amount),
             facts: record.facts.map(|facts| FactsBody::new(&facts, company.currency)),
@@ -268,6 +272,19 @@ impl RuleBody {
             usage_before: usage.map(|[before, _]| body(before)),
             usage_after: usage.map(|[_, after]| body(after)),
             explanation: words.finding(finding),
+        }
+    }
+}
+
+impl RuleBody {
+    /// The finding on a bank transfer: only money of the account counts.
+    fn of_transfer(finding: &RuleFinding, words: &Words) -> Self {
+        let body = Self::new(finding, words);
+        match finding.rule {
+            Rule::AvailableCredit => {
+                Self { explanation: withdrawal_verdict(finding.passed).to_owned(), ..body }
+            }
+            _ => body,
         }
     }
 }

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::json::Json;
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// An answer that carries the tag of its body.
@@ -28,11 +29,26 @@ impl<T: Serialize> IntoResponse for TaggedBody<T> {
     }
 }
 
-/// The tag of a body: the same from every node of a cluster with a `base_url`, and after a restart. None for what is no JSON.
+/// The tag of a body: the same from every node of a cluster, and after a restart. So addresses, which
+/// may be those of the node, are no part of it. None for what is no JSON.
 fn tag_of(body: &impl Serialize) -> Option<String> {
-    let digest: [u8; 32] = Sha256::digest(serde_json::to_vec(body).ok()?).into();
+    let mut content = serde_json::to_value(body).ok()?;
+    take_addresses(&mut content);
+    let digest: [u8; 32] = Sha256::digest(content.to_string()).into();
     let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     Some(format!("\"{digits}\""))
+}
+
+/// Takes the address of every object out of a body. The ids that they end with stay.
+fn take_addresses(body: &mut Value) {
+    match body {
+        Value::Object(fields) => {
+            fields.remove("url");
+            fields.values_mut().for_each(take_addresses);
+        }
+        Value::Array(items) => items.iter_mut().for_each(take_addresses),
+        _ => {}
+    }
 }
 
 /// The condition of a request; none where the header is absent.
@@ -70,6 +86,8 @@ impl IfMatch {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -89,5 +107,17 @@ mod tests {
         for (given, expected) in rows {
             assert_eq!(IfMatch(given.clone()).check(&"shown").is_ok(), expected, "{given:?}");
         }
+    }
+
+    /// Without a `base_url` each node has addresses of its own: its tags were worth nothing elsewhere.
+    #[test]
+    fn the_address_of_a_node_is_no_part_of_a_tag() {
+        let body = |node: &str, number: u8| {
+            let url = format!("http://{node}/v1/members/1");
+            let card = json!({"id": 2, "url": format!("http://{node}/v1/cards/2")});
+            tag_of(&json!({"id": number, "url": url, "cards": [card]})).unwrap()
+        };
+        assert_eq!(body("a.example", 1), body("b.example", 1));
+        assert_ne!(body("a.example", 1), body("a.example", 2));
     }
 }

@@ -471,6 +471,12 @@ pub async fn change_requisition(
         Ok((known, request.check(view)?, reviewer_of(view, by)?))
     })
     .await?;
+    // Nobody gives a verdict in another's name; a token that acts for no reviewer has none of its own.
+    let is_other = request.reviewed_by.is_some_and(|named| Some(named) != own);
+    if own.is_some() && is_other && !unknown.reviewer {
+        let flaw = Flaw::new("not_settable", "must be the member that the token acts for");
+        fields.fault("reviewed_by", flaw);
+    }
     request.reviewed_by = request.reviewed_by.or(own);
     let known = known.ok_or_else(ApiError::not_found)?;
     unknown.fault(&mut fields);

@@ -164,15 +164,13 @@ impl Workload {
 
     fn draw_fingerprint(&mut self) -> Option<Fingerprint> {
         self.marks += 1;
-        let (key, content) = (DuplicateKey(u128::from(self.marks)), self.marks);
-        // Never a key's number: both stand for hashes, of which no half is the other's.
-        let trace = Some(TraceKey(u128::from(!self.marks)));
+        let traced = traced(self.marks);
         match self.rng.below(10) {
             0..5 => None,
-            5..8 => Some(Fingerprint { key, trace, content, window: DuplicateWindow::Day }),
+            5..8 => Some(traced),
             _ => {
                 let window = DuplicateWindow::RepeatsOnly { is_repeat: false };
-                Some(Fingerprint { key, trace: None, content, window })
+                Some(Fingerprint { trace: None, window, ..traced })
             }
         }
     }
@@ -195,5 +193,16 @@ impl Workload {
             }
         }
         Command::Network(Box::new(request))
+    }
+}
+
+/// The identity of a message with a trace.
+fn traced(mark: u64) -> Fingerprint {
+    Fingerprint {
+        key: DuplicateKey(u128::from(mark)),
+        // Never a key's number: both stand for hashes, of which no half is the other's.
+        trace: Some(TraceKey(u128::from(!mark))),
+        content: mark,
+        window: DuplicateWindow::Day,
     }
 }

@@ -1,17 +1,19 @@
 //! Draws the messages after purchases: increments, reversals, presentments, refunds and advices.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber,
-    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, NetworkCommand,
+    NetworkRequest, OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts,
+    Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::domain::card::MaskedPan;
+use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::shard::authorization_id_of;
 
-use super::{EARLY, Workload};
+use super::{EARLY, Workload, traced};
 use crate::model::Model;
 use crate::rng::Rng;
 
@@ -161,7 +163,33 @@ impl Workload {
         let declined = self.rng.chance(15);
         let outcome = if declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
         let is_cash = Rng::new(self.rng.clone().number() ^ 0x00CA_5400).chance(20);
-        Advise { facts, is_cash, outcome, original }
+        let advise = Advise { facts, is_cash, outcome, original, request: None };
+        self.stand_for_request(advise)
+    }
+
+    /// Some advices stand for a request: one that came, or one that comes behind them, or never.
+    fn stand_for_request(&mut self, advise: Advise) -> Advise {
+        let mut more = Rng::new(self.rng.clone().number() ^ 0x057A_4D15);
+        let came = self.requests.iter().find_map(|request| match &request.command {
+            NetworkCommand::Authorize(authorize) => Some((authorize, request.fingerprint?)),
+            _ => None,
+        });
+        let came = came.filter(|(_, print)| print.trace.is_some());
+        match (more.below(10), came) {
+            (0..3, Some((authorize, print))) => {
+                let facts = authorize.facts.clone();
+                Advise { facts, request: Some(print), ..advise }
+            }
+            (3..6, _) => {
+                self.marks += 1;
+                let request = traced(self.marks);
+                let late = authorize(advise.facts.clone());
+                let command = NetworkCommand::Authorize(late);
+                self.requests.insert(0, NetworkRequest { command, fingerprint: Some(request) });
+                Advise { request: Some(request), ..advise }
+            }
+            _ => advise,
+        }
     }
 
     /// A purchase, likely still open; the names by which a message refers to it, and its card.
@@ -191,5 +219,14 @@ impl Workload {
         let card = CardRef::Pan(model.cards[purchase.card].pan, MaskedPan::default());
         let card = if self.rng.chance(4) { self.draw_card_ref(model) } else { card };
         (named, Some(card), Some(at))
+    }
+}
+
+fn authorize(facts: PurchaseFacts) -> Authorize {
+    Authorize {
+        facts,
+        kind: AuthorizationKind::Purchase,
+        credentials: PresentedCredentials::default(),
+        partial: PartialApproval::NotTaken,
     }
 }

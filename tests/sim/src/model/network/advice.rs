@@ -13,7 +13,7 @@ use cardswitch_engine::shard::authorization_id_of;
 use super::authorization::Verdict;
 use super::reversal::asked_back;
 use super::rules::{Attempt, set_of};
-use crate::model::{LaterMessage, Model, Rate, take_last};
+use crate::model::{Answer, DAY, LaterMessage, Model, Rate, take_last};
 
 impl Model {
     pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
@@ -23,6 +23,9 @@ impl Model {
             Ok(amounts) => amounts,
             Err(reply) => return reply,
         };
+        if let Some(reply) = self.approved_before(command, amount) {
+            return reply;
+        }
         self.turn_pages(card, at);
         let pending = self
             .find_original(Some(card), &command.original)
@@ -63,6 +66,32 @@ impl Model {
         let kind =
             if amount == 0 { TransactionKind::Verification } else { TransactionKind::Purchase };
         self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
+    }
+
+    /// What an approved advice's own request was answered, if that was approved whole.
+    fn approved_before(&self, command: &Advise, amount: i64) -> Option<NetworkReply> {
+        let request = command.request.filter(|_| command.outcome == AdviceOutcome::Approved)?;
+        match self.said_before(&request)? {
+            NetworkReply::Authorization(reply)
+                if reply.response_code == ResponseCode::Approved && reply.approved.0 == amount =>
+            {
+                Some(NetworkReply::Authorization(reply))
+            }
+            _ => None,
+        }
+    }
+
+    /// A request that comes behind the advice that made its purchase hears what the advice heard. Of
+    /// one that a reversal took a part of before it came, the request is declined for that.
+    pub(super) fn answer_request_of(&mut self, at: i64, command: &Advise, reply: &NetworkReply) {
+        let Some(fingerprint) = command.request else { return };
+        let NetworkReply::Authorization(told) = reply else { return };
+        let is_part = self.purchases.last().is_some_and(|made| made.requested != told.approved.0);
+        let is_approved = told.response_code == ResponseCode::Approved;
+        if (is_approved && is_part) || self.said_before(&fingerprint).is_some() {
+            return;
+        }
+        self.answers.push(Answer { fingerprint, expires_at: at + DAY, reply: reply.clone() });
     }
 
     fn complete_hold(

@@ -27,6 +27,7 @@ impl Model {
         if let Some(reply) = request.fingerprint.and_then(|print| self.said_before(&print)) {
             return reply;
         }
+        let last_seq = self.last_seq;
         let reply = match &request.command {
             NetworkCommand::Authorize(command) => self.authorize(at, command),
             NetworkCommand::Increment(command) => self.increment(at, command),
@@ -46,6 +47,11 @@ impl Model {
             };
             let reply = reply.clone();
             self.answers.push(Answer { fingerprint, expires_at: at + lives, reply });
+        }
+        if let NetworkCommand::Advise(command) = &request.command
+            && self.last_seq > last_seq
+        {
+            self.answer_request_of(at, command, &reply);
         }
         reply
     }
