@@ -63,11 +63,6 @@ fn remember_for_request(
     stood_for: &Fingerprint,
     reply: &NetworkReply,
 ) {
-    // A record keeps one answer beside its transaction's. An advice whose answer that is was reversed
-    // in part before, which declines its request, too.
-    if !matches!(change.effects.last(), Some(Effect::Transaction(_))) {
-        return;
-    }
     let shares_trace = match change.state.known_message(stood_for, change.moment.at) {
         DuplicateCheck::New => false,
         DuplicateCheck::NewOfTrace => true,
@@ -77,7 +72,15 @@ fn remember_for_request(
     let (fingerprint, reply) = (*stood_for, reply.clone());
     let expires_at = change.moment.at.plus(fingerprint.window.lifetime());
     let answer = RememberedAnswer { fingerprint, shares_trace, expires_at, reply };
-    change.push(Effect::Answer(Box::new(answer)));
+    // A record keeps one answer beside its transaction's. Where the answer does not follow from the row, the
+    // purchase was reversed in part before, which declines its request, too.
+    let follows = match change.effects.last() {
+        Some(Effect::Transaction(made)) => RowAnswer::of(&made.record, &answer).is_some(),
+        _ => false,
+    };
+    if follows {
+        change.push(Effect::Answer(Box::new(answer)));
+    }
 }
 
 /// Keeps an answer for repeats: with the transaction that was made, where it follows from its row.

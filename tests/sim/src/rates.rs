@@ -43,7 +43,7 @@ impl Rates {
     /// Draws the rates of a world of `length` commands, which crashes once on average.
     pub(crate) fn draw(rng: &mut Rng, length: u64) -> Self {
         // Commits of tables are dear: in most worlds much gathers for one.
-        let slowed = if rng.chance(85) { 4 } else { 0 };
+        let slowed = if rng.chance(94) { 4 } else { 0 };
         // One part of a world may be much slower than another.
         let mut weights = vec![(Action::Send, 1 << (slowed + rng.below(6)))];
         weights.extend(Part::ALL.map(|part| match part {
