@@ -38,6 +38,8 @@ pub struct CopySummary {
     pub last_seq: RecordSeq,
     /// The instant when its command was accepted.
     pub last_at: Timestamp,
+    /// Whether the journals that were read have later records, which were left out.
+    pub is_cut: bool,
     /// The size of tables and journal on the disk. Units: bytes.
     pub bytes: u64,
 }
@@ -325,6 +327,7 @@ impl NewDirectory {
         check: Option<TablesCheck<'_>>,
     ) -> Result<CopySummary, CopyError> {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
+        let is_cut = tail.is_cut;
         tail.journal.finish()?;
         if let Some(check) = check {
             check(&followed_tables(&self.directory)?).map_err(CopyError::Unfit)?;
@@ -337,7 +340,7 @@ impl NewDirectory {
             File::open(above.unwrap_or_else(|| Path::new(".")))?.sync_all()
         });
         placed.map_err(|error| CopyError::Io(self.place.clone(), error))?;
-        Ok(CopySummary { last_seq, last_at, bytes })
+        Ok(CopySummary { last_seq, last_at, is_cut, bytes })
     }
 }
 

@@ -223,6 +223,8 @@ fn a_restore_to_a_moment_whose_key_was_forgotten_is_refused() {
     for (name, until) in [("at_first", &["--until", at_first.as_str()][..]), ("at_last", &[])] {
         let (output, restored) = restore(name, until);
         assert_eq!(output.code, Some(0), "{output:?}");
+        let is_told = output.stdout.contains("Access that was revoked after");
+        assert_eq!(is_told, name == "at_first", "{output:?}");
         verified(&restored);
         let switch = serve(&installation, &restored);
         expect_numbers(&switch, installation.cards.all());

@@ -233,12 +233,20 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let beside = CopyBeside::new(receipts_bytes(&proven.backup)?, &mut beside);
     let copied = restore_engine(&proven.backup, &args.data, &wanted, beside);
     let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
+    let is_outdated = args.cluster.is_none() && (args.journal.is_none() || copied.is_cut);
     let report = CopyReport::new(copied, damaged);
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         println!("restored {}: {}", args.data.display(), in_words(&report));
         let key = if is_copied { String::new() } else { flag_of(&source) };
+        if is_outdated {
+            println!(
+                "Access that was revoked after {} is valid again: revoke tokens, passwords, sessions, second \
+                 factors, webhook secrets, the network key and exchanged zone keys anew.",
+                report.as_of
+            );
+        }
         println!("Next: cardswitch verify --data {}{key}", args.data.display());
     }
     whole(&report, &args.data)

@@ -199,6 +199,8 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
         };
         let restored = restore(&backup, &to, &wanted, CopyBeside::new(0, &mut nothing)).unwrap();
         assert_eq!((restored.last_seq.0, proven(&to).records), (records, records), "{wanted:?}");
+        let has_all = journal.is_none() || records == whole.records;
+        assert_eq!(restored.is_cut, !has_all, "{wanted:?}");
         let desk = Desk::open(&to);
         let mark = 1_000 + number as u64;
         spend(&desk, mark..mark + 1);
