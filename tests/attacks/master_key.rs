@@ -58,6 +58,9 @@ fn a_running_switch_takes_another_master_key_and_nothing_else_changes() {
     expect_approved(&switch, &card);
     let kept = rotate(&data, &[]).expect_one_line_error();
     assert!(kept.contains("master.key.old` keeps an earlier master key"), "{kept}");
+    // Once, the flag was taken and counted for nothing.
+    let flagged = rotate(&data, &["--master-key", text(&old)]).expect_one_line_error();
+    assert!(flagged.contains("a running switch knows where its master key is"), "{flagged}");
     fs::remove_file(data.join("master.key.old")).expect("it is there");
 
     run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup)]);
