@@ -40,7 +40,7 @@ pub type DamagedReceipts = BTreeSet<String>;
 impl CopyReport {
     /// The report on a finished copy.
     pub fn new(copied: CopySummary, damaged_receipts: DamagedReceipts) -> Self {
-        let CopySummary { last_seq, last_at, bytes } = copied;
+        let CopySummary { last_seq, last_at, bytes, .. } = copied;
         Self { records: last_seq.0, as_of: render_time(last_at), bytes, damaged_receipts }
     }
 }

@@ -14,14 +14,12 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use cardswitch_cluster::{ClusterView, Node, NodeRecord, NodeStatus};
-use cardswitch_engine::domain::pan_key::PanGenerations;
 use cardswitch_engine::store::{Store, StoreError};
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use parking_lot::Mutex;
 
 use crate::node_call::{NodeCall, NodeCallError};
 use crate::node_peers::is_away;
-use crate::pan_rotation::oldest_needed;
 
 /// The path before the epoch.
 pub const PAN_KEYS_PATH: &str = "/pan-keys/";
@@ -89,9 +87,9 @@ impl FollowerPanKeys {
         if given == own {
             return Ok(());
         }
-        let newest = tables.read()?.pan_generations()?.newest;
-        let needed = PanGenerations { oldest: oldest_needed(tables)?, newest };
-        given.require(needed, &self.data).map_err(|_| TakingError::Needed)?;
+        given
+            .require(tables.needed_pan_generations()?, &self.data)
+            .map_err(|_| TakingError::Needed)?;
         self.secrets.write_pan_keys(&self.data, &given).map_err(TakingError::Keys)?;
         self.secrets.take_pan_keys(&given);
         tracing::info!(keys = ?given, "took the keys of card numbers from the node that leads");

@@ -1,6 +1,8 @@
 //! Files of keys as crashes and other nodes leave them: none loses a key that its tables need, and none
 //! keeps one that the journal does not know or has forgotten.
 
+use std::path::Path;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -209,4 +211,28 @@ fn settle_without(world: &World, found: &PanKeys) -> String {
     let engine = &world.leader.state.switch.engine;
     world.secrets.write_pan_keys(engine.directory.path(), found).unwrap();
     settle_keys(engine, &world.secrets, UnusedKey::Dropped).unwrap_err().to_string()
+}
+
+/// A restored directory had the keys of 0 and 2 alone, with its cards under 1.
+#[tokio::test]
+async fn keys_with_a_gap_are_refused_where_cards_are_in_it() {
+    let world = World::new().await;
+    world.rotation.rotate().await.unwrap();
+    world.reseal().await;
+    world.rotation.rotate().await.unwrap();
+    let all = world.leaders();
+    let gap = PanKeys::default().merged(&all.with_newest_alone(), Path::new("x")).unwrap();
+    assert_eq!((numbers(&all), numbers(&gap)), (vec![0, 1, 2], vec![0, 2]));
+    let engine = &world.leader.state.switch.engine;
+    let settled = |keys: &PanKeys| {
+        world.secrets.write_pan_keys(engine.directory.path(), keys).unwrap();
+        settle_keys(engine, &world.leader.state.secrets, UnusedKey::Kept)
+    };
+    let refused = settled(&gap).unwrap_err().to_string();
+    assert!(refused.contains("lacks generation 1"), "{refused}");
+    assert!(matches!(world.take(&gap), Err(TakingError::Needed)));
+    settled(&all).unwrap();
+    world.reseal().await;
+    settled(&gap).unwrap();
+    world.take(&gap).unwrap();
 }

@@ -1,5 +1,6 @@
 //! Opens the engine of a data directory with its keys.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cardswitch_cluster::ClusterAddress;
@@ -21,7 +22,6 @@ use crate::config::{ClockSetting, RetentionSetting};
 use crate::handed_backup::remove_leftover;
 use crate::manifest::is_backup;
 use crate::node_mark::{NodeMarkError, require_alone, require_not_of_another};
-use crate::pan_rotation::oldest_needed;
 
 /// Why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +169,7 @@ pub enum UnusedKey {
 /// Makes the file of keys agree with the journal: a crash may have come between the two.
 /// Errors: a key that is in use is missing, or the keys do not open the card numbers that they should
 /// have sealed: with another key every card would be unknown. The tables stand still.
-/// Cost: O(cards) where older keys were being forgotten.
+/// Cost: O(cards) where older keys were being forgotten, or keys between the oldest and the newest are missing.
 pub fn settle_keys(
     engine: &Engine,
     secrets: &Secrets,
@@ -186,11 +186,18 @@ pub fn settle_keys(
     }
     let tables = engine.store.read().map_err(unreadable)?;
     let used = tables.pan_generations().map_err(unreadable)?;
-    found.require(used, data).map_err(OpeningError::PanKeys)?;
+    let admitted = (used.oldest.0..=used.newest.0).map(PanGeneration);
+    let needed = if found.lacking(admitted).is_some() || has_older(&found, used.oldest) {
+        engine.store.needed_pan_generations().map_err(unreadable)?
+    } else {
+        // Whichever a card needs is there.
+        BTreeSet::from([used.oldest, used.newest])
+    };
+    let oldest = needed.first().copied().unwrap_or(used.oldest);
+    found.require(needed, data).map_err(OpeningError::PanKeys)?;
     let newest = if unused == UnusedKey::Dropped { used.newest } else { found.newest() };
     let mut kept = found.within(PanGeneration::default()..=newest);
-    if found.generations().any(|generation| generation < used.oldest) {
-        let oldest = oldest_needed(&engine.store).map_err(unreadable)?;
+    if has_older(&found, used.oldest) {
         kept = kept.within(oldest..=newest);
     }
     if kept != found {
@@ -203,6 +210,10 @@ pub fn settle_keys(
     } else {
         Err(OpeningError::ForeignKeys)
     }
+}
+
+fn has_older(keys: &PanKeys, oldest: PanGeneration) -> bool {
+    keys.generations().any(|generation| generation < oldest)
 }
 
 /// Waits until the tables show everything that is durable now.

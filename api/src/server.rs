@@ -126,7 +126,7 @@ impl Server {
         };
         let made = leading_state(data, &settings, http_address, (&engine, parts, handover)).await;
         let (state, deliveries) = made?;
-        resume_zones(&zones, &state).map_err(StartError::ZoneKeys)?;
+        resume_zones(&zones, &state).await.map_err(StartError::ZoneKeys)?;
         let pan_keys =
             keep_pan_keys(data, &state, begun.nodes).await.map_err(StartError::PanKeys)?;
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max, begun.cluster));

@@ -18,6 +18,7 @@ use crate::command::record::record_views;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::engine::{PARTITION, chain_position, journal_identity};
+use crate::inspection::followed_tables;
 use crate::journal::chain::BatchBuilder;
 use crate::journal::limits::SEGMENT_BYTES_MAX;
 use crate::journal::log::{LogCopy, open_read_only};
@@ -37,6 +38,8 @@ pub struct CopySummary {
     pub last_seq: RecordSeq,
     /// The instant when its command was accepted.
     pub last_at: Timestamp,
+    /// Whether the journals that were read have later records, which were left out.
+    pub is_cut: bool,
     /// The size of tables and journal on the disk. Units: bytes.
     pub bytes: u64,
 }
@@ -97,7 +100,7 @@ pub(crate) fn copy_running(
     let last = journal.last()?;
     tail.copy(journal, &CopyEnd { batch: Some(last), time: None })?;
     copy.add(&mut beside, CopyStage::Underway)?;
-    copy.finish(tail, &mut beside)
+    copy.finish(tail, &mut beside, None)
 }
 
 /// Makes sure that a backup at `to` fits, of tables and journal that go on being written and of `beside` bytes
@@ -126,18 +129,25 @@ pub fn copy_at_rest(
 }
 
 /// Wanted parts of a restored directory beyond the tables of a backup.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct RestoreRequest<'a> {
     /// A directory whose journal goes on where the backup's ends: the one that the backup was made
     /// of, or a later backup.
     pub further_journal: Option<&'a Path>,
     /// Records of commands that were accepted later are left out.
     pub until: Option<Timestamp>,
+    /// Looks at the tables as of the last record, before the directory gets its name.
+    pub check: Option<TablesCheck<'a>>,
 }
 
+/// A look at tables; in words why they are not to be used.
+pub type TablesCheck<'a> = &'a dyn Fn(&Store) -> Result<(), String>;
+
+crate::opaque!(RestoreRequest<'_>);
+
 /// Makes the directory `to` out of the backup `from`.
-/// Errors: something is at `to`, a file is damaged or foreign, the journals do not meet, or the
-/// backup is of a later moment than the one wanted; nothing is left at `to` then.
+/// Errors: something is at `to`, a file is damaged or foreign, the journals do not meet, the
+/// backup is of a later moment than the one wanted, or the check refuses the tables; nothing is left at `to` then.
 pub fn restore(
     from: &Path,
     to: &Path,
@@ -163,7 +173,7 @@ pub fn restore(
         go_on_with(further, &copy, &mut tail, &until)?;
     }
     copy.add(&mut beside, CopyStage::Underway)?;
-    copy.finish(tail, &mut beside)
+    copy.finish(tail, &mut beside, wanted.check)
 }
 
 /// Adds the batches that the journal of another directory has beyond the end so far.
@@ -310,9 +320,18 @@ impl NewDirectory {
     }
 
     /// Puts it at its place.
-    fn finish(self, tail: Tail, beside: &mut CopyBeside<'_>) -> Result<CopySummary, CopyError> {
+    fn finish(
+        self,
+        tail: Tail,
+        beside: &mut CopyBeside<'_>,
+        check: Option<TablesCheck<'_>>,
+    ) -> Result<CopySummary, CopyError> {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
+        let is_cut = tail.is_cut;
         tail.journal.finish()?;
+        if let Some(check) = check {
+            check(&followed_tables(&self.directory)?).map_err(CopyError::Unfit)?;
+        }
         self.add(beside, CopyStage::Whole)?;
         let bytes =
             file_bytes(self.directory.store_path())? + journal_files_bytes(&self.directory)?;
@@ -321,7 +340,7 @@ impl NewDirectory {
             File::open(above.unwrap_or_else(|| Path::new(".")))?.sync_all()
         });
         placed.map_err(|error| CopyError::Io(self.place.clone(), error))?;
-        Ok(CopySummary { last_seq, last_at, bytes })
+        Ok(CopySummary { last_seq, last_at, is_cut, bytes })
     }
 }
 

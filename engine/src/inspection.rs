@@ -26,18 +26,29 @@ impl Inspection {
     /// Cost: proves the journal's chain and projects the records that the tables lack.
     pub fn open(path: &Path) -> Result<Self, VerifyError> {
         let directory = DataDirectory::open_read_only(path)?;
-        let store = open_store_overlaid(&directory)?;
-        let position = chain_position(&store.checkpoint()?);
-        let identity = journal_identity(&directory);
-        let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
-            .map_err(OpenError::Journal)?;
-        catch_up(&store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
-        Ok(Self { store, _directory: directory })
+        Ok(Self { store: followed_tables(&directory)?, _directory: directory })
     }
 
     /// The tables.
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// A view of the tables.
     /// Errors: they cannot be read.
     pub fn read(&self) -> Result<Arc<Snapshot>, StoreError> {
         self.store.read()
     }
+}
+
+/// The tables of a directory that is locked, at the end of its journal.
+/// Errors: as `Inspection::open`.
+pub(crate) fn followed_tables(directory: &DataDirectory) -> Result<Store, VerifyError> {
+    let store = open_store_overlaid(directory)?;
+    let position = chain_position(&store.checkpoint()?);
+    let identity = journal_identity(directory);
+    let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
+        .map_err(OpenError::Journal)?;
+    catch_up(&store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
+    Ok(store)
 }

@@ -3,6 +3,7 @@
 //! Verification only reads, also after kill -9: the tables are read through an overlay that keeps
 //! every change in memory. Each compared figure is reported, right or wrong.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -12,7 +13,7 @@ use redb::backends::FileBackend;
 
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::RecordSeq;
-use crate::domain::pan_key::PanGenerations;
+use crate::domain::pan_key::PanGeneration;
 use crate::engine::{EngineStorage, OpenError, PARTITION, chain_position, journal_identity};
 use crate::journal::log::{ReadOnlyJournal, open_read_only, open_read_only_on};
 use crate::journal::{BatchNumber, ChainPosition, JournalError, JournalFollower};
@@ -32,8 +33,8 @@ pub struct Verification {
     pub records: u64,
     /// The number of those replayed for the comparison.
     pub replayed: u64,
-    /// The generations of the key of card numbers that are in use after the last record.
-    pub pan_generations: PanGenerations,
+    /// The generations of the key of card numbers that are needed after the last record.
+    pub pan_generations: BTreeSet<PanGeneration>,
 }
 
 impl Verification {
@@ -155,7 +156,7 @@ struct FollowedTables {
     tail: u64,
     /// The sums, once the tables have followed.
     audit: Vec<AuditFigure>,
-    pan_generations: PanGenerations,
+    pan_generations: BTreeSet<PanGeneration>,
 }
 
 fn follow_tables(
@@ -182,10 +183,9 @@ fn follow_tables(
 fn audit_followed(
     store: &Store,
     journal: &ReadOnlyJournal,
-) -> Result<(Vec<AuditFigure>, PanGenerations), VerifyError> {
+) -> Result<(Vec<AuditFigure>, BTreeSet<PanGeneration>), VerifyError> {
     catch_up(store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
-    let tables = store.read()?;
-    Ok((tables.audit()?, tables.pan_generations()?))
+    Ok((store.read()?.audit()?, store.needed_pan_generations()?))
 }
 
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {

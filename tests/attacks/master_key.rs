@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use cardswitch_harness::{
     CommandOutput, Installation, Purchase, Switch, SystemCall, TestCard, Trace, cardswitch_after,
-    run_cardswitch, run_cardswitch_with,
+    run_cardswitch, run_cardswitch_with, write_private,
 };
 use serde_json::Value;
 
@@ -58,12 +58,15 @@ fn a_running_switch_takes_another_master_key_and_nothing_else_changes() {
     expect_approved(&switch, &card);
     let kept = rotate(&data, &[]).expect_one_line_error();
     assert!(kept.contains("master.key.old` keeps an earlier master key"), "{kept}");
+    // Once, the flag was taken and counted for nothing.
+    let flagged = rotate(&data, &["--master-key", text(&old)]).expect_one_line_error();
+    assert!(flagged.contains("a running switch knows where its master key is"), "{flagged}");
     fs::remove_file(data.join("master.key.old")).expect("it is there");
 
     run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup)]);
     let second = installation.home().join("second.key");
     fs::copy(data.join("master.key"), &second).expect("a copy");
-    fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
+    write_private(&given, &format!("{}\n", "5a".repeat(32)));
     let report = rotate(&data, &["--new-master-key", text(&given)]).expect_json();
     assert_eq!(report["place"], text(&given));
     expect_approved(&switch, &card);
@@ -198,7 +201,7 @@ fn a_key_that_was_there_is_durable_before_it_is_used() {
     let installation = Installation::init(60, 8_924);
     let given = installation.home().join("given.key");
     let trace = Trace::at(installation.home().join("trace"));
-    fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
+    write_private(&given, &format!("{}\n", "5a".repeat(32)));
     let data = installation.data();
     let prelude = trace.prelude("fsync,fdatasync,?rename,?renameat,?renameat2");
     let arguments = ["rotate-master-key", "--data", text(&data), "--new-master-key", text(&given)];
@@ -328,7 +331,7 @@ fn a_kill_anywhere_in_a_replacement_leaves_a_key_that_opens() {
 fn a_kill_anywhere_in_a_replacement_from_elsewhere_leaves_one_of_both() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let given = home.path().join("given.key");
-    fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
+    write_private(&given, &format!("{}\n", "5a".repeat(32)));
     let (mut by_old, mut by_new) = (0, 0);
     kill_at_each_call(&["--new-master-key", text(&given)], &mut |data, call| {
         let is_old = verify(data, &[]).code == Some(0);

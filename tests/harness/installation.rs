@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -274,4 +275,10 @@ fn parse_credentials(printed: &Value) -> Credentials {
 
 pub(crate) fn text_of(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
+}
+
+/// Writes a file of keys as commands take it: for its owner alone.
+pub fn write_private(path: &Path, content: &str) {
+    fs::write(path, content).expect("a file");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("its owner may");
 }

@@ -37,7 +37,7 @@ pub use command::{
 };
 pub use hook_receiver::{Hook, HookReceiver, Manner};
 pub use http_client::{HttpClient, HttpRequest, HttpResponse, exchange_raw, read_response};
-pub use installation::{Credentials, Installation};
+pub use installation::{Credentials, Installation, write_private};
 pub use lan::{Direction, LAN_ADDRESSES, Lan, has_machines};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};
 pub use mail_server::MailServer;

@@ -1,6 +1,8 @@
 //! Operators' commands on a data directory at rest: users, apps, tokens and companies.
 
-use cardswitch_harness::{Browser, Installation, run_cardswitch, run_cardswitch_reading};
+use cardswitch_harness::{
+    Browser, HttpClient, Installation, Switch, run_cardswitch, run_cardswitch_reading,
+};
 use serde_json::{Value, json};
 
 /// Runs a command on the data directory of an installation.
@@ -70,6 +72,44 @@ fn somebody_new_gets_a_role_and_a_link() {
     }
     let events = switch.api().get("/v1/audit-events?action=member.created").expect(200);
     assert_eq!(events["results"][0]["actor"]["kind"], "operator");
+}
+
+/// Once, the first network key was the only one for good, and no command showed the audit of keys.
+#[test]
+fn the_network_key_is_replaced_and_the_audit_of_the_switch_has_it() {
+    let installation = Installation::init(1, 1_332);
+    let opens = |switch: &Switch, key: &str| {
+        let network = HttpClient::with_authorization(switch.http, &format!("Bearer {key}"));
+        let card = &installation.cards.all()[0].card_id;
+        network.get(&format!("/network/v1/cards/{card}")).status
+    };
+    let replaced = || {
+        let printed = run(&installation, &["network-key", "replace"]);
+        printed["network_key"].as_str().expect("a key").to_owned()
+    };
+    let sets = || {
+        let listed = run(&installation, &["audit", "list"]);
+        let events = listed["events"].as_array().expect("events").clone();
+        let actors: Vec<_> = events
+            .iter()
+            .filter(|event| event["action"] == "network_key.set")
+            .map(|event| event["actor"].as_str().expect("an actor").to_owned())
+            .collect();
+        actors
+    };
+    let first = installation.credentials.network_key.clone();
+    let at_rest = replaced();
+    assert_eq!(sets(), ["operator"; 2], "that of `init` and this one");
+    let switch = installation.serve();
+    assert_eq!([&first, &at_rest].map(|key| opens(&switch, key)), [401, 200]);
+    let running = replaced();
+    assert_eq!([&first, &at_rest, &running].map(|key| opens(&switch, key)), [401, 401, 200]);
+    assert_eq!(sets(), ["operator"; 3]);
+    run(&installation, &["rotate-pan-key", "--no-wait"]);
+    let data = installation.data();
+    let listed = run_cardswitch(&["audit", "list", "--data", data.to_str().expect("a path")]);
+    let last = listed.stdout.lines().last().expect("a line");
+    assert!(last.contains("  operator  pan_key.rotated"), "{listed:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 
 use cardswitch_harness::{
     CommandOutput, HttpRequest, Installation, NetworkTransaction, Switch, last_json_line,
-    run_cardswitch, transactions_of_card,
+    run_cardswitch, transactions_of_card, write_private,
 };
 use serde_json::{Value, json};
 
@@ -131,7 +131,7 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     let idle = restore(&backup, &restored, &key, &["--journal", text(&data)]);
     assert!(idle.expect_one_line_error().contains("it adds nothing"), "{idle:?}");
     let other = installation.data().parent().unwrap().join("other.key");
-    fs::write(&other, "ab".repeat(32)).expect("a key");
+    write_private(&other, &"ab".repeat(32));
     let refused = restore(&backup, &restored, &other, &[]);
     assert!(
         refused.expect_one_line_error().contains("the master key is not the one of this directory"),

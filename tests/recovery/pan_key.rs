@@ -185,6 +185,54 @@ fn expect_restored(installation: &Installation, backup: &Path, cards: &[TestCard
     }
 }
 
+/// A directory came out of a restore whose cards were under a key that was forgotten: `restore` and `verify` were
+/// content, and no card could be opened.
+#[test]
+fn a_restore_to_a_moment_whose_key_was_forgotten_is_refused() {
+    let installation = Installation::init(60, 8_612);
+    let data = installation.data();
+    let [early, key] = ["early", "key"].map(|name| beside(&installation, name));
+    fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
+    let backed_up = |to: &Path| {
+        let backup = run_cardswitch(&["backup", "--data", text(&data), "--to", text(to), "--json"]);
+        backup.expect_json()["as_of"].as_str().expect("a time").to_owned()
+    };
+    let at_first = backed_up(&early);
+    assert_eq!(rotate(&data, &[]).expect_json()["cards_left"], 0);
+    let under_1 = backed_up(&beside(&installation, "first"));
+    rotate(&data, &["--no-wait"]).expect_json();
+    assert_eq!(status(&data), [(0, 0), (1, 60), (2, 0)]);
+    // Keys of 0 and 2 are kept; all cards are under 1.
+    let between = backed_up(&beside(&installation, "second"));
+    let switch = serve(&installation, &data);
+    while status(&data) != [(0, 0), (1, 0), (2, 60)] {}
+    switch.stop();
+    let forgotten = run_cardswitch(&["rotate-pan-key", "--data", text(&data), "--forget"]);
+    let restore = |name: &str, further: &[&str]| {
+        let to = beside(&installation, name);
+        let arguments = ["restore", "--from", text(&early), "--data", text(&to)];
+        let keyed = ["--master-key", text(&key), "--journal", text(&data)];
+        (run_cardswitch(&[&arguments[..], &keyed, further].concat()), to)
+    };
+    for (name, until) in [("under_1", &under_1), ("between", &between)] {
+        let (output, to) = restore(name, &["--until", until]);
+        let told = output.expect_one_line_error();
+        assert!(told.contains("generation 1 of the key of card numbers"), "{told}");
+        assert!(!to.exists(), "a directory that cannot be used got its name");
+    }
+    for (name, until) in [("at_first", &["--until", at_first.as_str()][..]), ("at_last", &[])] {
+        let (output, restored) = restore(name, until);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let is_told = output.stdout.contains("Access that was revoked after");
+        assert_eq!(is_told, name == "at_first", "{output:?}");
+        verified(&restored);
+        let switch = serve(&installation, &restored);
+        expect_numbers(&switch, installation.cards.all());
+        switch.stop();
+    }
+    assert!(forgotten.stdout.contains("an older backup restores only to"), "{forgotten:?}");
+}
+
 pub(crate) fn new_card() -> Value {
     let allowance = json!({
         "amount": 250.5, "interval": "weekly", "transaction_limit": 100, "daily_limit": null,

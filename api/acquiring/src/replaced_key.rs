@@ -21,6 +21,7 @@ use cardswitch_secrets::hex::to_hex;
 use cardswitch_secrets::issuing::IssueError;
 use cardswitch_secrets::{SealedSecret, Secrets};
 use cardswitch_zone::{KeyFault, KeyUsage, ZoneKey};
+use chrono::DateTime;
 
 use super::zone::Zone;
 use super::zone_port::ZonePort;
@@ -134,9 +135,14 @@ pub(crate) trait KeyExchange: Send {
     /// Takes a key that is kept.
     fn take(&mut self, key: &ZoneKey, sent_at: Timestamp);
 
-    /// Goes on with the key that was exchanged before the door was started.
+    /// Goes on with the key that was exchanged before the door was started. Returns the command that makes it void
+    /// where the door's file has another key: it must be durable before the door opens.
     /// Errors: the tables cannot be read.
-    fn resume(&mut self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError>;
+    fn resume(
+        &mut self,
+        tables: &Snapshot,
+        secrets: &Secrets,
+    ) -> Result<Option<ExchangedKeyCommand>, StoreError>;
 }
 
 impl<K> RotatingKey<K> {
@@ -187,20 +193,24 @@ impl<K> RotatingKey<K> {
         ready(ZoneKey::from_secret(&secret)?, &self.make).ok()
     }
 
-    fn go_on(&mut self, kept: &ExchangedKey, secrets: &Secrets) {
+    /// Returns the command that makes the exchanged key void, if it is to be.
+    fn go_on(&mut self, kept: &ExchangedKey, secrets: &Secrets) -> Option<ExchangedKeyCommand> {
         let (door, usage) = (&self.door, self.usage);
         self.newest_at = self.newest_at.max(kept.key.sent_at);
+        if kept.is_void {
+            return None;
+        }
         if kept.key.base != self.base {
             tracing::warn!(
                 door,
                 %usage,
                 "the file has a new key, which counts in place of the exchanged one"
             );
-            return;
+            return Some(ExchangedKeyCommand::Void(kept.id, self.base));
         }
         let Some(newest) = self.opened(&kept.key.sealed, secrets) else {
             tracing::error!(door, %usage, "the exchanged key is none");
-            return;
+            return None;
         };
         let of_file = std::mem::replace(&mut self.now, newest);
         let before = match &kept.sealed_before {
@@ -212,6 +222,16 @@ impl<K> RotatingKey<K> {
         let until = self.port.steady_time() + left;
         self.before = before.map(|key| (key, until));
         self.exchanged_at = Some(kept.key.sent_at);
+        let check_value = to_hex(&kept.key.check_value);
+        let exchanged_at = DateTime::from_timestamp_micros(kept.key.sent_at.0).unwrap_or_default();
+        tracing::info!(
+            door,
+            %usage,
+            check_value,
+            %exchanged_at,
+            "an exchanged key counts in place of the file's"
+        );
+        None
     }
 }
 
@@ -250,11 +270,13 @@ impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
         self.before = Some((before, self.port.steady_time() + KEY_BEFORE_LIFE));
     }
 
-    fn resume(&mut self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError> {
-        if let Some(kept) = tables.exchanged_key(&self.door, &self.usage.to_string())? {
-            self.go_on(&kept, secrets);
-        }
-        Ok(())
+    fn resume(
+        &mut self,
+        tables: &Snapshot,
+        secrets: &Secrets,
+    ) -> Result<Option<ExchangedKeyCommand>, StoreError> {
+        let kept = tables.exchanged_key(&self.door, &self.usage.to_string())?;
+        Ok(kept.and_then(|kept| self.go_on(&kept, secrets)))
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use cardswitch_engine::command::network::NetworkCommand;
 use cardswitch_engine::command::{Command, TimedCommand};
+use cardswitch_engine::directory::exchanged_key::ExchangedKeyCommand;
 use cardswitch_engine::domain::credential::{Cvv, CvvPair, PresentedCredentials, PresentedValue};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -153,12 +154,17 @@ impl Zone {
         Ok(Self { mac, pin: pin.map(Mutex::new), master: keys.master, issuer, port })
     }
 
-    /// Goes on with the keys that were exchanged before, as the tables have them.
+    /// Goes on with the keys that were exchanged before, as the tables have them. Returns the commands that make
+    /// those void in whose place the file has another key: they must be durable before the door opens.
     /// Errors: they cannot be read.
-    pub fn resume(&self, tables: &Snapshot, secrets: &Secrets) -> Result<(), StoreError> {
+    pub fn resume(
+        &self,
+        tables: &Snapshot,
+        secrets: &Secrets,
+    ) -> Result<Vec<ExchangedKeyCommand>, StoreError> {
         let uses = [KeyUsage::Pin, KeyUsage::RetailMac, KeyUsage::Cmac];
-        let mut keys = uses.into_iter().filter_map(|usage| self.replaceable(usage));
-        keys.try_for_each(|keys| keys.lock().resume(tables, secrets))
+        let keys = uses.into_iter().filter_map(|usage| self.replaceable(usage));
+        keys.filter_map(|keys| keys.lock().resume(tables, secrets).transpose()).collect()
     }
 
     /// The key that this door has for a use, if it is one that peers replace.

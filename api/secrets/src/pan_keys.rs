@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::pan_key::{PanGeneration, PanGenerations};
+use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_wire::time::{parse_time, render_time};
 use zeroize::Zeroizing;
 
@@ -124,12 +124,22 @@ impl PanKeys {
         self.made.get(&generation).map(|made| &*made.key)
     }
 
-    /// Makes sure that these are the keys of a directory whose cards are sealed under `wanted`.
-    /// Errors: a generation that is in use is missing.
-    pub fn require(&self, wanted: PanGenerations, data: &Path) -> Result<(), PanKeysError> {
-        let is_there =
-            |one| one <= self.newest() && self.generations().any(|generation| generation == one);
-        match [wanted.newest, wanted.oldest].into_iter().find(|wanted| !is_there(*wanted)) {
+    /// The first of these generations that has no key here.
+    pub fn lacking(
+        &self,
+        needed: impl IntoIterator<Item = PanGeneration>,
+    ) -> Option<PanGeneration> {
+        needed.into_iter().find(|needed| self.generations().all(|generation| generation != *needed))
+    }
+
+    /// Makes sure that these are the keys of a directory that needs these generations.
+    /// Errors: one of them is missing.
+    pub fn require(
+        &self,
+        needed: impl IntoIterator<Item = PanGeneration>,
+        data: &Path,
+    ) -> Result<(), PanKeysError> {
+        match self.lacking(needed) {
             Some(missing) => Err(PanKeysError::Missing(Self::path(data), missing)),
             None => Ok(()),
         }

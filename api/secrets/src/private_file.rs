@@ -3,12 +3,22 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a file that only its owner can read; refuses one that exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// The rights of a file of keys, if more than its owner may read or change it. A file of root may be read by its
+/// group: systemd hands over credentials so. Source: systemd.exec(5), `LoadCredential=`.
+/// Errors: the system refuses.
+pub fn exposing_mode(file: &File) -> io::Result<Option<u32>> {
+    let found = file.metadata()?;
+    let mode = found.mode() & 0o777;
+    let others = if found.uid() == 0 { 0o037 } else { 0o077 };
+    Ok((mode & others != 0).then_some(mode))
 }
 
 /// The path beside `path` with this ending behind its name.

@@ -1,4 +1,4 @@
-//! `token`, `company`, `user` and `app`: by the switch that runs on the data directory, else on the
+//! `token`, `company`, `user`, `app`, `network-key` and `audit`: by the switch that runs on the data directory, else on the
 //! directory at rest.
 //!
 //! A command is parsed here and carried out in the process of the engine, by the same function: in
@@ -27,8 +27,10 @@ use uuid::Uuid;
 
 use super::Failure;
 use super::app::AppSubcommand;
+use super::audit::AuditCommand;
 use super::company::CompanySubcommand;
 use super::config_args::ConfigArgs;
+use super::network_key::NetworkKeyCommand;
 use super::running::ask_running;
 use super::token::TokenCommand;
 use super::user::UserSubcommand;
@@ -49,6 +51,10 @@ pub enum Administration {
     User(UserSubcommand),
     /// `app`.
     App(AppSubcommand),
+    /// `network-key`.
+    NetworkKey(NetworkKeyCommand),
+    /// `audit`.
+    Audit(AuditCommand),
 }
 
 /// The means of carrying out such a command.
@@ -174,6 +180,8 @@ pub async fn carry_out_by(command: Administration, office: &Office) -> Administr
         Administration::Company(command) => command.carry_out(&mut task).await,
         Administration::User(command) => command.carry_out(&mut task).await,
         Administration::App(command) => command.carry_out(&mut task).await,
+        Administration::NetworkKey(command) => command.carry_out(&mut task).await,
+        Administration::Audit(command) => command.carry_out(&mut task).await,
     };
     AdministrationOutcome { failure: carried_out.err(), ..task.outcome }
 }
@@ -205,6 +213,8 @@ impl Administration {
             Self::Company(command) => command.data(),
             Self::User(command) => command.data(),
             Self::App(command) => command.data(),
+            Self::NetworkKey(command) => command.data(),
+            Self::Audit(command) => command.data(),
         }
     }
 }

@@ -10,6 +10,7 @@ use cardswitch_engine::backup::{
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::inspection::Inspection;
+use cardswitch_engine::store::Store;
 use cardswitch_secrets::master_key::data_key::{
     DATA_KEY_FILE, DataKey, DataKeyError, WrappedKey, check_file, open_keys, read_wrapped,
     write_wrapped,
@@ -171,13 +172,27 @@ fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
 /// Cost: projects what the tables have not yet.
 fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
     let kept = secrets.read_pan_keys(data)?;
-    let tables = Inspection::open(data)?.read()?;
-    kept.require(tables.pan_generations()?, data).map_err(Failure::new)
+    let needed = Inspection::open(data)?.store().needed_pan_generations()?;
+    kept.require(needed, data).map_err(Failure::new)
+}
+
+/// Errors: the tables of a restored directory need a key that was forgotten since.
+fn require_forgotten(kept: &PanKeys, tables: &Store) -> Result<(), String> {
+    let needed = tables.needed_pan_generations().map_err(|error| error.to_string())?;
+    match kept.lacking(needed) {
+        Some(missing) => Err(format!(
+            "as of then generation {} of the key of card numbers is in use, which neither the backup nor the \
+             journal's directory has: it was forgotten since. Restore to another moment, or from a backup of \
+             that time",
+            missing.0
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Carries out `restore`.
 /// Errors: the key is another one, something is there already, the backup or a journal is damaged,
-/// or they do not meet.
+/// they do not meet, or a key that is needed as of then was forgotten.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let source = args.master_key.source();
     let manifest = Manifest::read(&args.from)?;
@@ -189,7 +204,12 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let directory = manifest.wrapped.directory;
     let wrapped = WrappedKey::wrap(&data_key, &master, directory)?;
     let is_copied = matches!(source, MasterKeySource::File(_)) && !args.no_key_copy;
-    let wanted = RestoreRequest { further_journal: proven.journal.as_deref(), until: args.until };
+    let check = |tables: &Store| require_forgotten(&pan_keys, tables);
+    let wanted = RestoreRequest {
+        further_journal: proven.journal.as_deref(),
+        until: args.until,
+        check: Some(&check),
+    };
     let mut damaged = DamagedReceipts::new();
     let mut beside = |copy: &Path, stage: CopyStage| {
         if stage == CopyStage::Underway {
@@ -213,12 +233,20 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let beside = CopyBeside::new(receipts_bytes(&proven.backup)?, &mut beside);
     let copied = restore_engine(&proven.backup, &args.data, &wanted, beside);
     let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
+    let is_outdated = args.cluster.is_none() && (args.journal.is_none() || copied.is_cut);
     let report = CopyReport::new(copied, damaged);
     if args.json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         println!("restored {}: {}", args.data.display(), in_words(&report));
         let key = if is_copied { String::new() } else { flag_of(&source) };
+        if is_outdated {
+            println!(
+                "Access that was revoked after {} is valid again: revoke tokens, passwords, sessions, second \
+                 factors, webhook secrets, the network key and exchanged zone keys anew.",
+                report.as_of
+            );
+        }
         println!("Next: cardswitch verify --data {}{key}", args.data.display());
     }
     whole(&report, &args.data)

@@ -34,6 +34,7 @@ pub async fn run(args: RotateMasterKeyArgs) -> Result<(), Failure> {
     let place = args.new_master_key.as_ref().map(std::path::absolute).transpose()?;
     let report = match DataDirectory::open(&args.data) {
         Err(DirectoryError::InUse(_)) => {
+            refuse_flag(&args.master_key)?;
             ask_running(&args.data, &ControlRequest::RotateMasterKey { place }).await?
         }
         opened => {
@@ -53,6 +54,16 @@ pub async fn run(args: RotateMasterKeyArgs) -> Result<(), Failure> {
         println!("From the next start on the switch needs this one: see `serve --master-key`.");
     }
     println!("The old one opens nothing here any more, but the backups made until now.");
+    Ok(())
+}
+
+/// Errors: a flag says where the key is, which would count for nothing.
+fn refuse_flag(given: &MasterKeyArgs) -> Result<(), Failure> {
+    if given.is_flag() {
+        let what = "a running switch knows where its master key is: leave out --master-key and \
+                    --master-key-command, and name the new one's place with --new-master-key";
+        return Err(Failure::usage(what));
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@ pub mod administration;
 pub mod app;
 #[cfg(test)]
 mod at_rest_tests;
+pub mod audit;
 pub mod backup;
 #[cfg(target_os = "linux")]
 pub mod bench;
@@ -30,6 +31,7 @@ mod live_screen;
 pub mod manual;
 mod manual_page;
 pub mod master_key;
+pub mod network_key;
 pub mod pan_key;
 mod remote_switch;
 pub mod route;
@@ -126,6 +128,12 @@ pub enum CliCommand {
     /// Add, list and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Replace the key of the HTTP network door
+    #[command(subcommand)]
+    NetworkKey(network_key::NetworkKeyCommand),
+    /// List the switch's own audit log
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Print a script that completes commands and flags in a shell
     Completions(manual::CompletionsArgs),
     /// Print the manual page, or write those of all commands
@@ -192,6 +200,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         CliCommand::User(command) => administer(Administration::User(command)).await,
         CliCommand::App(command) => administer(Administration::App(command)).await,
         CliCommand::Token(command) => administer(Administration::Token(command)).await,
+        CliCommand::NetworkKey(command) => administer(Administration::NetworkKey(command)).await,
+        CliCommand::Audit(command) => administer(Administration::Audit(command)).await,
         CliCommand::Completions(args) => manual::print_completions(&args),
         CliCommand::Man(args) => manual::print_manual(&args),
     }

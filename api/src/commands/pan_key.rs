@@ -60,6 +60,10 @@ pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
                 "forgot the older keys. Card numbers in the journal from before are sealed under them; \
                  a backup has its own copy of the keys as they were, and is opened with the master key."
             );
+            println!(
+                "With a journal, an older backup restores only to moments when no card was sealed under a key \
+                 that was made after it and is forgotten now."
+            );
         }
         return Ok(());
     }

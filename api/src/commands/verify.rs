@@ -57,7 +57,7 @@ fn proven(args: &VerifyArgs) -> Result<Verification, Failure> {
     let secrets = proven_keys(args)?;
     let pan_keys = secrets.read_pan_keys(&args.data)?;
     let verification = verify(&args.data)?;
-    let kept = pan_keys.require(verification.pan_generations, &args.data);
+    let kept = pan_keys.require(verification.pan_generations.iter().copied(), &args.data);
     kept.map(|()| verification).map_err(Failure::new)
 }
 

@@ -30,7 +30,7 @@ use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::render_time;
 use parking_lot::Mutex;
-pub use resealing::{ResealingPace, oldest_needed};
+pub use resealing::ResealingPace;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 

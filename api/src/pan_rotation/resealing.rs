@@ -18,7 +18,6 @@ use cardswitch_engine::domain::ids::CardSlot;
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits;
-use cardswitch_engine::store::{Store, StoreError};
 use cardswitch_engine::submission::SubmitError;
 use cardswitch_secrets::{PanKeysError, Secrets};
 use tokio::sync::watch;
@@ -167,7 +166,7 @@ impl PanRotation {
                 return Err(PanRotationError::Tables(reason));
             }
         }
-        beside(move || Ok(count(&engine.store)?)).await
+        beside(move || Ok(engine.store.cards_by_pan_generation()?)).await
     }
 }
 
@@ -206,30 +205,4 @@ fn seal_anew(
         resealed.cards.push(ResealedCard { card: number.card, sealed_pan });
     }
     Ok(ResealedBatch { next: (!is_last).then_some(next), ..resealed })
-}
-
-/// The oldest generation that the tables need: a card is sealed under it, or may be from now on.
-/// Cost: O(cards).
-pub fn oldest_needed(store: &Store) -> Result<PanGeneration, StoreError> {
-    // Read first: no card comes under one before it any more.
-    let admitted = store.read()?.pan_generations()?.oldest;
-    let sealed = count(store)?.first_key_value().map(|(generation, _)| *generation);
-    Ok(sealed.map_or(admitted, |sealed| sealed.min(admitted)))
-}
-
-fn count(store: &Store) -> Result<BTreeMap<PanGeneration, u64>, StoreError> {
-    let (mut counts, mut first) = (BTreeMap::new(), CardSlot::default());
-    loop {
-        // A view for each piece: a view held for long makes the file grow.
-        let found = store.read()?.sealed_numbers(first, READ_LEN_MAX)?;
-        for number in &found {
-            *counts.entry(number.sealed_pan.generation()).or_insert(0) += 1;
-        }
-        match found.last() {
-            Some(last) if found.len() == READ_LEN_MAX => {
-                first = CardSlot(last.slot.0.saturating_add(1));
-            }
-            _ => return Ok(counts),
-        }
-    }
 }

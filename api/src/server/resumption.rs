@@ -5,6 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cardswitch_acquiring::zone::Zone;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::store::StoreError;
 use cardswitch_identity::receipts::named_receipts;
 use cardswitch_identity::state::AppState;
@@ -26,11 +30,25 @@ pub(super) async fn keep_pan_keys(
     Ok(Arc::new(pan_keys))
 }
 
-/// Lets doors go on with the keys that were exchanged in earlier runs and on other nodes.
-pub(super) fn resume_zones(zones: &[Arc<Zone>], state: &AppState) -> Result<(), StoreError> {
-    state.switch.read_at_once(|tables| {
-        zones.iter().try_for_each(|zone| zone.resume(tables, &state.secrets))
-    })
+/// Lets doors go on with the keys that were exchanged in earlier runs and on other nodes. Those that a file's key
+/// replaces are void from here on, also where the file gets its former key again.
+/// Errors: the tables cannot be read, or the engine does not take it.
+pub(super) async fn resume_zones(zones: &[Arc<Zone>], state: &AppState) -> Result<(), String> {
+    let replaced = state.switch.read_at_once(|tables| {
+        let resume = |zone: &Arc<Zone>| zone.resume(tables, &state.secrets);
+        zones.iter().map(resume).collect::<Result<Vec<_>, StoreError>>()
+    });
+    for replaced in replaced.map_err(|error| error.to_string())?.into_iter().flatten() {
+        let note = AuditNote { actor: Actor::Switch, address: None };
+        let change = AdminCommand::ExchangedKey(replaced);
+        let command = Command::Noted(Box::new(NotedCommand { note, change }));
+        match state.switch.ask(command.into()).await {
+            Ok(Reply::Done(_)) => {}
+            Ok(other) => return Err(format!("one could not be made void: {other:?}")),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    Ok(())
 }
 
 /// Removes the files of receipts that no record names: those of earlier runs, and again whenever much was
@@ -93,13 +111,24 @@ fn report(removed: Result<usize, String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use axum::body::Body;
     use axum::http::Request;
     use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+    use cardswitch_acquiring::zone::{ZoneKeyView, ZoneSettings};
+    use cardswitch_engine::directory::exchanged_key::{ExchangedKeyCommand, NewExchangedKey};
+    use cardswitch_engine::domain::ids::{ExchangedKeyId, Timestamp};
+    use cardswitch_network::zone_clock::ZoneClock;
+    use cardswitch_secrets::hex::{from_hex, to_hex};
+    use cardswitch_secrets::issuing::SystemRandom;
+    use cardswitch_zone::{Algorithm, ZoneKey};
     use tower::ServiceExt;
 
     use super::*;
     use crate::bench::{Bench, amount, id_of, virtual_card};
+    use crate::test_world::by_switch;
 
     /// Once, replaced receipts stayed until the next start.
     #[tokio::test]
@@ -126,5 +155,62 @@ mod tests {
         assert_eq!(sweep(&bench.state, &backups).await, Ok(2));
         let named = bench.state.switch.read_at_once(named_receipts).unwrap();
         named.iter().for_each(|digest| drop(bench.state.receipts.read(digest).unwrap()));
+    }
+
+    const KEYS: [&str; 3] = [
+        "0123456789abcdeffedcba9876543210",
+        "1111111111111111aaaaaaaaaaaaaaaa",
+        "2222222222222222bbbbbbbbbbbbbbbb",
+    ];
+
+    fn zone_key(digits: &str) -> ZoneKey {
+        ZoneKey::new(Algorithm::Tdes, from_hex(digits).unwrap()).unwrap()
+    }
+
+    /// The check value of a key, and that of the key of PINs in force after a start with a file of this one.
+    async fn started_with(bench: &Bench, digits: &str) -> (String, ZoneKeyView) {
+        let home = tempfile::tempdir().unwrap();
+        let keys = home.path().join("zone.keys");
+        fs::write(&keys, format!("pin = {{ tdes = \"{digits}\" }}\n")).unwrap();
+        fs::set_permissions(&keys, fs::Permissions::from_mode(0o600)).unwrap();
+        let settings = ZoneSettings { keys, mac: None };
+        let zone = Zone::open("iso8583", &settings, Arc::new(ZoneClock::start())).unwrap();
+        let zone = Arc::new(zone);
+        resume_zones(std::slice::from_ref(&zone), &bench.state).await.unwrap();
+        let shown = zone.keys_shown().remove(0);
+        bench.state.switch.visible(bench.state.switch.engine.durable_seq()).await;
+        (to_hex(&zone_key(digits).check_value()), shown)
+    }
+
+    /// Once, it came back when the file got its former key again: right PINs were wrong, and locked cards.
+    #[tokio::test]
+    async fn an_exchanged_key_that_the_file_replaced_stays_void() {
+        let bench = Bench::new().await;
+        let [first, exchanged, second] = KEYS;
+        let id = ExchangedKeyId::of("iso8583", "P0");
+        let key = zone_key(exchanged);
+        let sealed =
+            bench.state.secrets.seal_zone_key(&key.to_secret(), id, &mut SystemRandom).unwrap();
+        let new = NewExchangedKey {
+            door: "iso8583".to_owned(),
+            usage: "P0".to_owned(),
+            sealed,
+            check_value: key.check_value(),
+            base: zone_key(first).check_value(),
+            sent_at: Timestamp(1_772_000_000_000_000),
+            overlap_until: Timestamp(1_772_000_060_000_000),
+        };
+        let exchange = AdminCommand::ExchangedKey(ExchangedKeyCommand::Exchange(new));
+        by_switch(&bench.state).carry_out(exchange).await.unwrap();
+        let (_, shown) = started_with(&bench, first).await;
+        assert_eq!(shown.check_value, to_hex(&key.check_value()), "it counts over the file's");
+        assert!(shown.exchanged_at.is_some());
+        for digits in [second, first] {
+            let (own, shown) = started_with(&bench, digits).await;
+            assert_eq!((shown.check_value, shown.exchanged_at), (own, None), "{digits}");
+        }
+        let kept = bench.state.switch.read_at_once(|tables| tables.exchanged_key("iso8583", "P0"));
+        let kept = kept.unwrap().unwrap();
+        assert!(kept.is_void && kept.key.sealed.is_empty(), "the key is gone: {kept:?}");
     }
 }

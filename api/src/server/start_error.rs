@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 
-use cardswitch_engine::store::StoreError;
 use cardswitch_notify::mail::MailError;
 use cardswitch_notify::webhooks::deliveries::DeliveriesError;
 
@@ -28,7 +27,7 @@ pub enum StartError {
     PanKeys(PanRotationError),
     /// The keys that doors were given.
     #[error("the exchanged zone keys: {0}")]
-    ZoneKeys(StoreError),
+    ZoneKeys(String),
     /// The directory of receipts.
     #[error("the receipts: {0}")]
     Receipts(io::Error),

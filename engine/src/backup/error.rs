@@ -10,6 +10,7 @@ use crate::domain::ids::Timestamp;
 use crate::engine::OpenError;
 use crate::journal::JournalError;
 use crate::store::StoreError;
+use crate::verify::VerifyError;
 
 const MIB: u64 = 1 << 20;
 
@@ -43,6 +44,9 @@ pub enum CopyError {
         /// The instant of the tables.
         tables_at: Timestamp,
     },
+    /// The tables at that moment are not to be used.
+    #[error("{0}")]
+    Unfit(String),
     /// The further journal begins after the end of the backup's.
     #[error(
         "the journal begins with batch {first}, but the backup has to go on with batch {needed}: \
@@ -86,6 +90,16 @@ pub enum CopyError {
     /// The system refused.
     #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
+}
+
+impl From<VerifyError> for CopyError {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::Directory(error) => Self::Directory(error),
+            VerifyError::Open(error) => error.into(),
+            VerifyError::Projection(error) => OpenError::Tables(error.to_string()).into(),
+        }
+    }
 }
 
 impl From<OpenError> for CopyError {

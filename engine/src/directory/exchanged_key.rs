@@ -28,6 +28,8 @@ pub struct ExchangedKey {
     pub key: NewExchangedKey,
     /// The exchanged key before it, sealed; none if the key before it was that of the door's file.
     pub sealed_before: Option<Vec<u8>>,
+    /// Whether the door's file had another key since. Then this one counts no more, and is not stored.
+    pub is_void: bool,
     /// The time of the first accepted exchange of this door and use.
     pub created_at: Timestamp,
 }
@@ -87,6 +89,10 @@ commands! {
         Exchange(new: NewExchangedKey) =>
             AuditLine::new(AuditedPlace::Switch, "zone_key.exchanged", AuditTarget::One(new.id().0)),
             exchange(change, new);
+        /// Makes a key void for good: the door's file has another key, of this check value.
+        Void(id: ExchangedKeyId, base: [u8; 3]) =>
+            AuditLine::new(AuditedPlace::Switch, "zone_key.voided", AuditTarget::One(id.0)),
+            void(change, *id, *base);
     }
 }
 
@@ -99,14 +105,28 @@ fn exchange(change: &mut StateChange<'_>, new: &NewExchangedKey) -> Result<(), R
     if known.is_some_and(|known| new.sent_at <= known.key.sent_at) {
         return Err(Rejection::ZoneKeyRepeated);
     }
-    let before = known.filter(|known| known.key.base == new.base);
+    let before = known.filter(|known| known.key.base == new.base && !known.is_void);
     let row = ExchangedKey {
         slot: known.map_or_else(|| keys.slot_for(id.0), |known| Ok(known.slot))?,
         id,
         key: new.clone(),
         sealed_before: before.map(|known| known.key.sealed.clone()),
+        is_void: false,
         created_at: known.map_or(change.moment.at, |known| known.created_at),
     };
     change.put(row);
+    Ok(())
+}
+
+/// Lets go of a key, but for the time of its message: that one gives no key again.
+fn void(change: &mut StateChange<'_>, id: ExchangedKeyId, base: [u8; 3]) -> Result<(), Rejection> {
+    let known = change.state.directory().exchanged_keys.find(id.0);
+    let known = known.filter(|known| !known.is_void && known.key.base != base);
+    if let Some(mut row) = known.cloned() {
+        row.is_void = true;
+        row.key.sealed = Vec::new();
+        row.sealed_before = None;
+        change.put(row);
+    }
     Ok(())
 }

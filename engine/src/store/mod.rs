@@ -22,6 +22,7 @@ mod late_holds;
 mod layers;
 mod numbers;
 pub mod overlay;
+mod pan_generations;
 mod project;
 mod projector;
 pub mod query;

@@ -192,9 +192,15 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     ];
     for (number, (journal, until, records)) in rows.into_iter().enumerate() {
         let to = parent.path().join(format!("restored-{number}"));
-        let wanted = RestoreRequest { further_journal: journal.map(|path| path.as_path()), until };
+        let wanted = RestoreRequest {
+            further_journal: journal.map(|path| path.as_path()),
+            until,
+            check: None,
+        };
         let restored = restore(&backup, &to, &wanted, CopyBeside::new(0, &mut nothing)).unwrap();
         assert_eq!((restored.last_seq.0, proven(&to).records), (records, records), "{wanted:?}");
+        let has_all = journal.is_none() || records == whole.records;
+        assert_eq!(restored.is_cut, !has_all, "{wanted:?}");
         let desk = Desk::open(&to);
         let mark = 1_000 + number as u64;
         spend(&desk, mark..mark + 1);
@@ -244,7 +250,7 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
         cardswitch_engine::data_directory::DataDirectory::create(&other, [9; 16]).unwrap();
     let options = crate::desk::options(foreign, crate::desk::manual());
     drop(cardswitch_engine::engine::Engine::open(options).unwrap());
-    let wanted = RestoreRequest { further_journal: Some(&other), until: None };
+    let wanted = RestoreRequest { further_journal: Some(&other), until: None, check: None };
     assert!(matches!(
         restore(&data, &to, &wanted, CopyBeside::new(0, &mut nothing)),
         Err(CopyError::Journal(_))
@@ -282,7 +288,7 @@ fn a_journal_that_adds_nothing_or_tells_another_history_is_refused() {
     desk.engine.shut_down();
     drop(desk);
     let with = |journal: &Path| {
-        let wanted = RestoreRequest { further_journal: Some(journal), until: None };
+        let wanted = RestoreRequest { further_journal: Some(journal), until: None, check: None };
         restore(&later, &path("restored"), &wanted, CopyBeside::new(0, &mut nothing))
     };
     for journal in [&early, &later] {

@@ -67,6 +67,32 @@ fn later_messages_replace_keys_and_none_does_so_twice() {
     assert_eq!((row.key, row.sealed_before), (other_base, None));
 }
 
+/// Once, a key counted again when its door's file got its former key back.
+#[test]
+fn a_key_that_the_file_replaced_is_void_and_comes_by_no_message_again() {
+    let home = tempfile::tempdir().unwrap();
+    let desk = Desk::create(&home.path().join("data"));
+    let void = |base| {
+        AdminCommand::ExchangedKey(ExchangedKeyCommand::Void(
+            ExchangedKeyId::of("iso8583", "M3"),
+            base,
+        ))
+    };
+    desk.change(exchange(key("iso8583", 1, 10)));
+    desk.change(exchange(key("iso8583", 2, 20)));
+    let counting = kept(&desk, "iso8583");
+    desk.change(void(key("iso8583", 2, 20).base));
+    assert_eq!(kept(&desk, "iso8583"), counting, "the file has the key that it had");
+    desk.change(void([1, 2, 3]));
+    let row = kept(&desk, "iso8583").unwrap();
+    assert!(row.is_void && row.key.sealed.is_empty() && row.sealed_before.is_none(), "{row:?}");
+    let refused = Reply::Rejected(Rejection::ZoneKeyRepeated);
+    assert_eq!(desk.ask(admin(exchange(key("iso8583", 2, 20)))), refused);
+    desk.change(exchange(key("iso8583", 3, 30)));
+    let row = kept(&desk, "iso8583").unwrap();
+    assert!(!row.is_void && row.sealed_before.is_none(), "nothing is before it: {row:?}");
+}
+
 #[test]
 fn a_restart_knows_the_newest_keys() {
     let home = tempfile::tempdir().unwrap();

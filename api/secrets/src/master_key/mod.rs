@@ -22,7 +22,7 @@ use crate::derived;
 use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
 use crate::keyed_hash::KeyedHash;
-use crate::private_file;
+use crate::private_file::{self, exposing_mode};
 
 /// The name of the key's file inside a data directory, and of the credential that systemd hands over.
 pub const MASTER_KEY_FILE: &str = "master.key";
@@ -43,6 +43,9 @@ pub enum MasterKeyError {
     /// The file is no key.
     #[error("`{0}` is not a master key: 64 hex digits")]
     Malformed(PathBuf),
+    /// Others than its owner may read or change it.
+    #[error("others may read or change the master key `{0}` (mode {1:03o}): chmod 600")]
+    Exposed(PathBuf, u32),
     /// The system refused.
     #[error("`{0}`: {1}")]
     Io(PathBuf, io::Error),
@@ -87,9 +90,15 @@ impl MasterKey {
     }
 
     /// Reads a key's file.
-    /// Errors: there is none, or it is no key.
+    /// Errors: there is none, it is no key, or others may read or change it.
     pub fn read(path: &Path) -> Result<Self, MasterKeyError> {
-        match File::open(path).and_then(read_text) {
+        let opened = File::open(path).and_then(|file| Ok((exposing_mode(&file)?, file)));
+        let read = match opened {
+            Ok((Some(mode), _)) => return Err(MasterKeyError::Exposed(path.to_path_buf(), mode)),
+            Ok((None, file)) => read_text(file),
+            Err(error) => Err(error),
+        };
+        match read {
             Ok(text) => {
                 Self::parse(&text).ok_or_else(|| MasterKeyError::Malformed(path.to_path_buf()))
             }
@@ -151,7 +160,7 @@ fn read_text(source: impl Read) -> io::Result<Zeroizing<String>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 
@@ -171,6 +180,35 @@ mod tests {
             assert!(matches!(MasterKey::read(&path), Err(MasterKeyError::Malformed(_))), "{text}");
         }
         assert_eq!(format!("{key:?}"), "MasterKey(..)");
+    }
+
+    /// Once, a key that everybody could read or change was taken without a word.
+    #[test]
+    fn a_key_that_others_may_read_or_change_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(MASTER_KEY_FILE);
+        MasterKey::new([0xa5; 32]).write_new(&path).unwrap();
+        let is_root = path.metadata().unwrap().uid() == 0;
+        for (mode, is_taken) in [
+            (0o600, true),
+            (0o400, true),
+            // As systemd hands over credentials.
+            (0o440, is_root),
+            (0o460, false),
+            (0o620, false),
+            (0o604, false),
+            (0o602, false),
+            (0o644, false),
+        ] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            match MasterKey::read(&path) {
+                Ok(_) => assert!(is_taken, "{mode:o}"),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(!is_taken && told.contains(&format!("mode {mode:03o}")), "{told}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -10,8 +10,10 @@
 //! If the new key has a place of its own (`--new-master-key FILE`), steps 1 and 4 are left out.
 //! Step 2 then ends with the key there, durable, also if somebody else had put it there.
 
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -201,6 +203,8 @@ fn keep_old(place: &Path, old: &MasterKey) -> Result<PathBuf, MasterRotationErro
         }
         linked => linked.and_then(|()| private_file::sync_directory_of(&kept)).map_err(failed)?,
     }
+    // It has the rights that somebody else gave the first name, perhaps more than the owner's to read.
+    fs::set_permissions(&kept, Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(kept)
 }
 
@@ -300,5 +304,17 @@ mod tests {
         let wrapped = open_keys(home.path(), &source).unwrap().wrapped;
         settle(home.path(), &source, &wrapped).unwrap();
         assert!(!private_file::unfinished(&place).exists() && opens(home.path(), &source));
+    }
+
+    /// The old key had the rights that somebody had given it.
+    #[test]
+    fn the_old_key_is_its_owners_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let (data, source) = (home.path().join("data"), MasterKeySource::InDirectory);
+        directory(&source, &data);
+        let place = source.own_path(&data).unwrap();
+        fs::set_permissions(&place, Permissions::from_mode(0o400)).unwrap();
+        let kept = rotate_master_key(&data, &source, None).unwrap().old_place.unwrap();
+        assert_eq!(kept.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

@@ -20,12 +20,18 @@ const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 #[derive(Clone, Debug, Default)]
 pub struct MasterKeyArgs {
     given: Option<MasterKeySource>,
+    is_flag: bool,
 }
 
 impl MasterKeyArgs {
     /// The arguments that choose this place.
     pub const fn of(source: MasterKeySource) -> Self {
-        Self { given: Some(source) }
+        Self { given: Some(source), is_flag: true }
+    }
+
+    /// Whether a flag chose the place, not a variable.
+    pub const fn is_flag(&self) -> bool {
+        self.is_flag
     }
 
     /// The place that was chosen.
@@ -65,7 +71,7 @@ impl FromArgMatches for MasterKeyArgs {
             }
             _ => file.or(command),
         };
-        Ok(Self { given })
+        Ok(Self { given, is_flag: is_flag("master_key") || is_flag("master_key_command") })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -143,6 +143,11 @@ impl AuditEventBody {
     }
 }
 
+/// The kind of those who act that this is one of.
+pub const fn actor_kind(actor: Actor) -> &'static str {
+    ActorBody::new(actor).kind
+}
+
 impl ActorBody {
     const fn new(actor: Actor) -> Self {
         let [operator, access_token, user, switch, app] = ACTOR_KINDS;

@@ -228,6 +228,7 @@ impl World {
                 overlap_until: self.at,
             },
             sealed_before: before.map(|row| row.key.sealed.clone()),
+            is_void: place == 2,
             created_at: before.map_or(self.at, |row| row.created_at),
         };
         match self.people.exchanged_keys.get_mut(place) {
