@@ -395,6 +395,7 @@ fn account_shows_holds_and_postings() {
         "url",
         "name",
         "number",
+        "currency",
         "ledger_balance",
         "available_balance",
         "available_credit",

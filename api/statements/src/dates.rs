@@ -49,10 +49,10 @@ impl DateRange {
         Ok((Some(start), Some(end)))
     }
 
-    /// The days of a statement: up to today, from the first of the last day's month.
+    /// The days of a statement: up to today, or a start in days to come, from the first of the last day's month.
     /// Errors: the start is after the end, or too far before it.
     pub fn of_statement(self, today: BusinessDate) -> Result<Period, ApiError> {
-        let end = self.end.unwrap_or(today);
+        let end = self.end.unwrap_or(self.start.map_or(today, |start| start.max(today)));
         let start = self.start.unwrap_or(end.period_start(Interval::Monthly));
         check(start, end)?;
         Ok(Period { start, end })
@@ -110,7 +110,7 @@ mod tests {
             ("2025-09-05", "", Ok(("2025-09-05", "2026-03-04"))),
             ("0001-01-01", "9999-12-31", Err("range_too_long")),
             ("2026-03-05", "2026-03-04", Err("after_end_date")),
-            ("2026-03-05", "", Err("after_end_date")),
+            ("2026-03-05", "", Ok(("2026-03-05", "2026-03-05"))),
             ("2026-03-05", "2026-03-06", Ok(("2026-03-05", "2026-03-06"))),
         ];
         for (start, end, expected) in rows {

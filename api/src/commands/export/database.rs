@@ -10,12 +10,11 @@ use futures_util::SinkExt;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error, Statement, Transaction};
-use uuid::Uuid;
 
 use super::super::Failure;
 use super::super::listen::StreamEnd;
 use super::database_tls::SystemTls;
-use super::feed::ExportedPages;
+use super::feed::{ExportedCompany, ExportedPages};
 use super::rows::{PageRows, columns};
 
 /// How `tokio_postgres` begins to tell that TLS failed.
@@ -26,8 +25,8 @@ const MAKE_PAGE: &str =
 const ADVANCE: &str = "UPDATE cardswitch.progress SET event_cursor = $3, seq = $4, written_at = now(), \
     event_at = coalesce(($5::text)::timestamptz, event_at) \
     WHERE company_id = ($1::text)::uuid AND event_cursor IS NOT DISTINCT FROM $2";
-const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id) VALUES (($1::text)::uuid) \
-    ON CONFLICT DO NOTHING";
+const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id, currency, time_zone) \
+    VALUES (($1::text)::uuid, $2, $3) ON CONFLICT DO NOTHING";
 const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
     WHERE company_id = ($1::text)::uuid";
 const FORGET_PLACE: &str = "UPDATE cardswitch.progress SET event_cursor = NULL, seq = 0, \
@@ -60,15 +59,18 @@ pub(super) struct Database {
 impl Database {
     /// Connects, makes what is missing, and reads how far the company's events are written.
     /// Errors: nobody is there, or the database refuses.
-    pub(super) async fn open(to: &Config, company: Uuid) -> Result<Self, StreamEnd> {
+    pub(super) async fn open(to: &Config, of: &ExportedCompany) -> Result<Self, StreamEnd> {
         let connected = to.connect(SystemTls).await;
         let (client, connection) = connected.map_err(|error| not_connected(to, error))?;
         // Its own error shows in what it fails.
         tokio::spawn(async move { drop(connection.await) });
         client.batch_execute("SET client_min_messages = warning").await.map_err(ended)?;
         client.batch_execute(SCHEMA).await.map_err(ended)?;
-        let company = company.to_string();
-        client.execute(BEGIN_COMPANY, &[&company]).await.map_err(ended)?;
+        let company = of.id.to_string();
+        client
+            .execute(BEGIN_COMPANY, &[&company, &of.currency, &of.time_zone])
+            .await
+            .map_err(ended)?;
         let row = client.query_one(READ_PLACE, &[&company]).await.map_err(ended)?;
         let seq: i64 = row.try_get(1).map_err(ended)?;
         let cursor = row.try_get(0).map_err(ended)?;

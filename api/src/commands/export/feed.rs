@@ -83,9 +83,12 @@ impl ExportedPages {
     }
 }
 
+/// The company of an export.
 #[derive(Debug, Deserialize)]
-struct CompanyId {
-    id: Uuid,
+pub(super) struct ExportedCompany {
+    pub(super) id: Uuid,
+    pub(super) currency: String,
+    pub(super) time_zone: String,
 }
 
 /// The body of an answer, and the newest record that it can show; none where it is too long to be read.
@@ -109,10 +112,9 @@ impl Feed {
 
     /// The company of the events.
     /// Errors: the token opens nothing.
-    pub(super) async fn company(&mut self) -> Result<Uuid, StreamEnd> {
+    pub(super) async fn company(&mut self) -> Result<ExportedCompany, StreamEnd> {
         let (body, _) = self.ask("/v1/company").await?.unwrap_or_default();
-        let CompanyId { id } = parse(&self.url, &body)?;
-        Ok(id)
+        parse(&self.url, &body)
     }
 
     /// Hands over the pages behind a place, those that come later too unless `once`.

@@ -160,7 +160,7 @@ async fn follow(
 ) -> Result<(), StreamEnd> {
     let mut feed = Feed::open(url, tls, &args.token).await?;
     let company = feed.company().await?;
-    let mut database = Database::open(to, company).await?;
+    let mut database = Database::open(to, &company).await?;
     if run.begins_afresh {
         database.begin_afresh().await?;
         run.begins_afresh = false;

@@ -9,6 +9,10 @@ CREATE SCHEMA IF NOT EXISTS cardswitch;
 -- How far the events of each company are written.
 CREATE TABLE IF NOT EXISTS cardswitch.progress (
     company_id uuid PRIMARY KEY,
+    -- Of its amounts (ISO 4217).
+    currency text NOT NULL,
+    -- Of its days and posting dates (IANA).
+    time_zone text NOT NULL,
     -- Place in the event feed behind the last event written; null before the first.
     event_cursor text,
     -- The switch's newest record when that was read (`cardswitch-seq`).
@@ -26,8 +30,8 @@ CREATE TABLE IF NOT EXISTS cardswitch.transactions (
     sequence bigint NOT NULL,
     state text NOT NULL,              -- pending, completed, declined, canceled
     kind text NOT NULL,               -- purchase, verification, cash, refund, bank_transfer
-    amount numeric NOT NULL,          -- in the company's currency; purchases are negative
-    foreign_amount numeric,           -- in the currency of the purchase, where that is another one
+    amount numeric NOT NULL,          -- in the company's currency, all its postings together; purchases are negative
+    foreign_amount numeric,           -- as authorized, where that was in another currency: no rate follows from the two
     foreign_currency text,
     response_code integer,            -- of declined ones
     failed_rules text[] NOT NULL,     -- the deciding one first
@@ -50,10 +54,11 @@ CREATE TABLE IF NOT EXISTS cardswitch.transactions (
     merchant_zip text,
     merchant_country text,
     authorized_at timestamptz NOT NULL,
-    posted_at timestamptz
+    posted_at timestamptz             -- of the first posting
 );
 
--- Spending of a time, of a card, of a member; what was posted in a month.
+-- Spending of a time, of a card, of a member; what was posted first in a month. A purchase may be posted in several
+-- months: only the lines of a statement add up to those.
 CREATE INDEX IF NOT EXISTS transactions_by_time
     ON cardswitch.transactions (company_id, authorized_at);
 CREATE INDEX IF NOT EXISTS transactions_by_card

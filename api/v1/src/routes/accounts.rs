@@ -7,6 +7,7 @@ use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_engine::store::query::AccountRow;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::page::{Listing, PageParameters, is_within, page_of};
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
@@ -23,6 +24,8 @@ pub struct AccountBody {
     url: String,
     name: String,
     number: String,
+    /// The currency of its amounts (extension). Source: ISO 4217.
+    currency: String,
     ledger_balance: Amount,
     available_balance: Amount,
     available_credit: Amount,
@@ -49,6 +52,7 @@ impl AccountBody {
             url: urls.object("accounts", account.id.0),
             name: account.name.clone(),
             number: account.number.clone(),
+            currency: render_currency(account.currency),
             ledger_balance: amount(balances.ledger),
             available_balance: amount(balances.available_balance()),
             available_credit: amount(balances.available_credit(account.credit_limit)),

@@ -10,6 +10,7 @@ use cardswitch_identity::auth::Call;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Parts, ValueRule, rule};
+use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::query::any_text;
@@ -40,6 +41,10 @@ pub struct CompanyBody {
     url: String,
     name: String,
     website: String,
+    /// The currency of its account (extension). Source: ISO 4217.
+    currency: String,
+    /// The zone of its days, periods and posting dates (extension). Source: IANA.
+    time_zone: String,
     shipping_address: ShippingAddressBody,
     /// Single sign-on of its members; null for none.
     sso: Option<SingleSignOnBody>,
@@ -83,6 +88,8 @@ impl CompanyBody {
             url: urls.path("/v1/company"),
             name: company.name.clone(),
             website: company.website.clone(),
+            currency: render_currency(company.currency),
+            time_zone: company.zone.name().to_owned(),
             shipping_address: ShippingAddressBody::new(company, urls),
             sso,
             risk: RiskBody::new(company.velocity),
