@@ -244,7 +244,7 @@ fn map_advice(
         is_cash,
         outcome: if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved },
         original: original_of(message, secrets, presented)?,
-        request: request_fingerprint_of(message, secrets, presented.hash),
+        request: request_fingerprint_of(message, secrets, presented.hash).map(Box::new),
     }))
 }
 

@@ -26,7 +26,7 @@ impl NetworkRequest {
     /// advice stands for.
     pub(crate) fn identities(&self) -> impl Iterator<Item = &Fingerprint> {
         let stood_for = match &self.command {
-            NetworkCommand::Advise(advise) => advise.request.as_ref(),
+            NetworkCommand::Advise(advise) => advise.request.as_deref(),
             _ => None,
         };
         self.fingerprint.iter().chain(stood_for)
@@ -167,7 +167,7 @@ pub struct Advise {
     pub original: OriginalRef,
     /// The identity of the request that it stands for, if one can be told: that may have come before
     /// it, or may come yet.
-    pub request: Option<Fingerprint>,
+    pub request: Option<Box<Fingerprint>>,
 }
 
 /// The names of an earlier message, tried in the order of the fields.

@@ -271,8 +271,9 @@ fn approved_before(
     command: &Advise,
     amount: Minor,
 ) -> Option<AuthorizationReply> {
-    let request = command.request.filter(|_| command.outcome == AdviceOutcome::Approved)?;
-    match change.state.known_message(&request, change.moment.at) {
+    let is_approved = command.outcome == AdviceOutcome::Approved;
+    let request = command.request.as_deref().filter(|_| is_approved)?;
+    match change.state.known_message(request, change.moment.at) {
         DuplicateCheck::Answered(NetworkReply::Authorization(reply)) => Some(reply)
             .filter(|known| known.response_code.is_approved() && known.approved == amount),
         _ => None,

@@ -49,7 +49,7 @@ fn advice(story: &mut Story, amount: i64, outcome: AdviceOutcome) -> Authorizati
         is_cash: false,
         outcome,
         original: by_retrieval(MARK),
-        request: Some(identity(amount)),
+        request: Some(Box::new(identity(amount))),
     });
     ask(story, NetworkRequest { command, fingerprint: None })
 }

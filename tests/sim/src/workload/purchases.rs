@@ -178,7 +178,7 @@ impl Workload {
         match (more.below(10), came) {
             (0..3, Some((authorize, print))) => {
                 let facts = authorize.facts.clone();
-                Advise { facts, request: Some(print), ..advise }
+                Advise { facts, request: Some(Box::new(print)), ..advise }
             }
             (3..6, _) => {
                 self.marks += 1;
@@ -186,7 +186,7 @@ impl Workload {
                 let late = authorize(advise.facts.clone());
                 let command = NetworkCommand::Authorize(late);
                 self.requests.insert(0, NetworkRequest { command, fingerprint: Some(request) });
-                Advise { request: Some(request), ..advise }
+                Advise { request: Some(Box::new(request)), ..advise }
             }
             _ => advise,
         }

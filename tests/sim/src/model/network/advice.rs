@@ -70,8 +70,9 @@ impl Model {
 
     /// What an approved advice's own request was answered, if that was approved whole.
     fn approved_before(&self, command: &Advise, amount: i64) -> Option<NetworkReply> {
-        let request = command.request.filter(|_| command.outcome == AdviceOutcome::Approved)?;
-        match self.said_before(&request)? {
+        let is_approved = command.outcome == AdviceOutcome::Approved;
+        let request = command.request.as_deref().filter(|_| is_approved)?;
+        match self.said_before(request)? {
             NetworkReply::Authorization(reply)
                 if reply.response_code == ResponseCode::Approved && reply.approved.0 == amount =>
             {
@@ -84,7 +85,7 @@ impl Model {
     /// A request that comes behind the advice that made its purchase hears what the advice heard. Of
     /// one that a reversal took a part of before it came, the request is declined for that.
     pub(super) fn answer_request_of(&mut self, at: i64, command: &Advise, reply: &NetworkReply) {
-        let Some(fingerprint) = command.request else { return };
+        let Some(fingerprint) = command.request.as_deref().copied() else { return };
         let NetworkReply::Authorization(told) = reply else { return };
         let is_part = self.purchases.last().is_some_and(|made| made.requested != told.approved.0);
         let is_approved = told.response_code == ResponseCode::Approved;
