@@ -469,7 +469,7 @@ async fn accounts_and_company_have_the_shapes_of_the_specification() {
         "name": "Acme",
         "website": "https://acme.example.com",
         "currency": "USD",
-        "time_zone": "America/New_York",
+        "time_zone": "America/Los_Angeles",
         "shipping_address": {"id": address_id,
             "url": format!("{BASE}/v1/shipping-addresses/{address_id}"),
             "address_1": "1 Market Street", "address_2": "", "city": "San Francisco",
