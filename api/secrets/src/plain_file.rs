@@ -83,7 +83,7 @@ impl OpenFolder {
     }
 }
 
-/// What becomes of a link at the end of a path.
+/// Whether a link at the end of a path is followed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LinkTreatment {
     Followed,

@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(kept, [ago(4), ago(3), at]);
     }
 
-    /// A raised limit counts in full what comes after it, and of before as much as the old one needed.
+    /// A raised limit knows only the attempts that the old one needed; so many more pass as it was raised by.
     #[test]
     fn a_raised_limit_lets_through_no_more_than_it_was_raised_by() {
         let (old, new) = (3_u16, 10_u16);

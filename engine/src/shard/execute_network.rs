@@ -72,8 +72,8 @@ fn remember_for_request(
     let (fingerprint, reply) = (*stood_for, reply.clone());
     let expires_at = change.moment.at.plus(fingerprint.window.lifetime());
     let answer = RememberedAnswer { fingerprint, shares_trace, expires_at, reply };
-    // A record keeps one answer beside its transaction's. Where the answer does not follow from the row, the
-    // purchase was reversed in part before, which declines its request, too.
+    // A record keeps one answer beside its transaction's. An answer that does not follow from the row says that a
+    // reversal came first and took a part: the request will be declined for that.
     let follows = match change.effects.last() {
         Some(Effect::Transaction(made)) => RowAnswer::of(&made.record, &answer).is_some(),
         _ => false,

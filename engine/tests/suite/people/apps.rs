@@ -121,7 +121,7 @@ fn an_app_of_a_closed_company_gets_nothing() {
     let moved = AppChanges { redirect_urls: moved, ..AppChanges::default() };
     let moved = AdminCommand::App(AppCommand::Update(company_id(1), app_id(2), moved));
     assert_eq!(office.asks(moved), closed);
-    // A token of before stays valid until somebody revokes it.
+    // A token that was given earlier stays valid until somebody revokes it.
     assert_eq!(office.entries("access_tokens"), 1);
     office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(2), company_id(0))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));

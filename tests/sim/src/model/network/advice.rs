@@ -82,8 +82,8 @@ impl Model {
         }
     }
 
-    /// A request that comes behind the advice that made its purchase hears what the advice heard. Of
-    /// one that a reversal took a part of before it came, the request is declined for that.
+    /// A request that comes behind the advice that made its purchase hears what the advice heard. If a reversal came
+    /// before both and took a part, the request is declined for that.
     pub(super) fn answer_request_of(&mut self, at: i64, command: &Advise, reply: &NetworkReply) {
         let Some(fingerprint) = command.request.as_deref().copied() else { return };
         let NetworkReply::Authorization(told) = reply else { return };
