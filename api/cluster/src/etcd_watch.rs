@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::address::AnsweringMember;
 use crate::etcd::EtcdClient;
-use crate::window::{Keys, MemberStatus};
+use crate::requests::MemberStatus;
+use crate::window::Keys;
 use crate::{ClusterAddress, EtcdError, EtcdView, Node, NodeStatus};
 
 /// How often it looks.

@@ -27,6 +27,7 @@ mod members;
 mod notes;
 mod patience;
 mod proto;
+mod requests;
 mod status;
 mod window;
 

@@ -7,7 +7,8 @@ use cardswitch_engine::journal::chain::Epoch;
 
 use crate::follow::Node;
 use crate::proto::{Compare, DeleteRangeRequest, EtcdRequest, RequestOp, TxnRequest};
-use crate::window::{Keys, put};
+use crate::requests::put;
+use crate::window::Keys;
 use crate::{EtcdError, EtcdWindow, OpenWindowError};
 
 /// The notes in etcd, as one run of one node.

@@ -19,13 +19,11 @@ use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
 use crate::extent::Extent;
 use crate::proto::{
-    CompactionRequest, Compare, DeleteRangeRequest, EtcdRequest, KeyValue, PutRequest,
-    RangeRequest, RangeResponse, RequestOp, Response, RpcCall, StatusRequest, StatusResponse,
-    TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, EtcdRequest, KeyValue, RangeRequest, RequestOp,
+    Response, RpcCall, TxnRequest,
 };
+use crate::requests::{MemberStatus, one, put, value_of};
 
-/// Names read at once.
-const NAMES_READ: i64 = 1_000;
 /// Batches read at once.
 const READ_BATCHES: u64 = 64;
 /// Revisions of etcd between two compactions of its history: each goes through every key.
@@ -381,72 +379,7 @@ fn extent_of(saved: &[u8]) -> Result<Extent, WindowError> {
     Extent::parse(saved).ok_or_else(wrong)
 }
 
-/// The state of a member of etcd.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct MemberStatus {
-    pub(crate) release: String,
-    /// The size of its database. Units: bytes.
-    pub(crate) bytes: u64,
-    /// It takes nothing more.
-    pub(crate) is_full: bool,
-}
-
-impl From<StatusResponse> for MemberStatus {
-    fn from(status: StatusResponse) -> Self {
-        Self {
-            release: status.version,
-            bytes: u64::try_from(status.database_size).unwrap_or_default(),
-            is_full: status.errors.iter().any(|error| error.contains("NOSPACE")),
-        }
-    }
-}
-
 impl EtcdClient {
-    pub(crate) fn get(&mut self, key: String) -> Result<Option<Bytes>, EtcdError> {
-        self.call(&one(key)).map(value_of)
-    }
-
-    pub(crate) fn put(&mut self, key: String, value: Vec<u8>) -> Result<(), EtcdError> {
-        self.call(&PutRequest { key: key.into(), value: value.into() }).map(drop)
-    }
-
-    pub(crate) fn delete(&mut self, key: String) -> Result<(), EtcdError> {
-        let one = DeleteRangeRequest { key: key.into(), range_end: Bytes::new() };
-        let success = vec![EtcdRequest::DeleteRange(one).into()];
-        self.call(&TxnRequest { compare: Vec::new(), success }).map(drop)
-    }
-
-    /// All keys that begin with `prefix`, and their values.
-    pub(crate) fn list(&mut self, prefix: String) -> Result<Vec<(String, Bytes)>, EtcdError> {
-        let range_end = end_of(&prefix);
-        let whole = RangeRequest { key: prefix.into(), range_end, ..RangeRequest::default() };
-        let read = self.call(&whole)?;
-        let name = |key: Bytes| String::from_utf8_lossy(&key).into_owned();
-        Ok(read.kvs.into_iter().map(|kv| (name(kv.key), kv.value)).collect())
-    }
-
-    /// All keys that begin with `prefix`.
-    pub(crate) fn names(&mut self, prefix: String) -> Result<Vec<String>, EtcdError> {
-        let range_end = end_of(&prefix);
-        let mut names: Vec<String> = Vec::new();
-        let mut from = prefix.into_bytes();
-        // etcd reads the values, too, and would be silent for long over all of them.
-        loop {
-            let (key, range_end) = (Bytes::from(from), range_end.clone());
-            let page = RangeRequest {
-                key,
-                range_end,
-                limit: NAMES_READ,
-                keys_only: true,
-                ..Default::default()
-            };
-            let found = self.call(&page)?.kvs;
-            let Some(last) = found.last().map(|kv| kv.key.clone()) else { return Ok(names) };
-            names.extend(found.iter().map(|kv| String::from_utf8_lossy(&kv.key).into_owned()));
-            from = [&last[..], &[0]].concat();
-        }
-    }
-
     /// The number of batches in a window. etcd counts them only before an extent is written, while they are few.
     pub(crate) fn window_batches(&mut self, keys: &Keys) -> Result<u64, EtcdError> {
         let extent = self.get(keys.named(EXTENT))?.and_then(|saved| Extent::parse(&saved));
@@ -459,16 +392,6 @@ impl EtcdClient {
         let range = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
         Ok(u64::try_from(self.call(&range)?.count).unwrap_or_default())
     }
-
-    /// The state of the member that is asked.
-    pub(crate) fn status(&mut self) -> Result<MemberStatus, EtcdError> {
-        self.call(&StatusRequest {}).map(MemberStatus::from)
-    }
-
-    /// The state of the first member that answers; it is asked from then on.
-    pub(crate) fn status_of_any(&mut self) -> Result<MemberStatus, EtcdError> {
-        self.call_any(&StatusRequest {}).map(MemberStatus::from)
-    }
 }
 
 /// Whether a release is too old for the calls made here, or one of the releases that corrupt data
@@ -478,20 +401,6 @@ fn loses_data(release: &str) -> bool {
         release.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect();
     let [major, minor, patch, ..] = parts[..] else { return true };
     (major, minor, patch) < (3, 4, 10) || ((3, 5, 0)..=(3, 5, 2)).contains(&(major, minor, patch))
-}
-
-pub(crate) fn put(key: String, value: Bytes) -> RequestOp {
-    EtcdRequest::Put(PutRequest { key: key.into(), value }).into()
-}
-
-/// Asks for one key.
-fn one(key: String) -> RangeRequest {
-    RangeRequest { key: key.into(), ..RangeRequest::default() }
-}
-
-/// The value of the first key of a range.
-fn value_of(range: RangeResponse) -> Option<Bytes> {
-    range.kvs.into_iter().next().map(|kv| kv.value)
 }
 
 fn tip_bytes(tip: &WindowTip) -> Bytes {
