@@ -30,6 +30,8 @@
 pub mod backup;
 #[cfg(test)]
 mod bench;
+#[cfg(test)]
+mod card_routes_tests;
 pub mod commands;
 pub mod config;
 pub mod control;
