@@ -16,6 +16,7 @@ mod password_tests;
 mod people_tests;
 mod requisition_tests;
 mod rights_tests;
+mod roles_world;
 mod second_factor_tests;
 mod shared_card_tests;
 mod sign_in_tests;

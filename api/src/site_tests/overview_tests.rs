@@ -14,7 +14,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use super::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
+use super::roles_world::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 use super::site_world::{OTHER_EMAIL, bench, sign_in};
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY, amount};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
+use super::roles_world::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 
 const ID: &str = "00000000-0000-7000-8000-000000000001";
 
