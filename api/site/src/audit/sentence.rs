@@ -1,7 +1,6 @@
 //! An audit event in words: the action, its thing, and the values before and after.
 
 use cardswitch_engine::directory::member::MemberState;
-use cardswitch_engine::directory::webhook_endpoint::{DisabledBy, EndpointState};
 use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::CompanyState;
@@ -11,6 +10,7 @@ use cardswitch_v1::routes::view::View;
 
 use super::names::member_name;
 use crate::members::role_words;
+use crate::webhooks::endpoint_badge;
 use crate::words::{card_badge, every, merchant_kind, moment, money, requisition_badge};
 
 /// The actions of signing in and out, which a list folds together.
@@ -125,13 +125,8 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
             CompanyState::Closed => "closed",
         }
         .to_owned(),
-        AuditValue::RequisitionStatus(status) => requisition_badge(*status).word.to_lowercase(),
-        AuditValue::EndpointState(state) => match state {
-            EndpointState::Enabled => "on",
-            EndpointState::Disabled(DisabledBy::Person) => "off",
-            EndpointState::Disabled(DisabledBy::Gone) => "gone",
-        }
-        .to_owned(),
+        AuditValue::RequisitionStatus(status) => requisition_badge(*status).word.to_owned(),
+        AuditValue::EndpointState(state) => endpoint_badge(*state, None).word.to_owned(),
         AuditValue::Member(id) => {
             let member = view.find_member(MemberId(*id))?;
             member.map_or_else(|| "deleted member".to_owned(), |member| member_name(&member))

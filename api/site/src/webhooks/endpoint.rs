@@ -143,7 +143,7 @@ async fn endpoint_page(
         title,
         address: &endpoint.url,
         told_of,
-        badge: endpoint_badge(endpoint, health.as_ref()),
+        badge: endpoint_badge(endpoint.state, health.as_ref()),
         is_enabled: endpoint.is_enabled(),
         added: shown(endpoint.created_at),
         previous_until: endpoint.overlap_until(now).map(shown),

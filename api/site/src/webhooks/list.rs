@@ -51,7 +51,7 @@ pub(super) async fn show(
         let delivered = health.as_ref().and_then(|health| health.delivered_at);
         EndpointRow {
             id: endpoint.id.0.to_string(),
-            badge: endpoint_badge(&endpoint, health.as_ref()),
+            badge: endpoint_badge(endpoint.state, health.as_ref()),
             address: endpoint.url,
             description: endpoint.description,
             told_of,

@@ -17,7 +17,7 @@ mod new;
 use axum::Router;
 use axum::routing::{get, post};
 use cardswitch_edge::error::ApiError;
-use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::directory::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::lane::EndpointHealth;
@@ -48,12 +48,11 @@ async fn get_endpoint(
     cardswitch_identity::webhook_endpoints::get_endpoint(&acting.state, &acting.company, id).await
 }
 
-/// How an endpoint stands.
-fn endpoint_badge(endpoint: &WebhookEndpoint, health: Option<&EndpointHealth>) -> Badge {
-    use cardswitch_engine::directory::webhook_endpoint::{DisabledBy, EndpointState};
+/// How an endpoint in this state stands.
+pub(crate) fn endpoint_badge(state: EndpointState, health: Option<&EndpointHealth>) -> Badge {
     let is_failing = health.is_some_and(|health| health.failing_since.is_some());
     let has_given_up = health.is_some_and(|health| health.given_up > 0);
-    let (word, look) = match endpoint.state {
+    let (word, look) = match state {
         EndpointState::Disabled(DisabledBy::Gone) => ("Gone", "bad"),
         EndpointState::Disabled(DisabledBy::Person) => ("Off", "off"),
         EndpointState::Enabled if has_given_up => ("Failing", "bad"),
