@@ -1,4 +1,4 @@
-//! `cardswitch export` into a real PostgreSQL: killed again and again, it writes every transaction once.
+//! `cardswitch export` into a real PostgreSQL: killed again and again, it writes every transaction and line once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,6 +17,11 @@ const ROWS: &str = "SELECT id, (amount * 100)::bigint, state, kind, coalesce(res
     coalesce(card_id::text, ''), coalesce(merchant_name, ''), \
     to_char(authorized_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') \
     FROM cardswitch.transactions";
+
+const LINES: &str = "SELECT account_id || ' ' || number, id, transaction_id, (amount * 100)::bigint, description, \
+    coalesce(card_id::text, ''), coalesce(member_id::text, ''), posted_on, \
+    to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') \
+    FROM cardswitch.statement_lines";
 
 /// An export to its end or until it is killed.
 fn export(switch: &Switch, to: &Postgresql, further: &[&str]) -> Command {
@@ -41,37 +46,70 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Every transaction as /v1 shows it, by its id.
-fn listed(api: &HttpClient) -> BTreeMap<String, Vec<String>> {
-    let mut all = BTreeMap::new();
-    let mut path = "/v1/transactions?limit=1000".to_owned();
+/// All rows of a list of /v1.
+fn all_rows(api: &HttpClient, path: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut path = format!("{path}?limit=1000");
     loop {
         let page = api.get(&path).expect(200);
-        for row in page["results"].as_array().expect("a list") {
-            let text = |value: &Value| match value {
-                Value::String(text) => text.clone(),
-                Value::Null => String::new(),
-                other => other.to_string(),
-            };
-            let shown = [
-                minor(&row["amount"]).to_string(),
-                text(&row["state"]),
-                text(&row["kind"]),
-                text(&row["response_code"]),
-                text(&row["card"]["id"]),
-                text(&row["merchant"]["name"]),
-                text(&row["time"]),
-            ];
-            all.insert(text(&row["id"]), shown.to_vec());
-        }
+        all.extend_from_slice(page["results"].as_array().expect("a list"));
         let Some(next) = page["next"].as_str() else { return all };
         let place = next.find("/v1/").expect("an address of this API");
         path = next[place..].to_owned();
     }
 }
 
-fn exported(from: &Postgresql) -> BTreeMap<String, Vec<String>> {
-    let rows = from.rows(ROWS);
+/// A value as the database writes it.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// Every transaction as /v1 shows it, by its id.
+fn listed(api: &HttpClient) -> BTreeMap<String, Vec<String>> {
+    let row = |row: Value| {
+        let shown = [
+            minor(&row["amount"]).to_string(),
+            cell(&row["state"]),
+            cell(&row["kind"]),
+            cell(&row["response_code"]),
+            cell(&row["card"]["id"]),
+            cell(&row["merchant"]["name"]),
+            cell(&row["time"]),
+        ];
+        (cell(&row["id"]), shown.to_vec())
+    };
+    all_rows(api, "/v1/transactions").into_iter().map(row).collect()
+}
+
+/// Every statement line as /v1 shows it, by its account and number.
+fn listed_lines(api: &HttpClient) -> BTreeMap<String, Vec<String>> {
+    let accounts = all_rows(api, "/v1/accounts");
+    let lines = accounts.iter().flat_map(|account| {
+        let account = cell(&account["id"]);
+        let lines = all_rows(api, &format!("/v1/accounts/{account}/statement-lines"));
+        lines.into_iter().map(move |line| {
+            let shown = [
+                cell(&line["id"]),
+                cell(&line["origin"]["id"]),
+                minor(&line["amount"]).to_string(),
+                cell(&line["description"]),
+                cell(&line["card"]["id"]),
+                cell(&line["member"]["id"]),
+                cell(&line["date"]),
+                cell(&line["time"]),
+            ];
+            (format!("{account} {}", cell(&line["number"])), shown.to_vec())
+        })
+    });
+    lines.collect()
+}
+
+fn exported(from: &Postgresql, query: &str) -> BTreeMap<String, Vec<String>> {
+    let rows = from.rows(query);
     let count = rows.len();
     let by_id: BTreeMap<_, _> = rows.into_iter().map(|mut row| (row.remove(0), row)).collect();
     assert_eq!(by_id.len(), count, "an id stands there twice");
@@ -132,16 +170,23 @@ fn an_export_killed_at_any_point_writes_every_transaction_once() {
     export_all(&switch, &database);
     let listed = listed(&switch.api());
     assert!(listed.len() > 100, "{} transactions are no load", listed.len());
+    let lines = listed_lines(&switch.api());
+    assert!(lines.len() > 20, "{} lines are few", lines.len());
     let check_rows = || {
-        let exported = exported(&database);
-        assert_eq!(exported.len(), listed.len(), "as many rows as transactions");
-        for (id, row) in &listed {
-            assert_eq!(exported.get(id), Some(row), "{id}");
+        for (query, listed) in [(ROWS, &listed), (LINES, &lines)] {
+            let exported = exported(&database, query);
+            assert_eq!(exported.len(), listed.len(), "as many rows as listed");
+            for (id, row) in listed {
+                assert_eq!(exported.get(id), Some(row), "{id}");
+            }
         }
     };
     check_rows();
     // There is nothing more to write.
-    assert_eq!(export_all(&switch, &database).trim(), "0 events written, 0 transactions");
+    assert_eq!(
+        export_all(&switch, &database).trim(),
+        "0 events written, 0 transactions, 0 statement lines"
+    );
     // After the place was put back, every row is written once more.
     let put_back = "WITH put_back AS (UPDATE cardswitch.progress SET event_cursor = NULL RETURNING 1) \
                     SELECT count(*) FROM put_back";
@@ -165,10 +210,12 @@ fn after_a_restore_an_export_begins_afresh() {
     };
     buy(&mut acquirer);
     export_all(&switch, &database);
-    // As if what was exported last had been lost: a row of it, and a place that the switch has not reached.
+    // As if what was exported last had been lost: a row of it, a line, and a place that the switch has not reached.
     let lost = "WITH lost AS (INSERT INTO cardswitch.transactions (id, company_id, sequence, state, kind, \
         amount, failed_rules, flags, has_receipt, note, authorized_at) SELECT gen_random_uuid(), company_id, \
         1, 'pending', 'purchase', -1, '{}', '{}', false, '', now() FROM cardswitch.progress RETURNING 1), \
+        posted AS (INSERT INTO cardswitch.statement_lines SELECT company_id, gen_random_uuid(), 1, \
+        gen_random_uuid(), gen_random_uuid(), -1, '', NULL, NULL, now(), now() FROM cardswitch.progress), \
         ahead AS (UPDATE cardswitch.progress SET seq = 1000000000 RETURNING 1) \
         SELECT count(*) FROM lost, ahead";
     assert_eq!(database.rows(lost), [["1"]]);
@@ -178,9 +225,11 @@ fn after_a_restore_an_export_begins_afresh() {
     let told = export(&switch, &database, &["--once", "--afresh"]).output().expect("it starts");
     assert!(told.status.success(), "{}", text(&told.stderr));
     let ids = |rows: BTreeMap<String, Vec<String>>| rows.into_keys().collect::<Vec<_>>();
-    assert_eq!(ids(exported(&database)), ids(listed(&switch.api())));
+    assert_eq!(ids(exported(&database, ROWS)), ids(listed(&switch.api())));
+    assert_eq!(exported(&database, LINES), listed_lines(&switch.api()));
     buy(&mut acquirer);
-    assert_eq!(export_all(&switch, &database).trim(), "1 events written, 1 transactions");
+    let told = export_all(&switch, &database);
+    assert_eq!(told.trim(), "1 events written, 1 transactions, 0 statement lines");
     switch.stop();
 }
 
@@ -214,7 +263,7 @@ fn an_export_says_what_is_wrong() {
     export_all(&switch, &database);
     let mut running = export(&switch, &database, &[]).spawn().expect("it starts");
     let is_ready = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' \
-        AND query LIKE 'UPDATE cardswitch.progress%'";
+        AND query LIKE 'INSERT INTO cardswitch.statement_lines%'";
     while database.rows(is_ready) != [["1"]] {
         thread::sleep(Duration::from_millis(20));
     }
@@ -224,7 +273,7 @@ fn an_export_says_what_is_wrong() {
     let mut acquirer = switch.acquirer();
     let purchase = Purchase::of(installation.cards.ordinary(), 1);
     drop(acquirer.ask(&purchase.request()));
-    while exported(&database).len() < listed(&switch.api()).len() {
+    while exported(&database, ROWS).len() < listed(&switch.api()).len() {
         assert!(running.try_wait().expect("it can be asked").is_none(), "it has ended");
         thread::sleep(Duration::from_millis(20));
     }

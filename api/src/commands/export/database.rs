@@ -2,6 +2,7 @@
 //!
 //! INVARIANT: pages and the place behind them are one database transaction, which compares the place before
 //! it: whenever an export dies, the next one goes on behind what is written, and two never write the same.
+//! A statement line never changes and has the next number of its account: the newest one is the place of these.
 
 use std::io;
 
@@ -10,6 +11,7 @@ use futures_util::SinkExt;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, Error, Statement, Transaction};
+use uuid::Uuid;
 
 use super::super::Failure;
 use super::super::listen::StreamEnd;
@@ -31,7 +33,17 @@ const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
     WHERE company_id = ($1::text)::uuid";
 const FORGET_PLACE: &str = "UPDATE cardswitch.progress SET event_cursor = NULL, seq = 0, \
     event_at = NULL, written_at = now() WHERE company_id = ($1::text)::uuid";
-const REMOVE_ROWS: &str = "DELETE FROM cardswitch.transactions WHERE company_id = ($1::text)::uuid";
+const REMOVE_TRANSACTIONS: &str =
+    "DELETE FROM cardswitch.transactions WHERE company_id = ($1::text)::uuid";
+const REMOVE_LINES: &str =
+    "DELETE FROM cardswitch.statement_lines WHERE company_id = ($1::text)::uuid";
+const NEWEST_LINE: &str = "SELECT coalesce(max(number), 0) FROM cardswitch.statement_lines \
+    WHERE account_id = ($1::text)::uuid";
+const ADD_LINES: &str = "INSERT INTO cardswitch.statement_lines \
+    SELECT ($1::text)::uuid, ($2::text)::uuid, (line->>'number')::bigint, (line->>'id')::uuid, \
+    (line->'origin'->>'id')::uuid, (line->>'amount')::numeric, line->>'description', \
+    (line->'card'->>'id')::uuid, (line->'member'->>'id')::uuid, (line->>'date')::date, (line->>'time')::timestamptz \
+    FROM jsonb_array_elements(($3::text)::jsonb) AS line ON CONFLICT DO NOTHING";
 
 /// The progress of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +101,7 @@ impl Database {
     pub(super) async fn begin_afresh(&mut self) -> Result<(), StreamEnd> {
         let changes = self.client.transaction().await.map_err(ended)?;
         // The place comes first: another export that writes is waited for, and its rows go, too.
-        for statement in [FORGET_PLACE, REMOVE_ROWS] {
+        for statement in [FORGET_PLACE, REMOVE_TRANSACTIONS, REMOVE_LINES] {
             changes.execute(statement, &[&self.company]).await.map_err(ended)?;
         }
         changes.commit().await.map_err(ended)?;
@@ -113,6 +125,20 @@ impl Database {
             self.place.clone_from(&pages.next);
         }
         Ok(written)
+    }
+
+    /// The number of the newest line of an account that is written; zero before the first.
+    /// Errors: the connection broke.
+    pub(super) async fn newest_line(&self, account: Uuid) -> Result<i64, StreamEnd> {
+        let row = self.client.query_one(NEWEST_LINE, &[&account.to_string()]).await;
+        row.and_then(|row| row.try_get(0)).map_err(ended)
+    }
+
+    /// Writes lines of an account, a JSON array. Returns how many were not there yet.
+    /// Errors: the connection broke.
+    pub(super) async fn add_lines(&self, account: Uuid, lines: &str) -> Result<u64, StreamEnd> {
+        let account = account.to_string();
+        self.client.execute(ADD_LINES, &[&self.company, &account, &lines]).await.map_err(ended)
     }
 
     /// None where the place has moved since.

@@ -1,4 +1,4 @@
-//! The events of a company as an export reads them: pages of `GET /v1/events` with their transactions.
+//! A company as an export reads it: pages of `GET /v1/events` with their transactions, and statement lines.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ use super::super::listen::StreamEnd;
 use super::database::ExportedPlace;
 use super::rows::{ExportedEvent, PageRows};
 
-/// Events of a page, unless these are too long together.
-const PAGE_EVENTS: usize = 1_000;
+/// Rows of a page, unless these are too long together.
+const PAGE_ROWS: usize = 1_000;
 /// How long the switch keeps a request that has no event to answer. Units: seconds.
 const WAIT_S: u64 = 20;
 /// How long a request may take with its answer. A machine that died silently never ends one.
@@ -71,7 +71,7 @@ impl ExportedPages {
     /// The events of pages that follow each other.
     /// Errors: one is none that this build understands.
     pub(super) fn read(pages: &[AnsweredPage]) -> Result<Self, StreamEnd> {
-        let mut read = Vec::with_capacity(pages.len() * PAGE_EVENTS);
+        let mut read = Vec::with_capacity(pages.len() * PAGE_ROWS);
         for page in pages {
             let PageEvents { results } = serde_json::from_slice(&page.body)
                 .map_err(|error| StreamEnd::Broken(format!("a page of events: {error}")))?;
@@ -81,6 +81,28 @@ impl ExportedPages {
         let next = pages.last().map(|page| page.next.clone()).unwrap_or_default();
         Ok(Self { rows: PageRows::of(&read), events: read.len(), newest_at, next })
     }
+}
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+struct ListedPage<'a> {
+    #[serde(borrow)]
+    results: &'a RawValue,
+    next: Option<String>,
+}
+
+/// An account, by its id.
+#[derive(Debug, Deserialize)]
+struct AccountRef {
+    id: Uuid,
+}
+
+/// Statement lines of an account that follow each other.
+#[derive(Debug)]
+pub(super) struct ExportedLines {
+    /// A JSON array.
+    pub(super) lines: String,
+    pub(super) has_more: bool,
 }
 
 /// The company of an export.
@@ -140,7 +162,7 @@ impl Feed {
         }
     }
 
-    /// The page behind a place, with fewer events where all would be too long.
+    /// The page behind a place.
     async fn page(
         &mut self,
         place: &ExportedPlace,
@@ -148,19 +170,45 @@ impl Feed {
     ) -> Result<(Bytes, u64), StreamEnd> {
         let after = place.cursor.as_ref().map(|cursor| format!("&after={cursor}"));
         let (seq, after) = (place.seq, after.unwrap_or_default());
-        let mut limit = PAGE_EVENTS;
+        let list = format!("/v1/events?expand=transaction&wait_s={wait_s}&min_seq={seq}{after}");
+        self.ask_for_rows(&list).await
+    }
+
+    /// The accounts of the company, as of a record or later.
+    pub(super) async fn accounts(&mut self, seq: u64) -> Result<Vec<Uuid>, StreamEnd> {
+        let (body, _) = self.ask_for_rows(&format!("/v1/accounts?min_seq={seq}")).await?;
+        let page: ListedPage<'_> = parse(&self.url, &body)?;
+        let accounts: Vec<AccountRef> = parse(&self.url, page.results.get().as_bytes())?;
+        Ok(accounts.into_iter().map(|account| account.id).collect())
+    }
+
+    /// The lines of an account behind a number, as of a record or later.
+    pub(super) async fn lines_behind(
+        &mut self,
+        account: Uuid,
+        number: i64,
+        seq: u64,
+    ) -> Result<ExportedLines, StreamEnd> {
+        let list = format!(
+            "/v1/accounts/{account}/statement-lines?ordering=number&number__gt={number}&min_seq={seq}"
+        );
+        let (body, _) = self.ask_for_rows(&list).await?;
+        let page: ListedPage<'_> = parse(&self.url, &body)?;
+        Ok(ExportedLines { lines: page.results.get().to_owned(), has_more: page.next.is_some() })
+    }
+
+    /// A page of a list, with fewer rows where all would be too long.
+    async fn ask_for_rows(&mut self, list: &str) -> Result<(Bytes, u64), StreamEnd> {
+        let mut limit = PAGE_ROWS;
         while limit > 0 {
-            let target = format!(
-                "/v1/events?expand=transaction&limit={limit}&wait_s={wait_s}&min_seq={seq}{after}"
-            );
-            if let Some(page) = self.ask(&target).await? {
+            if let Some(page) = self.ask(&format!("{list}&limit={limit}")).await? {
                 return Ok(page);
             }
             limit /= 2;
             // The rest of the long answer is still under way.
             self.client = connect_in_time(&self.url, &self.tls).await?;
         }
-        let words = format!("an event is longer than {ANSWER_BYTES_MAX} bytes");
+        let words = format!("a row of {list} is longer than {ANSWER_BYTES_MAX} bytes");
         Err(StreamEnd::Refused(Failure::new(words)))
     }
 
@@ -291,7 +339,7 @@ mod tests {
         switch.feed().await.read(ExportedPlace::default(), true, pages).await.unwrap();
         assert!(read.recv().await.is_some() && read.recv().await.is_some());
         let asked = switch.asked.lock().unwrap();
-        let limits = asked.iter().map(|target| target.split(['=', '&']).nth(3).unwrap());
+        let limits = asked.iter().map(|target| target.rsplit('=').next().unwrap());
         assert_eq!(limits.collect::<Vec<_>>(), ["1000", "500", "250", "1000"]);
     }
 

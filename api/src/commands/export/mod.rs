@@ -1,4 +1,4 @@
-//! `cardswitch export`: the transactions of a company in a PostgreSQL database, kept up to date.
+//! `cardswitch export`: the transactions and statement lines of a company in a PostgreSQL database, kept up to date.
 //!
 //! It follows the event feed of a switch, from this machine or another, and writes each page in one database
 //! transaction with the place behind it. It remembers nothing else, so it may be killed at any time.
@@ -6,6 +6,7 @@
 mod database;
 mod database_tls;
 mod feed;
+mod lines;
 mod rows;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use url::Url;
 
 use self::database::Database;
 use self::feed::{AnsweredPage, ExportedPages, Feed};
+use self::lines::LineFeed;
 use super::http_client::parse_url;
 use super::http_tls_args::{HttpTls, HttpTlsArgs};
 use super::listen::StreamEnd;
@@ -73,7 +75,10 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
         () = stop.received() => Ok(()),
         exported = keep_on(&args, (&urls, &tls), &to, &mut run) => exported,
     };
-    println!("{} events written, {} transactions", run.events, run.transactions);
+    println!(
+        "{} events written, {} transactions, {} statement lines",
+        run.events, run.transactions, run.lines
+    );
     exported
 }
 
@@ -97,6 +102,7 @@ struct ExportRun {
     /// How many are written.
     events: usize,
     transactions: u64,
+    lines: u64,
     /// Whether the company's rows are still to be removed.
     begins_afresh: bool,
     /// Whether a COMMIT may still come, of a connection that broke, of this run or of one before.
@@ -105,7 +111,7 @@ struct ExportRun {
 
 impl ExportRun {
     const fn new(begins_afresh: bool) -> Self {
-        Self { events: 0, transactions: 0, begins_afresh, has_open_commit: true }
+        Self { events: 0, transactions: 0, lines: 0, begins_afresh, has_open_commit: true }
     }
 
     /// Counts what was written of some events. A place that has moved is read again once, if an open
@@ -165,12 +171,15 @@ async fn follow(
         database.begin_afresh().await?;
         run.begins_afresh = false;
     }
+    // Lines have a connection of their own: the other one waits for events.
+    let mut lines = LineFeed(Feed::open(url, tls, &args.token).await?);
+    run.lines += lines.write_all(&database).await?;
     let place = database.place.clone();
     let (pages, read) = mpsc::channel(PAGES_AHEAD);
     // It asks for the next page while rows are made of the one before.
     let mut reading = JoinSet::new();
     reading.spawn(feed.read(place, args.once, pages));
-    write_all(database, read, run).await?;
+    write_all(database, read, lines, run).await?;
     match reading.join_next().await {
         Some(Ok(read)) => read,
         _ => Err(StreamEnd::Broken("the reader of events broke".to_owned())),
@@ -180,6 +189,7 @@ async fn follow(
 async fn write_all(
     mut database: Database,
     mut pages: mpsc::Receiver<AnsweredPage>,
+    mut lines: LineFeed,
     run: &mut ExportRun,
 ) -> Result<(), StreamEnd> {
     let mut read = Vec::with_capacity(PAGES_AHEAD);
@@ -187,6 +197,9 @@ async fn write_all(
         let exported = ExportedPages::read(&read)?;
         read.clear();
         run.note(exported.events, database.write(&exported).await)?;
+        if pages.is_empty() {
+            run.lines += lines.write_all(&database).await?;
+        }
     }
     Ok(())
 }

@@ -57,8 +57,30 @@ CREATE TABLE IF NOT EXISTS cardswitch.transactions (
     posted_at timestamptz             -- of the first posting
 );
 
+-- Each statement line: what was posted to an account, for ever as it was posted. Their sum is the account's ledger balance.
+CREATE TABLE IF NOT EXISTS cardswitch.statement_lines (
+    company_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    number bigint NOT NULL,           -- rises by one in an account
+    id uuid NOT NULL,
+    transaction_id uuid NOT NULL,     -- several lines may share one
+    amount numeric NOT NULL,          -- in the company's currency; purchases are negative
+    description text NOT NULL,
+    card_id uuid,
+    member_id uuid,
+    posted_on date NOT NULL,          -- in the company's zone
+    posted_at timestamptz NOT NULL,
+    PRIMARY KEY (account_id, number)
+);
+
+-- What was posted in a month, and of a transaction.
+CREATE INDEX IF NOT EXISTS statement_lines_by_day
+    ON cardswitch.statement_lines (company_id, posted_on);
+CREATE INDEX IF NOT EXISTS statement_lines_by_transaction
+    ON cardswitch.statement_lines (transaction_id);
+
 -- Spending of a time, of a card, of a member; what was posted first in a month. A purchase may be posted in several
--- months: only the lines of a statement add up to those.
+-- months: only statement lines add up to those.
 CREATE INDEX IF NOT EXISTS transactions_by_time
     ON cardswitch.transactions (company_id, authorized_at);
 CREATE INDEX IF NOT EXISTS transactions_by_card
