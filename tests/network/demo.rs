@@ -96,6 +96,22 @@ fn a_feed_in_virtual_time_asks_the_switch_for_its_clock() {
     installation.verify_ok();
 }
 
+/// Once, hours went by for the feed alone: no hold expired, no day ended, and nothing said so.
+#[test]
+fn a_feed_in_virtual_time_refuses_a_switch_of_the_systems_clock() {
+    let installation = Installation::init(3, 928);
+    let switch = installation.serve();
+    let cards_file = installation.cards_file();
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let key = &installation.credentials.network_key;
+    let mut arguments = vec!["feed", "--connect", &iso8583, "--http", &http, "--network-key", key];
+    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8"), "--speed", "max"]);
+    let output = run_cardswitch(&arguments);
+    assert_eq!(output.code, Some(2), "{output:#?}");
+    assert!(output.stderr.contains("needs a switch on a manual clock"), "{output:#?}");
+    switch.stop();
+}
+
 #[test]
 fn a_feed_that_sends_nothing_is_wrong_usage() {
     for further in [["--duration", "0s"], ["--connections", "0"], ["--connections", "65"]] {

@@ -7,7 +7,7 @@ use std::{fs, thread};
 
 use cardswitch_harness::{
     Disconnection, HookReceiver, HttpRequest, Installation, Manner, Message, Purchase, Switch,
-    transactions_of_card,
+    run_cardswitch, transactions_of_card,
 };
 use serde_json::{Value, json};
 
@@ -97,7 +97,9 @@ fn each_fault_comes_as_its_rule_says_and_every_decision_stands() {
     let health = switch.watcher().get("/readyz").expect(200);
     assert_eq!(health["faults"], "on: this switch misbehaves on purpose");
     assert!(switch.anonymous().get("/login").text().contains("Fault injection is on"));
-    assert!(switch.log().contains("answers and webhooks meet faults on purpose"));
+    let log = switch.log();
+    assert!(log.contains("answers and webhooks meet faults on purpose"));
+    assert!(log.contains("fault=late") && log.contains("fault=after-reversal"), "{log}");
     switch.stop();
     installation.verify_ok();
 }
@@ -156,6 +158,47 @@ fn at_the_http_door_answers_come_late_false_or_not_at_all() {
     });
     switch.stop();
     installation.verify_ok();
+}
+
+/// Once, an approved purchase was told as declined, with exit code 0.
+#[test]
+fn buy_tells_no_decision_that_it_does_not_know() {
+    let installation = Installation::init(60, 4_716);
+    let switch = serve_with_rules(&installation);
+    let card = installation.cards.ordinary();
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let credentials = switch.credentials();
+    let at = ["--connect", &iso8583, "--url", &http, "--network-key", &credentials.network_key];
+    let at = [&at[..], &["--token", &credentials.access_token]].concat();
+    let buy = |amount: &str, further: &[&str]| {
+        run_cardswitch(&[&["buy", &card.card_id, amount], further, &at].concat())
+    };
+    // A message that is no answer comes first.
+    let signed_off = buy("13.04", &["--clear", "13.04"]);
+    signed_off.expect_done();
+    assert!(signed_off.stdout.contains("approved: 13.04 USD"), "{signed_off:#?}");
+    assert!(signed_off.stdout.contains("\ncleared"), "{signed_off:#?}");
+    // Each amount with what more is asked for, the exit code, and what is said of it.
+    let rows: [(&str, &[&str], i32, &str); 6] = [
+        ("13.91", &[], 1, "not taken: 1000 not_taken"),
+        ("13.96", &["--reverse"], 1, "outcome unknown: 1000 outcome_unknown"),
+        ("10", &["--currency", "EUR"], 1, "1000 no_billing_amount"),
+        ("10", &["--currency", "EUR", "--billing", "11.55", "--refund"], 0, "refunded"),
+        ("900000", &[], 0, "declined "),
+        ("900000", &["--clear", "1"], 1, "a declined purchase cannot be cleared"),
+    ];
+    for (amount, further, code, expected) in rows {
+        let output = buy(amount, further);
+        assert_eq!(output.code, Some(code), "{amount} {further:?}: {output:#?}");
+        let told = [&output.stdout[..], &output.stderr].concat();
+        assert!(told.contains(expected), "{amount} {further:?}: {told}");
+    }
+    let stored = transactions_of_card(&switch.network_api(), &card.card_id);
+    assert!(stored.iter().any(|row| row.amount_minor.abs() == 1_155), "{stored:#?}");
+    for fault in ["sign-off", "code-91", "code-96"] {
+        assert!(switch.log().contains(&format!("fault={fault}")), "{fault}");
+    }
+    switch.stop();
 }
 
 #[test]

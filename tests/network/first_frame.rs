@@ -84,7 +84,16 @@ fn decode_says_the_same_of_a_capture() {
     let message = sign_on();
     let framed = two(&message);
     let hex: String = framed.iter().map(|byte| format!("{byte:02x}\n")).collect();
-    for capture in [framed.clone(), hex.into_bytes(), framed.repeat(2)] {
+    // Unbroken, it may seem to be a message of packed digits.
+    let unbroken = hex.replace('\n', "");
+    let captures = [
+        framed.clone(),
+        hex.into_bytes(),
+        framed.repeat(2),
+        unbroken.clone().into_bytes(),
+        unbroken.to_uppercase().repeat(3).into_bytes(),
+    ];
+    for capture in captures {
         let output = run_cardswitch_reading(&["decode", "-"], &capture);
         assert_eq!(output.code, Some(0), "{output:#?}");
         assert!(output.stdout.starts_with("a length of 2 bytes, ISO 8583:1987"), "{output:#?}");

@@ -237,6 +237,7 @@ fn bad_presentments_and_refunds_lose_nothing_and_post_nothing_twice() {
         ("amount", json!(-20), "amount"),
         ("amount", json!(0), "amount"),
         ("currency", json!("EUR"), "billing_amount"),
+        ("billing_amount", json!("20.01"), "billing_amount"),
         ("currency", json!("XXQ"), "currency"),
         ("time", json!("tomorrow"), "time"),
     ];

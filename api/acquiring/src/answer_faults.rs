@@ -5,6 +5,7 @@
 //!
 //! INVARIANT: fewer are held than a connection may have in flight, so that the reversal that releases one is read.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ const NETWORK_CLASS: u8 = 8;
 
 /// The faults of one connection.
 pub(crate) struct AnswerFaults {
+    peer: SocketAddr,
     plan: Arc<FaultPlan>,
     /// The most answers that are held; beyond, the oldest is released.
     held_max: usize,
@@ -37,8 +39,8 @@ struct HeldAnswer {
 
 impl AnswerFaults {
     /// The faults of a connection that may have so many messages in flight.
-    pub(crate) fn new(plan: Arc<FaultPlan>, in_flight_max: usize) -> Self {
-        Self { plan, held_max: in_flight_max / 2, held: Vec::new(), drawn: Vec::new() }
+    pub(crate) fn new(peer: SocketAddr, plan: Arc<FaultPlan>, in_flight_max: usize) -> Self {
+        Self { peer, plan, held_max: in_flight_max / 2, held: Vec::new(), drawn: Vec::new() }
     }
 
     /// Draws the faults of the answers that have come, takes out the held answers, and adds those that are
@@ -87,11 +89,15 @@ impl AnswerFaults {
         let Some(drawn) = self.plan.draw_answer(card_number, request.echo.get_number(4)) else {
             return arrived.push(answer);
         };
-        let released_by = match drawn.fault {
+        // No reversal could name it.
+        if drawn.fault == AnswerFault::AfterReversal && reference.is_none() {
+            return arrived.push(answer);
+        }
+        let (peer, fault, stan) = (self.peer, drawn.fault, request.echo.get_number(11));
+        tracing::info!(%peer, %fault, stan, "an answer meets a fault of the plan");
+        let released_by = match fault {
             AnswerFault::Late => None,
-            AnswerFault::AfterReversal if reference.is_some() => reference,
-            // No reversal could name it.
-            AnswerFault::AfterReversal => return arrived.push(answer),
+            AnswerFault::AfterReversal => reference,
             fault => {
                 self.drawn.push((tag, fault));
                 return arrived.push(answer);
@@ -144,7 +150,7 @@ mod tests {
             let rules = FaultRules { answers: vec![rule], ..FaultRules::default() };
             let plan = Arc::new(FaultPlan::of(rules).unwrap());
             Self {
-                faults: AnswerFaults::new(plan, ANSWERS_MAX),
+                faults: AnswerFaults::new(([127, 0, 0, 1], 1).into(), plan, ANSWERS_MAX),
                 in_flight: InFlightRequests::default(),
             }
         }

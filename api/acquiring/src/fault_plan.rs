@@ -6,12 +6,13 @@
 //!
 //! INVARIANT: no delay is longer than `DELAY_MAX`, so what is held for faults is bounded.
 
+use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest that an answer or a webhook is held.
 pub const DELAY_MAX: Duration = Duration::from_secs(600);
@@ -23,7 +24,7 @@ const DRAWN_RATE_MAX: f64 = 0.04;
 const DRAWN_DELAY_MS_MAX: u64 = 20_000;
 
 /// A fault of an answer to an authorization.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswerFault {
     /// It comes after `late_ms`.
@@ -45,13 +46,27 @@ pub enum AnswerFault {
 }
 
 /// A fault of a webhook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WebhookFault {
     /// It comes after `late_ms`.
     Late,
     /// It comes twice.
     Twice,
+}
+
+/// As a file names it.
+impl fmt::Display for AnswerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// As a file names it.
+impl fmt::Display for WebhookFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// A fault that was drawn, with how long what it befalls is held.

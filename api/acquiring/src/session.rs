@@ -53,7 +53,7 @@ impl PeerSession {
     pub(crate) fn new(peer: SocketAddr, line: PeerLine, shared: Arc<DoorParts>) -> Self {
         let in_flight_max = shared.bounds.in_flight;
         let faults = shared.faults.clone();
-        let faults = faults.map(|plan| Box::new(AnswerFaults::new(plan, in_flight_max)));
+        let faults = faults.map(|plan| Box::new(AnswerFaults::new(peer, plan, in_flight_max)));
         Self {
             peer,
             shared,
@@ -274,7 +274,6 @@ impl PeerSession {
     /// Answers as a fault has it.
     fn answer_falsely(&mut self, tag: u64, reply: &Reply, fault: AnswerFault) {
         let (peer, dialect, outbox) = (self.peer, &self.shared.dialect, &mut self.outbox);
-        tracing::info!(%peer, ?fault, "an answer meets a fault of the plan");
         // A peer of a door with codes never gets a message without one.
         let has_codes = self.shared.zone.as_ref().is_some_and(|zone| zone.has_codes());
         if fault == AnswerFault::SignOff && !has_codes {

@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, next_frame, write_frame};
+use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, decode, next_frame, write_frame};
 
 use super::FeedError;
 use super::line::{Line, LineStream};
@@ -71,6 +71,29 @@ impl DoorConnection {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) || !self.read_more(left)? {
                 return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for the answer to the message with this trace number; `None` when none came in time. Other messages of the
+    /// switch are passed over, such as a sign-off or a late answer to somebody else.
+    /// Errors: as of `receive`.
+    pub(super) fn receive_answer(
+        &mut self,
+        stan: Option<u64>,
+        timeout: Duration,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let deadline = Instant::now() + timeout;
+        let is_other = |bytes: &[u8]| {
+            decode(bytes).is_ok_and(|message| {
+                !message.mti().is_response() || (stan.is_some() && message.get_number(11) != stan)
+            })
+        };
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.receive(Some(left))? {
+                Some(bytes) if is_other(&bytes) => {}
+                answer => return Ok(answer),
             }
         }
     }

@@ -72,7 +72,7 @@ pub use report::{
 };
 pub use scenario::{DoorProtocol, Mismatch, Scenario, ScenarioOptions, StepReport, Story};
 pub use send::{MessageExchange, SendRequest, send};
-pub use transactions::manual_clock;
+pub use transactions::{SwitchClock, clock_of};
 
 /// The default start of virtual time: 2026-01-05T08:00:00Z, a Monday.
 pub const VIRTUAL_START_US: i64 = 1_767_600_000_000_000;
@@ -239,7 +239,7 @@ pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, Fee
     let before = read_balances(&mut side, options, (epoch, start_us, LAST_RRN))?;
     if let Some(http) = &options.http {
         // A key that opens nothing shows now, not after the run.
-        manual_clock(http)?;
+        clock_of(http)?;
     }
 
     // Asking took time: purchases start now.
@@ -251,7 +251,7 @@ pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, Fee
     let books = compare_books(options, (epoch, course.ended_us), &conversation, before);
     // A switch that is gone cannot take a sign-off.
     let _ = sign(&mut side, options, epoch, NetworkManagement::SignOff);
-    report(options, conversation, course, books)
+    report(options, conversation, course, books, progress.is_stopped())
 }
 
 /// The result of comparing the books; an error where they could not be compared.
@@ -262,6 +262,7 @@ fn report(
     mut conversation: Conversation<'_>,
     course: Course,
     books: BooksComparison,
+    was_stopped: bool,
 ) -> Result<FeedReport, FeedError> {
     let (comparison, found, unread) = match books {
         Ok((comparison, found)) => (comparison, found, None),
@@ -285,6 +286,7 @@ fn report(
         differences,
         story,
         mishaps: course.mishaps,
+        was_stopped,
         ended_early: Some(why).filter(|why| !why.is_empty()),
     })
 }

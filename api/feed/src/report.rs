@@ -247,7 +247,9 @@ pub struct FeedReport {
     pub story: Option<Story>,
     /// The number of times that each mishap of a hostile wire happened; empty without one.
     pub mishaps: Vec<(Mishap, u64)>,
-    /// The reason why the run ended before its time, if it did.
+    /// Whether it was told to stop before its time.
+    pub was_stopped: bool,
+    /// The reason why the run ended before its time by itself, if it did.
     pub ended_early: Option<String>,
 }
 
@@ -263,7 +265,11 @@ impl FeedReport {
     pub fn to_json(&self) -> serde_json::Value {
         let mishaps = self.mishaps.iter().map(|(mishap, count)| (mishap.name(), *count));
         let mishaps: serde_json::Value = mishaps.collect();
-        let run = json!({ "seed": self.seed, "duration_s": seconds(self.duration) });
+        let run = json!({
+            "seed": self.seed,
+            "duration_s": seconds(self.duration),
+            "stopped": self.was_stopped,
+        });
         let rest = json!({
             "mishaps": mishaps,
             "book_differences": self.differences.len(),
@@ -354,6 +360,9 @@ impl FeedReport {
         if differences > DIFFERENCES_SHOWN_MAX {
             writeln!(text, "  and {} more", differences - DIFFERENCES_SHOWN_MAX)?;
         }
+        if self.was_stopped {
+            writeln!(text, "stopped before its time")?;
+        }
         self.ended_early.iter().try_for_each(|why| writeln!(text, "ended early: {why}"))
     }
 }
@@ -421,6 +430,7 @@ mod tests {
             }],
             story: None,
             mishaps: Vec::new(),
+            was_stopped: false,
             ended_early: None,
         }
     }
@@ -429,7 +439,7 @@ mod tests {
     fn the_json_line_has_the_keys_that_scripts_read() {
         let json = serde_json::to_string(&report().to_json()).unwrap();
         assert!(json.starts_with(
-            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"refunds":0,"duplicates":0,"unanswered":0,"mishaps":{},"book_differences":1,"cards_compared":3,"cards_unchecked":2,"p50_us":200,"#
+            r#"{"seed":5,"duration_s":10,"stopped":false,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"refunds":0,"duplicates":0,"unanswered":0,"mishaps":{},"book_differences":1,"cards_compared":3,"cards_unchecked":2,"p50_us":200,"#
         ), "{json}");
         assert!(!json.contains('\n'));
     }

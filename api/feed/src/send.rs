@@ -41,7 +41,7 @@ impl MessageExchange {
     }
 }
 
-/// Sends one message and waits for one answer.
+/// Sends one message and waits for its answer.
 /// Errors: fields that make no message, no switch at the address, a broken connection.
 pub fn send(
     line: &Line,
@@ -51,7 +51,8 @@ pub fn send(
     let bytes = encode(request)?;
     let mut connection = DoorConnection::open(line)?;
     connection.send(&bytes).map_err(FeedError::Connection)?;
-    let answer = connection.receive(Some(timeout)).map_err(FeedError::Connection)?;
+    let stan = decode(&bytes).ok().and_then(|message| message.get_number(11));
+    let answer = connection.receive_answer(stan, timeout).map_err(FeedError::Connection)?;
     Ok(MessageExchange {
         request: show(&bytes),
         elements: answer.as_deref().map(plain_elements).unwrap_or_default(),

@@ -53,17 +53,19 @@ pub(super) fn compare(
     Ok((Comparison { compared, cards, unchecked }, differences))
 }
 
-/// The time of a switch on a manual clock; none where it goes by the system's.
+/// The clock of a switch; none where it tells none.
 /// Errors: no connection, an answer that is not what the door promises.
-pub fn manual_clock(source: &HttpSource) -> Result<Option<DateTime<Utc>>, FeedError> {
-    let clock: Option<Clock> = TransactionReader::open(source)?.get("clock")?;
-    Ok(clock.filter(|clock| clock.manual).map(|clock| clock.now))
+pub fn clock_of(source: &HttpSource) -> Result<Option<SwitchClock>, FeedError> {
+    TransactionReader::open(source)?.get("clock")
 }
 
-#[derive(Deserialize)]
-struct Clock {
-    now: DateTime<Utc>,
-    manual: bool,
+/// A clock as a switch tells it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct SwitchClock {
+    /// Its time.
+    pub now: DateTime<Utc>,
+    /// Whether messages move it; else it is the system's.
+    pub manual: bool,
 }
 
 /// A page as the door renders it.

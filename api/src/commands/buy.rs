@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use cardswitch_acquiring::de39::De39;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_feed::{MessageExchange, SendRequest, send};
 use cardswitch_iso8583::MerchantLocation;
@@ -22,6 +23,9 @@ use super::remote_switch::{BuyersCard, RemotePage, RemoteSwitch, SwitchArgs};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The acquirer that all purchases come from. Source: ISO DE32.
 const ACQUIRER: &str = "400999";
+/// The answers without a decision.
+const UNDECIDED: [De39; 4] =
+    [De39::FORMAT_ERROR, De39::NOT_TAKEN, De39::DUPLICATE_CONFLICT, De39::OUTCOME_UNKNOWN];
 const MERCHANT_ID: &str = "CARDSWITCH-BUY";
 
 /// The arguments of `buy`.
@@ -33,9 +37,15 @@ pub struct BuyArgs {
     /// Price, such as 24.50
     #[arg(value_name = "AMOUNT")]
     amount: String,
-    /// Currency of the price (ISO 4217)
+    /// Currency of the price (ISO 4217); another than the account's needs --billing
     #[arg(long, default_value = "USD", value_name = "CODE")]
     currency: String,
+    /// What the price is in the account's currency
+    #[arg(long, value_name = "AMOUNT")]
+    billing: Option<String>,
+    /// Currency of the account
+    #[arg(long, default_value = "USD", value_name = "CODE", requires = "billing")]
+    billing_currency: String,
     /// Merchant category code (ISO 18245)
     #[arg(long, default_value_t = 5812, value_name = "MCC", value_parser = clap::value_parser!(u16).range(1..=9999))]
     mcc: u16,
@@ -56,38 +66,60 @@ pub struct BuyArgs {
 }
 
 /// Carries out `buy`: prints what was decided.
-/// Errors: no such card, or no answer.
+/// Errors: no such card, no answer or none that decides, a decline before what was to follow.
 pub async fn run(args: BuyArgs) -> Result<(), Failure> {
-    let currency = parse_currency(&args.currency).ok_or_else(|| {
-        Failure::usage(format!("`{}` is no currency: three letters of ISO 4217", args.currency))
-    })?;
     let switch = RemoteSwitch::of(&args.at)?;
     let card = switch.find_card(&args.card).await?;
-    let sale = Sale::new(&args, card, currency)?;
-    let amount = sale.minor(&args.amount)?;
-    let cleared = args.clear.as_deref().map(|text| sale.minor(text)).transpose()?;
-    let answer = switch.send("0100", sale.purchase(amount.clone())).await?;
+    let sale = Sale::new(&args, card)?;
+    let cleared = args.clear.as_deref().map(|text| minor(text, sale.currency)).transpose()?;
+    let answer = switch.send("0100", sale.purchase()).await?;
+    let answered = answer.element(39).map(str::as_bytes);
+    if let Some(code) = UNDECIDED.iter().find(|code| answered == Some(&code.0[..])) {
+        return Err(Failure::new(format!("{}: {}", code.words(), refused(&answer))));
+    }
     let is_approved = switch.tell(&answer, &args, &sale).await?;
     if !is_approved {
-        return Ok(());
+        let has_more = cleared.is_some() || args.reverse || args.refund;
+        let left =
+            || Err(Failure::new("a declined purchase cannot be cleared, reversed or refunded"));
+        return if has_more { left() } else { Ok(()) };
     }
     // A purchase that was approved in part is worth no more.
-    let held = answer.element(4).map_or(amount, str::to_owned);
+    let held = answer.element(4).and_then(|amount| amount.parse().ok()).unwrap_or(sale.amount);
     if let Some(cleared) = cleared {
-        switch.follow_up("0220", sale.later("000000", Some(cleared)), "cleared").await?;
+        switch.follow_up("0220", sale.later("000000", cleared), "cleared").await?;
     } else if args.reverse {
-        switch.follow_up("0400", sale.later("000000", Some(held)), "reversed").await?;
+        switch.follow_up("0400", sale.later("000000", held), "reversed").await?;
     } else if args.refund {
-        switch.follow_up("0220", sale.later("000000", Some(held.clone())), "cleared").await?;
+        switch.follow_up("0220", sale.later("000000", held), "cleared").await?;
         switch.follow_up("0220", sale.refund(&answer, held), "refunded").await?;
     }
     Ok(())
 }
 
+/// An amount in minor units.
+fn minor(text: &str, currency: CurrencyCode) -> Result<i64, Failure> {
+    let code = render_currency(currency);
+    let amount = parse_amount(text, currency).ok().filter(|amount| amount.is_positive());
+    amount.map(|amount| amount.0).ok_or_else(|| {
+        Failure::usage(format!("`{text}` is no amount: above 0, in {code}, such as 24.50"))
+    })
+}
+
+fn currency(code: &str) -> Result<CurrencyCode, Failure> {
+    parse_currency(code).ok_or_else(|| {
+        Failure::usage(format!("`{code}` is no currency: three letters of ISO 4217"))
+    })
+}
+
 /// The messages of one purchase.
 struct Sale {
     card: BuyersCard,
+    /// Its price. Units: minor units of `currency`.
+    amount: i64,
     currency: CurrencyCode,
+    /// The same in the currency of the account, where that is another one.
+    billing: Option<(i64, CurrencyCode)>,
     mcc: u16,
     location: String,
     /// Not a number, so no other simulation takes it for its own. Source: ISO DE37.
@@ -95,7 +127,9 @@ struct Sale {
 }
 
 impl Sale {
-    fn new(args: &BuyArgs, card: BuyersCard, currency: CurrencyCode) -> Result<Self, Failure> {
+    fn new(args: &BuyArgs, card: BuyersCard) -> Result<Self, Failure> {
+        let (price, own) = (currency(&args.currency)?, currency(&args.billing_currency)?);
+        let billing = args.billing.as_deref().map(|text| minor(text, own)).transpose()?;
         let place = MerchantLocation {
             name: &args.merchant,
             city: "San Francisco",
@@ -104,46 +138,54 @@ impl Sale {
         };
         let location = String::from_utf8(place.to_content().to_vec())?;
         let moment = Utc::now().timestamp_millis().rem_euclid(10_i64.pow(11));
-        Ok(Self { card, currency, mcc: args.mcc, location, reference: format!("B{moment:011}") })
+        Ok(Self {
+            card,
+            amount: minor(&args.amount, price)?,
+            currency: price,
+            billing: billing.map(|billing| (billing, own)),
+            mcc: args.mcc,
+            location,
+            reference: format!("B{moment:011}"),
+        })
     }
 
-    /// An amount as messages have it.
-    fn minor(&self, text: &str) -> Result<String, Failure> {
-        let code = render_currency(self.currency);
-        let amount = parse_amount(text, self.currency).ok().filter(|amount| amount.is_positive());
-        let amount = amount.ok_or_else(|| {
-            Failure::usage(format!("`{text}` is no amount: above 0, in {code}, such as 24.50"))
-        })?;
-        Ok(amount.0.to_string())
-    }
-
-    fn purchase(&self, amount: String) -> Vec<(u8, String)> {
+    fn purchase(&self) -> Vec<(u8, String)> {
         let cvv = &self.card.cvv;
-        let mut fields = self.later("000000", Some(amount));
+        let mut fields = self.later("000000", self.amount);
         fields.push((14, self.card.expiry.clone()));
         fields.push((48, format!("92{:02}{cvv}", cvv.len())));
         fields
     }
 
     /// A message about the purchase, which it names by acquirer and reference.
-    fn later(&self, processing_code: &str, amount: Option<String>) -> Vec<(u8, String)> {
-        let fields = [
-            (2, Some(self.card.number.clone())),
-            (3, Some(processing_code.to_owned())),
-            (4, amount),
-            (18, Some(self.mcc.to_string())),
-            (32, Some(ACQUIRER.to_owned())),
-            (37, Some(self.reference.clone())),
-            (42, Some(MERCHANT_ID.to_owned())),
-            (43, Some(self.location.clone())),
-            (49, Some(self.currency.0.to_string())),
+    fn later(&self, processing_code: &str, amount: i64) -> Vec<(u8, String)> {
+        let mut fields = vec![
+            (2, self.card.number.clone()),
+            (3, processing_code.to_owned()),
+            (4, amount.to_string()),
+            (18, self.mcc.to_string()),
+            (32, ACQUIRER.to_owned()),
+            (37, self.reference.clone()),
+            (42, MERCHANT_ID.to_owned()),
+            (43, self.location.clone()),
+            (49, self.currency.0.to_string()),
         ];
-        fields.into_iter().filter_map(|(de, content)| Some((de, content?))).collect()
+        if let Some((billing, currency)) = self.billing {
+            fields.push((6, self.at_rate(amount, billing).to_string()));
+            fields.push((51, currency.0.to_string()));
+        }
+        fields
+    }
+
+    /// An amount in the currency of the account, at the rate of the price, rounded up.
+    fn at_rate(&self, amount: i64, billing: i64) -> i128 {
+        let (product, price) = (i128::from(billing) * i128::from(amount), self.amount.into());
+        product.div_euclid(price) + i128::from(product.rem_euclid(price) > 0)
     }
 
     /// Money back for the purchase: a transaction of its own, which names it by its authorization.
-    fn refund(&self, approval: &MessageExchange, amount: String) -> Vec<(u8, String)> {
-        let mut fields = self.later("200000", Some(amount));
+    fn refund(&self, approval: &MessageExchange, amount: i64) -> Vec<(u8, String)> {
+        let mut fields = self.later("200000", amount);
         fields.retain(|(de, _)| *de != 37);
         fields.push((37, self.reference.replacen('B', "R", 1)));
         fields.extend(approval.element(38).map(|id| (38, id.to_owned())));

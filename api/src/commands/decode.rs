@@ -37,7 +37,7 @@ pub fn run(args: &DecodeArgs) -> Result<(), Failure> {
     let bytes = plain_bytes(read(args)?, args.dialect.is_some());
     if let Some(name) = &args.dialect {
         let dialect = dialect_of(name, args.length, args.tpdu.then_some(true))?;
-        return print_messages(&bytes, &dialect);
+        return each_frame(&bytes, &dialect, |at, frame| print_message(at, frame, &dialect));
     }
     let Some(spelling) = Spelling::of_stream(&bytes) else {
         return Err(Failure::new("no ISO 8583 message begins here in any known spelling"));
@@ -48,7 +48,7 @@ pub fn run(args: &DecodeArgs) -> Result<(), Failure> {
     if !advice.is_empty() {
         println!("a door with the default dialect says{advice}");
     }
-    print_messages(&bytes, &dialect)
+    each_frame(&bytes, &dialect, |at, frame| print_message(at, frame, &dialect))
 }
 
 /// The dialect that reads what the bytes seem to be.
@@ -75,24 +75,37 @@ fn read(args: &DecodeArgs) -> Result<Vec<u8>, Failure> {
 
 /// The bytes that hex text stands for, or the bytes themselves where they are none.
 fn plain_bytes(bytes: Vec<u8>, is_known: bool) -> Vec<u8> {
-    let digits = bytes.iter().filter(|byte| !byte.is_ascii_whitespace());
-    let digits: Option<Vec<_>> =
-        digits.map(|byte| u8::try_from(char::from(*byte).to_digit(16)?).ok()).collect();
-    match digits.filter(|digits| digits.len().is_multiple_of(2)) {
-        // A message may consist of hex digits itself.
-        Some(digits) if is_known || Spelling::of_stream(&bytes).is_none() => {
-            digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect()
-        }
-        _ => bytes,
-    }
+    let Some(from_hex) = from_hex(&bytes) else { return bytes };
+    // A message may consist of hex digits itself.
+    let is_hex = is_known || is_whole(&from_hex) || Spelling::of_stream(&bytes).is_none();
+    if is_hex { from_hex } else { bytes }
 }
 
-fn print_messages(bytes: &[u8], dialect: &Dialect) -> Result<(), Failure> {
+fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+    let digits: Option<Vec<_>> =
+        digits.map(|byte| u8::try_from(char::from(*byte).to_digit(16)?).ok()).collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
+    Some(digits.chunks(2).map(|two| two[0] << 4 | two[1]).collect())
+}
+
+/// Whether the bytes seem to be messages, the last of which ends with them.
+fn is_whole(bytes: &[u8]) -> bool {
+    let dialect = Spelling::of_stream(bytes).and_then(|spelling| guess(&spelling).ok());
+    dialect.is_some_and(|dialect| each_frame(bytes, &dialect, |_, _| {}).is_ok())
+}
+
+/// Errors: bytes that are no frame.
+fn each_frame(
+    bytes: &[u8],
+    dialect: &Dialect,
+    mut take: impl FnMut(usize, &[u8]),
+) -> Result<(), Failure> {
     let mut at = 0;
     while at < bytes.len() {
         match next_frame(&bytes[at..], &dialect.framing) {
             Frame::Complete { body, consumed, .. } => {
-                print_message(at, &bytes[at + body.start..at + body.end], dialect);
+                take(at, &bytes[at + body.start..at + body.end]);
                 at += consumed;
             }
             Frame::ZeroLength { consumed } | Frame::Undersized { consumed } => at += consumed,

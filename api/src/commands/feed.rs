@@ -227,14 +227,14 @@ pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     if !args.json {
         print!("{}", report.to_text());
     }
-    if args.hostile.shrink && !report.differences.is_empty() {
-        let story = shrink(options, report.story.clone()).await?;
-        tell(story, &args.hostile.scenario_out())?;
-    }
+    let told = match args.hostile.shrink && !report.differences.is_empty() {
+        true => tell(shrink(options, report.story.clone()).await?, &args.hostile.scenario_out()),
+        false => Ok(()),
+    };
     if args.json {
         println!("{}", report.to_json());
     }
-    judge(&report)
+    told.and(judge(&report))
 }
 
 /// The HTTP address that was named, with its key and its TLS.
@@ -340,7 +340,7 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
 
 /// The start of virtual time. A manual clock does not go back: all earlier messages would be
 /// stamped with one instant.
-/// Errors: the switch does not tell its clock, or it has passed the start that was asked for.
+/// Errors: the switch goes by the system's clock, or its own has passed the start that was asked for.
 async fn virtual_start(
     asked: Option<DateTime<Utc>>,
     http: Option<HttpSource>,
@@ -355,8 +355,14 @@ async fn virtual_start(
         }
         return Ok(asked.unwrap_or_else(default_start));
     };
-    let clock = tokio::task::spawn_blocking(move || cardswitch_feed::manual_clock(&source)).await?;
-    start_after(asked, clock?)
+    let clock = tokio::task::spawn_blocking(move || cardswitch_feed::clock_of(&source)).await??;
+    if clock.is_some_and(|clock| !clock.manual) {
+        return Err(Failure::usage(
+            "--speed needs a switch on a manual clock: this one goes by the system's, so no hold would expire \
+             and no day would end",
+        ));
+    }
+    start_after(asked, clock.map(|clock| clock.now))
 }
 
 fn start_after(

@@ -1,6 +1,6 @@
 //! The ISO 8583 door: the request of a step as a message, and the answer to it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cardswitch_iso8583::number::parse_number;
 use cardswitch_iso8583::private_use::PrivateUseWriter;
@@ -44,21 +44,10 @@ impl IsoDoor {
     /// Errors: a broken connection.
     pub(super) fn ask(&mut self, asked: &StepRequest<'_>) -> Result<Option<StepAnswer>, FeedError> {
         self.connection.send(&encode(asked)).map_err(FeedError::Connection)?;
-        let deadline = Instant::now() + self.answer_timeout;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Some(bytes) = self.connection.receive(Some(left)).map_err(FeedError::Connection)?
-            else {
-                return Ok(None);
-            };
-            let answered = decode(&bytes).ok().and_then(|message| {
-                let is_ours = message.get_number(11) == Some(asked.identity.stan.into());
-                is_ours.then(|| answered(&message, asked))
-            });
-            if answered.is_some() {
-                return Ok(answered);
-            }
-        }
+        let stan = Some(asked.identity.stan.into());
+        let answer = self.connection.receive_answer(stan, self.answer_timeout);
+        let answer = answer.map_err(FeedError::Connection)?;
+        Ok(answer.and_then(|bytes| Some(answered(&decode(&bytes).ok()?, asked))))
     }
 }
 

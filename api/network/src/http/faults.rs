@@ -71,7 +71,11 @@ impl FaultyRequest<'_> {
         let amount = self.amount.and_then(|amount| u64::try_from(amount.0).ok());
         let digits = self.last_four.as_ref().map_or(&[][..], |digits| digits);
         let drawn = self.faults.plan.draw_answer(digits, amount)?;
-        tracing::info!(fault = ?drawn.fault, "an answer meets a fault of the plan");
+        tracing::info!(
+            fault = %drawn.fault,
+            transaction = transaction.map(|id| tracing::field::display(id.0)),
+            "an answer meets a fault of the plan"
+        );
         match drawn.fault {
             AnswerFault::Late => sleep(drawn.delay).await,
             AnswerFault::AfterReversal => {

@@ -391,11 +391,15 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
     fn amounts(&mut self, amount: Minor) -> MessageAmounts {
         let (own, currency) = (self.subject.currency, self.shared.currency);
         let is_foreign = currency.is_some_and(|currency| currency != own);
-        // A billing amount has no use unless the currency is foreign, but a wrong one is a mistake
-        // all the same.
         let billing = self.billing();
         if is_foreign && billing.is_none() {
             self.require("billing_amount");
+        }
+        // Nobody pays two amounts of one currency.
+        let is_other = !is_foreign && billing.is_some_and(|billing| billing != amount);
+        if is_other && !self.fields.is_faulty("amount") {
+            let message = "must be `amount`, unless `currency` is another than the account's";
+            self.fields.fault("billing_amount", Flaw::new("conflicting", message));
         }
         let billing = billing.filter(|_| is_foreign);
         let billing = billing.map(|amount| CurrencyAmount { amount, currency: own });

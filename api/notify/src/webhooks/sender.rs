@@ -125,7 +125,7 @@ impl Sender {
         let Some(drawn) = drawn else {
             return self.send_within(SEND_TIMEOUT, delivery, check).await;
         };
-        tracing::info!(id = delivery.id, fault = ?drawn.fault, "a webhook meets a fault of the plan");
+        tracing::info!(id = delivery.id, fault = %drawn.fault, "a webhook meets a fault of the plan");
         if drawn.fault == WebhookFault::Late {
             tokio::time::sleep(drawn.delay).await;
             return self.send_within(SEND_TIMEOUT, delivery, check).await;
