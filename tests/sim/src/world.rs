@@ -466,9 +466,10 @@ impl World {
         }
         let at = self.latest.max(self.clock.load(Ordering::Relaxed)).max(self.last_at());
         (self.latest, self.workload.at) = (at, self.workload.at.max(at));
-        self.modelled.1 = Timestamp(at);
-        // Without a record nothing is forgotten: the clock may yet go back.
         let state = self.running.as_ref().unwrap().parts.deciding.shard.state();
+        // The records of timers, too: another node that leads may have tables from before them.
+        self.modelled = (state.last_seq(), Timestamp(at));
+        // Without a record nothing is forgotten: the clock may yet go back.
         self.model.late_holds = LateHolds::of(state);
         self.model.run_timers(at);
         self.model.late_holds = LateHolds::none();
