@@ -131,9 +131,11 @@ impl Recall for &Tables {
     }
 
     fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
-        let carriers = || self.rows.values().filter(|row| row.carries(key));
+        let all = || self.rows.values().filter(|row| row.carries(key));
+        let carriers = || all().filter(|row| !row.is_declined());
         let newest = carriers().rfind(|row| !row.yields_marks());
-        Ok(newest.or_else(|| carriers().next()).cloned())
+        let declined = || all().next_back().filter(|_| matches!(key, PurchaseKey::Retrieval(_)));
+        Ok(newest.or_else(|| carriers().next()).or_else(declined).cloned())
     }
 
     fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {

@@ -205,8 +205,10 @@ impl Model {
             if is_settled {
                 self.write_line(self.purchases.len() - 1, -amount, &merchant);
             }
-        } else if let Some(member) = purchase.member {
-            self.declines.push(Decline { seq, at, card, member, code: verdict.code });
+        } else {
+            self.declined_references.extend(purchase.retrieval_key);
+            let decline = |member| Decline { seq, at, card, member, code: verdict.code };
+            self.declines.extend(purchase.member.map(decline));
         }
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))),

@@ -3,7 +3,7 @@
 use cardswitch_engine::command::network::{OriginalRef, ReversalAmount, Reverse};
 use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::network_key::{OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::limits;
 
@@ -52,7 +52,13 @@ impl Model {
     /// Remembers a reversal that came first; of too many the oldest is forgotten.
     fn remember_early(&mut self, at: i64, card: Option<usize>, command: &Reverse) {
         let OriginalRef { original_key, retrieval_key, .. } = command.original;
-        let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
+        // A purchase that was declined has come: its reference names no other one that may come.
+        let has_come = |key: &RetrievalKey| {
+            let mut purchases = self.purchases.iter();
+            self.declined_references.contains(key)
+                || purchases.any(|purchase| purchase.retrieval_key == Some(*key))
+        };
+        let retrieval_key = retrieval_key.filter(|key| original_key.is_none() && !has_come(key));
         if original_key.is_none() && retrieval_key.is_none() {
             return;
         }
