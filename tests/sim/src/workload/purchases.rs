@@ -181,7 +181,15 @@ impl Workload {
         match (more.below(10), came) {
             (0..3, Some((authorize, print))) => {
                 let facts = authorize.facts.clone();
-                Advise { facts, request: Some(Box::new(print)), ..advise }
+                // Not every door knows the request's identity.
+                let (request, original) = match more.chance(60) {
+                    true => (Some(Box::new(print)), advise.original),
+                    false => {
+                        let retrieval_key = facts.trace.retrieval_key;
+                        (None, OriginalRef { retrieval_key, ..OriginalRef::default() })
+                    }
+                };
+                Advise { facts, request, original, ..advise }
             }
             (3..6, _) => {
                 self.marks += 1;

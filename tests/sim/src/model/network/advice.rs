@@ -13,7 +13,7 @@ use cardswitch_engine::shard::authorization_id_of;
 use super::authorization::Verdict;
 use super::reversal::asked_back;
 use super::rules::{Attempt, set_of};
-use crate::model::{Answer, DAY, LaterMessage, Model, Rate, take_last};
+use crate::model::{Answer, DAY, LaterMessage, Model, Purchase, Rate, take_last};
 
 impl Model {
     pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
@@ -27,8 +27,11 @@ impl Model {
             return reply;
         }
         self.turn_pages(card, at);
-        let pending = self
-            .find_original(Some(card), &command.original)
+        let named = self.find_original(Some(card), &command.original);
+        if let Some(known) = named.filter(|found| self.is_told_again(*found, command, amount)) {
+            return self.approval(known, amount);
+        }
+        let pending = named
             .filter(|found| self.purchases[*found].state == TransactionState::Pending)
             .filter(|_| command.outcome == AdviceOutcome::Approved);
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
@@ -82,6 +85,30 @@ impl Model {
         }
     }
 
+    /// Whether an approved advice has the marks of the message that made a purchase, which was approved whole.
+    fn is_told_again(&self, found: usize, command: &Advise, amount: i64) -> bool {
+        let (purchase, own) = (&self.purchases[found], command.facts.trace.original_key);
+        let is_whole = purchase.requested == amount
+            && !purchase.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+        let is_its_own = own.is_some() && purchase.original_key == own;
+        let is_purchase = purchase.kind == TransactionKind::Purchase;
+        command.outcome == AdviceOutcome::Approved && is_its_own && is_purchase && is_whole
+    }
+
+    fn approval(&self, found: usize, approved: i64) -> NetworkReply {
+        let Purchase { seq, card, .. } = self.purchases[found];
+        NetworkReply::Authorization(AuthorizationReply {
+            transaction: Some(self.id_of(found)),
+            response_code: ResponseCode::Approved,
+            sub_reason: SubReason::None,
+            failed_rules: RuleSet::EMPTY,
+            approved: Minor(approved),
+            authorization_id: Some(authorization_id_of(TransactionSeq(seq))),
+            allowance_balance: Minor(self.allowance_balance(card)),
+            currency: self.currency(card),
+        })
+    }
+
     /// A request that comes behind the advice that made its purchase hears what the advice heard. If a reversal came
     /// before both and took a part, the request is declined for that.
     pub(super) fn answer_request_of(&mut self, at: i64, command: &Advise, reply: &NetworkReply) {
@@ -123,17 +150,6 @@ impl Model {
         purchase.later.push(completion);
         purchase.close_if_nothing_is_held();
         let given_back = self.give_back_newest(pending, asked);
-        NetworkReply::Authorization(AuthorizationReply {
-            transaction: Some(self.id_of(pending)),
-            response_code: ResponseCode::Approved,
-            sub_reason: SubReason::None,
-            failed_rules: RuleSet::EMPTY,
-            approved: Minor(amount - given_back),
-            authorization_id: Some(authorization_id_of(TransactionSeq(
-                self.purchases[pending].seq,
-            ))),
-            allowance_balance: Minor(self.allowance_balance(card)),
-            currency: self.currency(card),
-        })
+        self.approval(pending, amount - given_back)
     }
 }
