@@ -248,11 +248,11 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
     if let Some(reply) = known.or_else(|| approved_as_named(change, command, named, amount)) {
         return NetworkReply::Authorization(reply);
     }
-    let pending = named
-        .filter(|(_, open)| open.progress.state == TransactionState::Pending)
+    let held = named
+        .filter(|(_, open)| !open.progress.held.is_empty())
         .filter(|_| command.outcome == AdviceOutcome::Approved);
     let conversion = Conversion::of(foreign, amount);
-    if let Some(purchase) = pending {
+    if let Some(purchase) = held {
         let (kind, key) = (LaterMessageKind::Completion, facts.trace.original_key);
         let completion = LaterMessage { kind, key, left: amount, conversion };
         return complete_hold(change, purchase, completion);
@@ -367,8 +367,8 @@ fn advised_purchase<'a>(
     }
 }
 
-/// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
-/// completion. An early reversal of it gives back at once.
+/// Sets a hold to what the purchase came to, up or down, without rules: a fuel pump's completion. What
+/// was presented already is a part of that. An early reversal of it gives back at once.
 fn complete_hold(
     change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
@@ -378,13 +378,14 @@ fn complete_hold(
     let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
     let (held, amount) = (progress.held.total(), completion.left);
-    if !money.can_post(amount) || !money.can_hold(amount - held) {
+    let open_amount = (amount - progress.posted).or_zero();
+    if !money.can_post(amount) || !money.can_hold(open_amount - held) {
         return NetworkReply::FormatError(SubReason::OutOfBounds);
     }
-    if amount > held {
-        money.hold(change, amount - held, &mut progress);
+    if open_amount > held {
+        money.hold(change, open_amount - held, &mut progress);
     } else {
-        money.release(change, held - amount, &mut progress);
+        money.release(change, held - open_amount, &mut progress);
     }
     progress.later.set_hold();
     progress.later.add(completion);

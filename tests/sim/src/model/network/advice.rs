@@ -7,7 +7,7 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind};
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::authorization::Verdict;
@@ -31,14 +31,14 @@ impl Model {
         if let Some(known) = named.filter(|found| self.is_told_again(*found, command, amount)) {
             return self.approval(known, amount);
         }
-        let pending = named
-            .filter(|found| self.purchases[*found].state == TransactionState::Pending)
+        let held = named
+            .filter(|found| self.purchases[*found].held() > 0)
             .filter(|_| command.outcome == AdviceOutcome::Approved);
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
-        if let Some(pending) = pending {
+        if let Some(held) = held {
             let completion = LaterMessage { key, is_posting: false, left: amount, rate };
             let asked = self.asked_before_message(facts.trace.original_key);
-            return self.complete_hold(pending, completion, asked);
+            return self.complete_hold(held, completion, asked);
         }
         let asked = self.asked_before(&facts.trace);
         let left = amount - asked.map_or(0, |asked| asked_back(rate, asked, amount).unwrap_or(0));
@@ -133,11 +133,13 @@ impl Model {
             return NetworkReply::FormatError(SubReason::OutOfBounds);
         }
         let (card, held) = (self.purchases[pending].card, self.purchases[pending].held());
-        if amount > held {
-            let added = self.part(card, amount - held);
+        // The amount is that of the whole purchase, of which a part may be presented.
+        let left = (amount - self.purchases[pending].posted).max(0);
+        if left > held {
+            let added = self.part(card, left - held);
             self.purchases[pending].held.extend(added);
         } else {
-            take_last(&mut self.purchases[pending].held, held - amount);
+            take_last(&mut self.purchases[pending].held, held - left);
         }
         let purchase = &mut self.purchases[pending];
         for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
