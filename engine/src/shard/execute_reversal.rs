@@ -291,9 +291,9 @@ pub(super) fn reverse_refund(
         let Some(purchase) = purchase else {
             unreachable!("what a refund gave room to is loaded with it");
         };
-        money.take_room_again(room, progress, purchase);
         purchase.refunded -= room;
         progress.refunded -= room;
+        money.take_room_again(progress, purchase);
     }
     money.debit(change, taken_back);
     progress.posted += taken_back;

@@ -36,6 +36,7 @@ mod pan_key;
 mod people;
 mod presented_in_parts;
 mod recall;
+mod refunds;
 mod replay;
 mod requisitions;
 mod reversals;

@@ -209,14 +209,20 @@ impl Model {
         }
         let room = (refund.refunded - (given - amount)).max(0);
         if let Some(purchase) = refund.refund_of {
-            let refund = &mut self.purchases[found];
-            let parts = room.min(total(&refund.given_back));
-            let again = take_last(&mut refund.given_back, parts);
-            let cleared = &mut self.purchases[purchase].cleared;
-            cleared.extend(again);
-            cleared.sort_by_key(|part| (part.period, part.day));
             self.purchases[purchase].refunded -= room;
-            self.purchases[found].refunded -= room;
+            let missing = {
+                let purchase = &self.purchases[purchase];
+                purchase.unrefunded() - total(&purchase.cleared)
+            };
+            let refund = &mut self.purchases[found];
+            refund.refunded -= room;
+            let parts = missing.min(total(&refund.given_back));
+            let again = take_last(&mut refund.given_back, parts);
+            // The rest was given by a presentment behind the refund, and is taken now.
+            let now = self.part(self.purchases[purchase].card, missing - parts);
+            let cleared = &mut self.purchases[purchase].cleared;
+            cleared.extend(again.into_iter().chain(now));
+            cleared.sort_by_key(|part| (part.period, part.day));
         }
         self.purchases[found].posted += amount;
         self.purchases[found].close_if_nothing_is_held();
