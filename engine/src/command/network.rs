@@ -38,7 +38,7 @@ impl NetworkRequest {
 pub enum NetworkCommand {
     /// A request to authorize a purchase. Source: ISO 0100, 0200.
     Authorize(Authorize),
-    /// A request to increase a pending purchase. Source: ISO 0100 with DE38.
+    /// A request to increase the hold of a purchase. Source: ISO 0100 with DE38.
     Increment(Increment),
     /// An advice of a decision on the issuer's behalf. Source: ISO 0120.
     Advise(Advise),
@@ -125,7 +125,7 @@ pub enum PartialApproval {
     Taken,
 }
 
-/// A request to increase a pending purchase.
+/// A request to increase the hold of a purchase.
 #[derive(Clone, Debug)]
 pub struct Increment {
     /// The card, if the message names one.
@@ -140,7 +140,7 @@ pub struct Increment {
     pub original: OriginalRef,
     /// The key by which later messages name this one.
     pub own_key: Option<OriginalKey>,
-    /// The request to execute if no such purchase is pending; without one, it is declined.
+    /// The request to execute if no such purchase holds anything; without one, it is declined.
     pub otherwise: Option<Box<Authorize>>,
 }
 
@@ -153,7 +153,7 @@ pub enum AdviceOutcome {
     Declined,
 }
 
-/// An advice of a decision on the issuer's behalf, or the completion of a pending authorization. It
+/// An advice of a decision on the issuer's behalf, or the completion of an authorization that is open. It
 /// has no credentials: the network has compared them, and does not report the result.
 #[derive(Clone, Debug)]
 pub struct Advise {
@@ -163,7 +163,7 @@ pub struct Advise {
     pub is_cash: bool,
     /// The network's decision.
     pub outcome: AdviceOutcome,
-    /// The pending authorization that it completes, if any.
+    /// The open authorization that it completes, if any.
     pub original: OriginalRef,
     /// The identity of the request that it stands for, if one can be told: that may have come before
     /// it, or may come yet.

@@ -202,8 +202,8 @@ pub struct TransactionProgress {
     /// The sum of postings, less compensating lines; signed from the merchant's side: above zero
     /// for purchases, below zero for refunds.
     pub posted: Minor,
-    /// The sum that linked refunds have given back; in a refund, the part of it that gave its
-    /// purchase room.
+    /// The sum that linked refunds have given back, also of what is held and may be posted; in a refund,
+    /// the part of it that gives its purchase room.
     pub refunded: Minor,
     /// The messages that changed it since it was made.
     pub later: LaterMessages,
@@ -238,6 +238,11 @@ impl TransactionProgress {
     /// is forced, too, but not at the instant `made_at`.
     pub fn is_posted_only(&self, made_at: Timestamp) -> bool {
         self.flags.contains(TransactionFlags::FORCED) && self.posted_at == Some(made_at)
+    }
+
+    /// The posted amount that no refund covers: it alone takes room of the allowance.
+    pub fn unrefunded(&self) -> Minor {
+        (self.posted - self.refunded).or_zero()
     }
 
     /// The time of the first posting, while something is posted: none where it was canceled since.

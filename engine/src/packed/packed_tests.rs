@@ -57,10 +57,6 @@ proptest! {
         prop_assert_eq!(view.original_key(), record.trace.original_key);
         prop_assert_eq!(view.retrieval_key(), record.trace.retrieval_key);
         prop_assert_eq!(view.state(), progress.state);
-        prop_assert_eq!(
-            view.is_indexed_by_name(),
-            progress.state != TransactionState::Declined
-        );
     }
 
     #[test]

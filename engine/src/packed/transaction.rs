@@ -208,11 +208,6 @@ impl<'a> TransactionView<'a> {
         held_of(&self.bytes[self.progress_at()..])
     }
 
-    /// Whether messages may name it: true unless it was declined.
-    pub fn is_indexed_by_name(&self) -> bool {
-        self.state() != TransactionState::Declined
-    }
-
     /// The dimensions of its card at that time.
     pub fn dimensions(&self) -> Dimensions {
         if self.present() & DIMENSIONS == 0 {

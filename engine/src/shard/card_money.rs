@@ -137,19 +137,29 @@ impl<'a> CardMoney<'a> {
         self.account.post(change, Book::Funds, Book::NetworkSettlement, amount);
     }
 
-    /// Takes back the room that a refund gave its purchase, as far as there was any: what it gave last, the oldest,
-    /// comes first.
+    /// Gives back the room of what is posted and refunded, in whichever order the two came. Returns the
+    /// parts given.
+    pub(super) fn give_refunded_room(&mut self, purchase: &mut TransactionProgress) -> HoldParts {
+        self.give_room_back(purchase.cleared.total() - purchase.unrefunded(), purchase)
+    }
+
+    /// Takes back the room of what is posted and not refunded any more: what the refund gave last, the
+    /// oldest, comes first. What a later presentment gave in its stead is taken now.
     pub(super) fn take_room_again(
         &mut self,
-        amount: Minor,
         refund: &mut TransactionProgress,
         purchase: &mut TransactionProgress,
     ) {
+        let missing = purchase.unrefunded() - purchase.cleared.total();
         let (usage, given) = (&mut self.usage, &mut refund.cleared);
-        given.take_oldest(amount.min(given.total()), |piece| {
+        let from_refund = missing.min(given.total());
+        given.take_oldest(from_refund, |piece| {
             usage.take_again(piece.amount, piece.period, piece.day);
             purchase.cleared.add(piece, usage);
         });
+        let rest = missing - from_refund;
+        usage.take(rest);
+        purchase.cleared.push(rest, usage);
     }
 
     /// Gives budget back for what was settled, newest first, as far as there is any. Returns the parts given.

@@ -243,16 +243,16 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
-    if let Some(reply) = approved_before(change, command, amount) {
+    let named = change.state.find_original(change.moment.ids, Some(slot), &command.original);
+    let known = approved_before(change, command, amount);
+    if let Some(reply) = known.or_else(|| approved_as_named(change, command, named, amount)) {
         return NetworkReply::Authorization(reply);
     }
-    let pending = change
-        .state
-        .find_original(change.moment.ids, Some(slot), &command.original)
-        .filter(|(_, open)| open.progress.state == TransactionState::Pending)
+    let held = named
+        .filter(|(_, open)| !open.progress.held.is_empty())
         .filter(|_| command.outcome == AdviceOutcome::Approved);
     let conversion = Conversion::of(foreign, amount);
-    if let Some(purchase) = pending {
+    if let Some(purchase) = held {
         let (kind, key) = (LaterMessageKind::Completion, facts.trace.original_key);
         let completion = LaterMessage { kind, key, left: amount, conversion };
         return complete_hold(change, purchase, completion);
@@ -277,6 +277,43 @@ fn approved_before(
         DuplicateCheck::Answered(NetworkReply::Authorization(reply)) => Some(reply)
             .filter(|known| known.response_code.is_approved() && known.approved == amount),
         _ => None,
+    }
+}
+
+/// The same where the advice names the purchase, and has the marks of the very message that made it: not
+/// every door gives requests an identity.
+fn approved_as_named(
+    change: &ShardChange<'_>,
+    command: &Advise,
+    named: Option<(TransactionSeq, &OpenTransaction)>,
+    amount: Minor,
+) -> Option<AuthorizationReply> {
+    let own = command.facts.trace.original_key?;
+    let is_approved = command.outcome == AdviceOutcome::Approved;
+    let (seq, open) = named.filter(|(_, open)| is_approved && open.original_key == Some(own))?;
+    let is_whole = open.kind == TransactionKind::Purchase
+        && open.requested == amount
+        && !open.progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+    let money = CardMoney::open(change, open.card.filter(|_| is_whole)?, seq);
+    Some(approval(change, (seq, open), amount, &money))
+}
+
+/// The approval of an amount of a known purchase.
+fn approval(
+    change: &ShardChange<'_>,
+    (seq, open): (TransactionSeq, &OpenTransaction),
+    approved: Minor,
+    money: &CardMoney<'_>,
+) -> AuthorizationReply {
+    AuthorizationReply {
+        transaction: Some(change.moment.ids.transaction_id(open.authorized_at, seq)),
+        approved,
+        authorization_id: Some(authorization_id_of(seq)),
+        response_code: ResponseCode::Approved,
+        sub_reason: SubReason::None,
+        failed_rules: RuleSet::EMPTY,
+        allowance_balance: money.allowance_balance(),
+        currency: money.account.currency(),
     }
 }
 
@@ -330,8 +367,8 @@ fn advised_purchase<'a>(
     }
 }
 
-/// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
-/// completion. An early reversal of it gives back at once.
+/// Sets a hold to what the purchase came to, up or down, without rules: a fuel pump's completion. What
+/// was presented already is a part of that. An early reversal of it gives back at once.
 fn complete_hold(
     change: &mut ShardChange<'_>,
     (seq, open): (TransactionSeq, &OpenTransaction),
@@ -341,13 +378,14 @@ fn complete_hold(
     let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
     let (held, amount) = (progress.held.total(), completion.left);
-    if !money.can_post(amount) || !money.can_hold(amount - held) {
+    let open_amount = (amount - progress.posted).or_zero();
+    if !money.can_post(amount) || !money.can_hold(open_amount - held) {
         return NetworkReply::FormatError(SubReason::OutOfBounds);
     }
-    if amount > held {
-        money.hold(change, amount - held, &mut progress);
+    if open_amount > held {
+        money.hold(change, open_amount - held, &mut progress);
     } else {
-        money.release(change, held - amount, &mut progress);
+        money.release(change, held - open_amount, &mut progress);
     }
     progress.later.set_hold();
     progress.later.add(completion);
@@ -355,16 +393,7 @@ fn complete_hold(
     let given_back = reverse_early(change, completion.key, open.named_on_lines(), purse);
     cancel_if_nothing_remains(&mut progress);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
-    let reply = AuthorizationReply {
-        transaction: Some(change.moment.ids.transaction_id(open.authorized_at, seq)),
-        approved: amount - given_back,
-        authorization_id: Some(authorization_id_of(seq)),
-        response_code: ResponseCode::Approved,
-        sub_reason: SubReason::None,
-        failed_rules: RuleSet::EMPTY,
-        allowance_balance: money.allowance_balance(),
-        currency: money.account.currency(),
-    };
+    let reply = approval(change, (seq, open), amount - given_back, &money);
     money.close(change);
     NetworkReply::Authorization(reply)
 }

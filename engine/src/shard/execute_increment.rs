@@ -1,4 +1,4 @@
-//! Increments: more for a purchase that is pending.
+//! Increments: more for a purchase of which something is held, be it pending or presented in part.
 //!
 //! The added amount is judged like a purchase of its own, but for the transaction limit, which holds
 //! for the whole. It belongs to the period and day of the increment. A declined one changes nothing
@@ -22,7 +22,7 @@ use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, Minor};
 use crate::domain::response_code::SubReason;
-use crate::domain::transaction::{TransactionFlags, TransactionState};
+use crate::domain::transaction::TransactionFlags;
 
 pub(super) fn execute_increment(change: &mut ShardChange<'_>, command: &Increment) -> NetworkReply {
     let slot = command.card.map(|card| change.state.find_card(card));
@@ -31,11 +31,11 @@ pub(super) fn execute_increment(change: &mut ShardChange<'_>, command: &Incremen
         Some(None) => None,
         known => change.state.find_original(change.moment.ids, known.flatten(), &command.original),
     };
-    let pending = named.and_then(|(seq, open)| {
-        let is_pending = open.progress.state == TransactionState::Pending;
-        Some((seq, open, open.card.filter(|_| is_pending)?))
+    let held = named.and_then(|(seq, open)| {
+        let is_held = !open.progress.held.is_empty();
+        Some((seq, open, open.card.filter(|_| is_held)?))
     });
-    match (pending, &command.otherwise) {
+    match (held, &command.otherwise) {
         (Some(purchase), _) => add_to_purchase(change, command, purchase),
         (None, Some(authorize)) => execute_authorize(change, authorize),
         (None, None) => {
@@ -60,7 +60,7 @@ fn add_to_purchase(
     let mcc = command.mcc.or(open.mcc);
     let attempt = Attempt {
         amount,
-        added_to: open.progress.held.total(),
+        added_to: open.progress.held.total() + open.progress.posted,
         mcc,
         is_cash: false,
         credentials: &command.credentials,

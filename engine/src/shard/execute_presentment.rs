@@ -129,6 +129,7 @@ fn settle(
         progress.flags.insert(TransactionFlags::OVER_CLEARED);
     }
     money.clear(change, amount, progress);
+    money.give_refunded_room(progress);
     progress.later.add(presented);
     progress.is_final |= number.is_final();
     if progress.is_final {
@@ -228,21 +229,22 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     NetworkReply::Posting(reply)
 }
 
-/// Gives room back for a refunded purchase, as far as it is not refunded yet.
+/// Notes what is refunded of a purchase, as far as it is not yet, and gives its room back. For what is held
+/// the presentment does that: until then the merchant may take all of it.
 fn refund_purchase(
     amount: Minor,
     money: &mut CardMoney<'_>,
     refund: &mut TransactionProgress,
     purchase: &mut TransactionProgress,
 ) {
-    let refundable = (purchase.posted - purchase.refunded).or_zero();
+    let refundable = (purchase.held.total() + purchase.posted - purchase.refunded).or_zero();
     if amount > refundable {
         refund.flags.insert(TransactionFlags::OVER_REFUNDED);
     }
     let room = amount.min(refundable);
-    refund.cleared = money.give_room_back(room, purchase);
     purchase.refunded += room;
     refund.refunded = room;
+    refund.cleared = money.give_refunded_room(purchase);
 }
 
 fn posted_purchase(facts: &PurchaseFacts, amount: Minor) -> Purchase<'_> {

@@ -291,9 +291,9 @@ pub(super) fn reverse_refund(
         let Some(purchase) = purchase else {
             unreachable!("what a refund gave room to is loaded with it");
         };
-        money.take_room_again(room, progress, purchase);
         purchase.refunded -= room;
         progress.refunded -= room;
+        money.take_room_again(progress, purchase);
     }
     money.debit(change, taken_back);
     progress.posted += taken_back;
@@ -340,12 +340,14 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
     }
 }
 
-/// Remembers a reversal whose message has not been seen, for when it comes.
+/// Remembers a reversal whose message has not been seen, for when it comes. A reference that a declined
+/// try of the purchase has says that it has come: the next try is another one.
 fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, command: &Reverse) {
     let (OriginalRef { original_key, retrieval_key, .. }, amount) =
         (command.original, command.amount);
     // Other tries of the purchase share its retrieval reference.
-    let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
+    let retrieval_key = retrieval_key
+        .filter(|key| original_key.is_none() && !change.state.is_known_reference(*key));
     if original_key.is_some() || retrieval_key.is_some() {
         let expires_at = change.moment.at.plus(EARLY_REVERSAL_LIFETIME);
         let early = EarlyReversal { card, original_key, retrieval_key, amount, expires_at };

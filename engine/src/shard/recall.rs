@@ -50,14 +50,18 @@ pub struct LoadedTransaction {
 }
 
 impl LoadedTransaction {
-    /// Whether a key can name it.
+    /// Whether it has a key.
     pub fn carries(&self, key: PurchaseKey) -> bool {
         let trace = &self.record.trace;
-        self.progress.state != TransactionState::Declined
-            && match key {
-                PurchaseKey::Original(key) => trace.original_key == Some(key),
-                PurchaseKey::Retrieval(key) => trace.retrieval_key == Some(key),
-            }
+        match key {
+            PurchaseKey::Original(key) => trace.original_key == Some(key),
+            PurchaseKey::Retrieval(key) => trace.retrieval_key == Some(key),
+        }
+    }
+
+    /// Whether it was declined: its reference names any other transaction rather.
+    pub fn is_declined(&self) -> bool {
+        self.progress.state == TransactionState::Declined
     }
 
     /// Whether it leaves the marks that it shares to another transaction.

@@ -28,7 +28,7 @@ use crate::domain::ids::{
     TransactionSeq,
 };
 use crate::domain::money::{CurrencyCode, Minor};
-use crate::domain::network_key::{AuthorizationId, Fingerprint};
+use crate::domain::network_key::{AuthorizationId, Fingerprint, RetrievalKey};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::public_id::IdMint;
 
@@ -193,8 +193,20 @@ impl ShardState {
             return Some(seq);
         }
         // It takes no key over: the older purchase in the tables keeps it.
-        let older = self.caching.as_ref().and_then(|caching| caching.purchase(key));
+        let older = self.in_tables(key).filter(|seq| self.transaction(*seq).is_some());
         older.or(newest.map(|found| found.0))
+    }
+
+    /// Whether a transaction has this reference, declined or not.
+    pub(super) fn is_known_reference(&self, key: RetrievalKey) -> bool {
+        let (name, ring) = (PurchaseKey::Retrieval(key), &self.transactions);
+        let is_in_ring = ring.find_by_key(name).is_some() || ring.has_declined(key);
+        is_in_ring || self.in_tables(name).is_some()
+    }
+
+    /// The transaction that the tables have under a key, for the command at hand.
+    fn in_tables(&self, key: PurchaseKey) -> Option<TransactionSeq> {
+        self.caching.as_ref()?.purchase(key)
     }
 
     /// The verdict on a message: whether it, or another one under its trace, was answered.

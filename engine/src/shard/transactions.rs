@@ -312,6 +312,25 @@ pub(super) const fn low_bits(seq: u64) -> u32 {
     seq as u32
 }
 
+/// The marks under which a transaction is entered. Of a declined one that is the reference alone: it
+/// tells a reversal that its purchase has been here, while no message goes on with it.
+#[derive(Clone, Copy)]
+struct Names {
+    original: Option<OriginalKey>,
+    retrieval: Option<RetrievalKey>,
+    yields: bool,
+    is_declined: bool,
+}
+
+impl Names {
+    fn of(open: &OpenTransaction) -> Self {
+        let (is_declined, yields) =
+            (open.is_declined(), open.yields_marks() && !open.is_declined());
+        let original = open.original_key.filter(|_| !is_declined);
+        Self { original, retrieval: open.retrieval_key, yields, is_declined }
+    }
+}
+
 fn original_of(open: &OpenTransaction) -> Option<u64> {
     open.original_key.map(|key| key.0)
 }
@@ -340,11 +359,8 @@ impl Transactions {
         self.ring = ring;
         (self.by_original, self.by_retrieval) = (by_original, by_retrieval);
         for position in 0..self.ring.len() {
-            let Some(open) = self.ring[position].as_ref().filter(|open| !open.is_declined()) else {
-                continue;
-            };
-            let (keys, yields) = ((open.original_key, open.retrieval_key), open.yields_marks());
-            self.index_by_keys(TransactionSeq(self.first + position as u64), keys, yields);
+            let Some(names) = self.ring[position].as_ref().map(Names::of) else { continue };
+            self.index_by_keys(TransactionSeq(self.first + position as u64), names);
         }
     }
 
@@ -400,8 +416,7 @@ impl Transactions {
             self.first = seq.0;
         }
         assert!(seq.0 >= self.first, "transactions come in the order of their numbers");
-        let keys = (!open.is_declined()).then_some((open.original_key, open.retrieval_key));
-        let yields = open.yields_marks();
+        let names = Names::of(&open);
         if let Some(known) = self.get_mut(seq) {
             *known = open;
         } else {
@@ -410,26 +425,22 @@ impl Transactions {
             }
             self.ring.push_back(Some(open));
         }
-        if let Some((original, retrieval)) = keys {
-            self.index_by_keys(seq, (original, retrieval), yields);
-        }
+        self.index_by_keys(seq, names);
     }
 
     /// A key names the newest transaction that carries it. One that yields its marks never takes a key
-    /// over: it goes on naming the purchase.
-    fn index_by_keys(
-        &mut self,
-        seq: TransactionSeq,
-        (original, retrieval): (Option<OriginalKey>, Option<RetrievalKey>),
-        yields: bool,
-    ) {
+    /// over: it goes on naming the purchase. Beside it the newest that was declined is known.
+    fn index_by_keys(&mut self, seq: TransactionSeq, names: Names) {
+        let Names { original, retrieval, yields, is_declined } = names;
         let (first, ring, value) = (self.first, &self.ring, low_bits(seq.0));
         let enter =
             |index: &mut HashIndex, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
                 let keys = RingKeys { first, ring, key_of };
                 let has_key = |known: u32| {
                     let open = keys.position(known).and_then(|at| ring[at].as_ref());
-                    open.is_some_and(|open| key_of(open) == Some(key) && !open.is_declined())
+                    open.is_some_and(|open| {
+                        key_of(open) == Some(key) && open.is_declined() == is_declined
+                    })
                 };
                 let is_known = if yields {
                     index.find(spread(key), has_key).is_some()
@@ -453,12 +464,27 @@ impl Transactions {
         &self,
         key: PurchaseKey,
     ) -> Option<(TransactionSeq, &OpenTransaction)> {
+        self.find_of(key, false)
+    }
+
+    /// Whether the ring has a declined transaction of this reference.
+    pub(super) fn has_declined(&self, key: RetrievalKey) -> bool {
+        self.find_of(PurchaseKey::Retrieval(key), true).is_some()
+    }
+
+    /// The ring's transaction of a key, among those that were declined or among the others.
+    fn find_of(
+        &self,
+        key: PurchaseKey,
+        is_declined: bool,
+    ) -> Option<(TransactionSeq, &OpenTransaction)> {
         let find = |index: &HashIndex, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
             let open_at = |value| {
                 let position = position_in(self.first, self.ring.len(), value)?;
                 let open = self.ring[position].as_ref()?;
                 let seq = TransactionSeq(self.first + position as u64);
-                (key_of(open) == Some(key) && !open.is_declined()).then_some((seq, open))
+                let is_it = key_of(open) == Some(key) && open.is_declined() == is_declined;
+                is_it.then_some((seq, open))
             };
             open_at(index.find(spread(key), |value| open_at(value).is_some())?)
         };

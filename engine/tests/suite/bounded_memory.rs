@@ -42,9 +42,8 @@ struct Tables {
     applied: RecordSeq,
     applied_at: Timestamp,
     rows: BTreeMap<TransactionSeq, LoadedTransaction>,
-    answers: BTreeMap<RecordSeq, RememberedAnswer>,
-    /// The transaction whose row says the answer.
-    made: BTreeMap<RecordSeq, TransactionSeq>,
+    /// In the order in which they were given: one record may give two.
+    answers: Vec<(AnswerPlace, RememberedAnswer)>,
     /// Effects about neither transactions nor answers.
     others: Vec<Effect>,
     last_line: LineSeq,
@@ -59,8 +58,8 @@ impl Tables {
                 Effect::Transaction(made) => {
                     let NewTransaction { record: row, progress, answer, usage, balances } = *made;
                     if let Some(answer) = answer {
-                        self.made.insert(record.seq, row.seq);
-                        self.answers.insert(record.seq, answer.answer(&row));
+                        let place = AnswerPlace::Transaction(row.seq);
+                        self.answers.push((place, answer.answer(&row)));
                     }
                     let usage =
                         row.card.zip(usage).map(|(card, usage)| Effect::CardUsage(card, usage));
@@ -72,7 +71,9 @@ impl Tables {
                 Effect::TransactionProgress(seq, progress) => {
                     self.rows.get_mut(&seq).unwrap().progress = *progress;
                 }
-                Effect::Answer(answer) => drop(self.answers.insert(record.seq, *answer)),
+                Effect::Answer(answer) => {
+                    self.answers.push((AnswerPlace::Record(record.seq), *answer));
+                }
                 other => {
                     if let Effect::StatementLine(line) = &other {
                         self.last_line = line.seq;
@@ -83,10 +84,8 @@ impl Tables {
         }
     }
 
-    /// The place of a record's answer: its transaction, where it has one.
-    fn place(&self, seq: RecordSeq) -> AnswerPlace {
-        let made = self.made.get(&seq);
-        made.map_or(AnswerPlace::Record(seq), |made| AnswerPlace::Transaction(*made))
+    fn answer(&self, place: AnswerPlace) -> Option<&RememberedAnswer> {
+        self.answers.iter().find(|known| known.0 == place).map(|known| &known.1)
     }
 
     /// A state as a restart finds it: everything about cards, the newest transactions, the keys.
@@ -98,16 +97,16 @@ impl Tables {
             let LoadedTransaction { record, progress } = row.clone();
             let made = NewTransaction::of(record, progress);
             state.apply(&Effect::Transaction(Box::new(made)));
-            if let Some((made_by, _)) = self.made.iter().find(|made| made.1 == seq) {
-                state.restore_transaction_answer(*seq, &self.answers[made_by]);
+            if let Some(answer) = self.answer(AnswerPlace::Transaction(*seq)) {
+                state.restore_transaction_answer(*seq, answer);
             }
         }
         let last = self.rows.keys().last().copied().unwrap_or_default();
         state.resume_from(self.applied, self.applied_at, last, self.last_line);
         let known = self.answers.iter().filter(|(_, answer)| answer.expires_at > self.applied_at);
-        let keys = known.flat_map(|(seq, answer)| {
+        let keys = known.flat_map(|(place, answer)| {
             let (key, further) = answer.fingerprint.index_keys(answer.shares_trace);
-            iter::once(key).chain(further).map(|key| (key, self.place(*seq)))
+            iter::once(key).chain(further).map(|key| (key, *place))
         });
         let mut read = MessageKeys::with_room(0, &TINY_CACHES, (last, self.applied));
         read.enter(&keys.collect::<Vec<_>>());
@@ -128,19 +127,15 @@ impl Recall for &Tables {
     }
 
     fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {
-        let record = match place {
-            AnswerPlace::Record(seq) => Some(seq),
-            AnswerPlace::Transaction(seq) => {
-                self.made.iter().find(|made| *made.1 == seq).map(|made| *made.0)
-            }
-        };
-        Ok(record.and_then(|record| self.answers.get(&record)).cloned())
+        Ok(self.answer(place).cloned())
     }
 
     fn owner(&self, key: PurchaseKey) -> Result<Option<LoadedTransaction>, RecallError> {
-        let carriers = || self.rows.values().filter(|row| row.carries(key));
+        let all = || self.rows.values().filter(|row| row.carries(key));
+        let carriers = || all().filter(|row| !row.is_declined());
         let newest = carriers().rfind(|row| !row.yields_marks());
-        Ok(newest.or_else(|| carriers().next()).cloned())
+        let declined = || all().next_back().filter(|_| matches!(key, PurchaseKey::Retrieval(_)));
+        Ok(newest.or_else(|| carriers().next()).or_else(declined).cloned())
     }
 
     fn answers_to(&self, message: &Fingerprint) -> Result<PlacedAnswers, RecallError> {
@@ -148,7 +143,7 @@ impl Recall for &Tables {
             known.key == message.key || known.trace.is_some() && known.trace == message.trace
         };
         let alike = self.answers.iter().filter(|answer| is_alike(&answer.1.fingerprint));
-        Ok(alike.map(|(seq, answer)| (self.place(*seq), answer.clone())).collect())
+        Ok(alike.cloned().collect())
     }
 
     fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<DueHolds, RecallError> {

@@ -8,6 +8,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::reply::{NetworkReply, Reply, ReversalOutcome};
 use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::RetrievalKey;
 use cardswitch_engine::domain::response_code::SubReason;
 
 use ReversalAmount::{Full, GiveBack, Remaining, RemainingOriginal};
@@ -193,6 +194,30 @@ fn an_advice_keeps_what_a_reversal_of_its_reference_leaves() {
         }
         assert_eq!(stand_in(&mut story, own(false)).0, approved);
         assert_eq!(story.spent().0, approved);
+    }
+}
+
+/// A reversal that named a declined request by its retrieval reference alone blocked the reference for a
+/// day: the next try of the purchase was declined as reversed before it came.
+#[test]
+fn a_reversal_of_a_declined_request_is_not_kept_for_the_next_try() {
+    let of_reference = |amount, mark| {
+        let mut own = facts(pan(1), amount, mark);
+        own.trace.retrieval_key = Some(RetrievalKey(MARK));
+        own
+    };
+    for tries in [1, 3] {
+        let mut story = Story::begin();
+        for mark in 0..tries {
+            let declined = story.authorize(of_reference(200_000, 10 + mark), HELD);
+            assert!(!declined.response_code.is_approved());
+        }
+        let reversal = story.reverse(by_retrieval(MARK), Full);
+        assert_eq!(reversal.outcome, ReversalOutcome::NotFound);
+        assert!(story.authorize(of_reference(900, 20), HELD).response_code.is_approved());
+        // The purchase is what the reference names now, and a declined try behind it changes nothing.
+        assert!(!story.authorize(of_reference(200_000, 21), HELD).response_code.is_approved());
+        assert_eq!(story.reverse(by_retrieval(MARK), Full).given_back, Minor(900));
     }
 }
 

@@ -3,7 +3,8 @@
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, NetworkCommand, NetworkRequest, OriginalRef, ReversalAmount,
+    AdviceOutcome, Advise, NetworkCommand, NetworkRequest, OriginalRef, PurchaseFacts,
+    ReversalAmount,
 };
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};
 use cardswitch_engine::domain::ids::AccountSlot;
@@ -44,12 +45,27 @@ fn request(story: &mut Story, amount: i64) -> AuthorizationReply {
 }
 
 fn advice(story: &mut Story, amount: i64, outcome: AdviceOutcome) -> AuthorizationReply {
+    let request = Some(Box::new(identity(amount)));
+    advice_of(story, facts(pan(1), amount, MARK), outcome, request)
+}
+
+/// An advice by HTTP, where requests have no identity but their marks.
+fn unidentified_advice(story: &mut Story, facts: PurchaseFacts) -> AuthorizationReply {
+    advice_of(story, facts, Approved, None)
+}
+
+fn advice_of(
+    story: &mut Story,
+    facts: PurchaseFacts,
+    outcome: AdviceOutcome,
+    request: Option<Box<Fingerprint>>,
+) -> AuthorizationReply {
     let command = NetworkCommand::Advise(Advise {
-        facts: facts(pan(1), amount, MARK),
+        facts,
         is_cash: false,
         outcome,
         original: by_retrieval(MARK),
-        request: Some(Box::new(identity(amount))),
+        request,
     });
     ask(story, NetworkRequest { command, fingerprint: None })
 }
@@ -82,6 +98,46 @@ fn an_advice_behind_its_request_takes_nothing_again() {
         reversed.map(|amount| story.reverse(by_retrieval(MARK), amount));
         assert_eq!(advice(&mut story, 900, Approved), first);
         assert_eq!(held(&story), expected, "{reversed:?}");
+    }
+}
+
+/// The same by HTTP: the hold was set to the whole amount again, and one that had been given back whole
+/// was taken a second time.
+#[test]
+fn an_advice_with_the_marks_of_its_request_takes_nothing_again() {
+    let part = ReversalAmount::GiveBack(Minor(400));
+    for (reversed, expected) in [(None, 900), (Some(part), 500), (Some(ReversalAmount::Full), 0)] {
+        let mut story = Story::begin();
+        let first = request(&mut story, 900);
+        reversed.map(|amount| story.reverse(by_retrieval(MARK), amount));
+        let again = unidentified_advice(&mut story, facts(pan(1), 900, MARK));
+        let said = |reply: &AuthorizationReply| {
+            (reply.transaction, reply.authorization_id, reply.approved)
+        };
+        assert_eq!((said(&again), held(&story)), (said(&first), expected), "{reversed:?}");
+    }
+}
+
+/// One of another amount, or of another time or trace number, completes the purchase that it names.
+#[test]
+fn an_advice_with_other_marks_sets_the_hold() {
+    for (amount, mark) in [(700, MARK), (900, MARK + 1)] {
+        let mut story = Story::begin();
+        let first = request(&mut story, 900);
+        story.reverse(by_retrieval(MARK), ReversalAmount::GiveBack(Minor(400)));
+        let completed = unidentified_advice(&mut story, facts(pan(1), amount, mark));
+        assert_eq!((completed.transaction, held(&story)), (first.transaction, amount));
+    }
+}
+
+/// What a reversal left of an advice that it overtook was taken whole by the advice's second copy.
+#[test]
+fn a_second_copy_of_an_advice_takes_nothing_again() {
+    let mut story = Story::begin();
+    story.reverse(by_retrieval(MARK), ReversalAmount::GiveBack(Minor(400)));
+    for _ in 0..2 {
+        unidentified_advice(&mut story, facts(pan(1), 900, MARK));
+        assert_eq!(held(&story), 500);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::pan_key::PanGenerations;
+use crate::domain::transaction::TransactionState;
 use crate::journal::ChainPosition;
 use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
@@ -21,7 +22,7 @@ use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::{StoreError, unreadable_transaction};
 use crate::store::events::append_events;
 use crate::store::figures::NewFigures;
-use crate::store::query::key_of_yielding;
+use crate::store::query::{key_of_declined, key_of_yielding};
 use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
@@ -258,15 +259,17 @@ pub(in crate::store) fn each_entry(
     for key in keys.into_iter().flat_map(|(key, further)| iter::once(key).chain(further)) {
         push(RunKind::TransactionMessages, key);
     }
-    if row.is_indexed_by_name() {
-        let yields = row.kind().yields_marks();
-        let name = |key| if yields { key_of_yielding(key) } else { key };
-        if let Some(key) = row.original_key() {
-            push(RunKind::OriginalKeys, name(key.0));
-        }
-        if let Some(key) = row.retrieval_key() {
-            push(RunKind::RetrievalKeys, name(key.0));
-        }
+    let is_declined = row.state() == TransactionState::Declined;
+    let name = match row.kind().yields_marks() {
+        _ if is_declined => key_of_declined,
+        true => key_of_yielding,
+        false => |key| key,
+    };
+    if let Some(key) = row.original_key().filter(|_| !is_declined) {
+        push(RunKind::OriginalKeys, name(key.0));
+    }
+    if let Some(key) = row.retrieval_key() {
+        push(RunKind::RetrievalKeys, name(key.0));
     }
 }
 

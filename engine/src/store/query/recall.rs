@@ -69,9 +69,9 @@ impl Snapshot {
         }))
     }
 
-    /// The owner of a name: the first that `carrier` finds among the transactions that may carry it
-    /// and were not declined at once. Those that keep their marks come newest first; behind them those
-    /// that yield them, the oldest first.
+    /// The owner of a name: the first that `carrier` finds among the transactions that may carry it.
+    /// Those that keep their marks come newest first; behind them those that yield them, the oldest
+    /// first, and last of a reference those that were declined at once.
     /// Cost: two chunks of every run, and what `carrier` reads, nearly always once.
     pub fn owner_of<T>(
         &self,
@@ -86,7 +86,8 @@ impl Snapshot {
         let reader = runs.reader(kind)?;
         let purchases = reader.scan(key, 0..u64::MAX, Order::NewestFirst);
         let yielding = reader.scan(key_of_yielding(key), 0..u64::MAX, Order::OldestFirst);
-        for seq in purchases.chain(yielding) {
+        let declined = reader.scan(key_of_declined(key), 0..u64::MAX, Order::NewestFirst);
+        for seq in purchases.chain(yielding).chain(declined) {
             if let Some(found) = carrier(TransactionSeq(seq?))? {
                 return Ok(Some(found));
             }
@@ -320,6 +321,12 @@ impl Store {
 /// purchase, they do not stand before it.
 pub(in crate::store) const fn key_of_yielding(key: u64) -> u64 {
     !key
+}
+
+/// The key under which the index of references has transactions that were declined: no message but a
+/// reversal asks for them, and behind all others.
+pub(in crate::store) const fn key_of_declined(key: u64) -> u64 {
+    key ^ 1 << 63
 }
 
 /// The place of an answer by the entry of its key.

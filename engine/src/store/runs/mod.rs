@@ -75,7 +75,7 @@ enumeration! {
         AnswerMessages = 9,
         /// Original key (`key_of_yielding` of one that yields its marks), undeclined transaction.
         OriginalKeys = 10,
-        /// The same of its retrieval key.
+        /// The same of its retrieval key (`key_of_declined` of one that was declined).
         RetrievalKeys = 11,
     }
 }

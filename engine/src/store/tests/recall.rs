@@ -174,11 +174,10 @@ fn store_in_runs(records: &[Record], cuts: &[usize]) -> Store {
 fn check_names(store: &Store, model: &Model) {
     let snapshot = store.read().unwrap();
     for key in 0..21 {
+        let all = || model.transactions.values();
+        let is_declined = |row: &&TransactionRow| row.progress.state == TransactionState::Declined;
         let owner = |has: &dyn Fn(&TransactionRecord) -> bool| {
-            let is_carrier = |row: &&TransactionRow| {
-                row.progress.state != TransactionState::Declined && has(&row.record)
-            };
-            let carriers = || model.transactions.values().filter(is_carrier);
+            let carriers = || all().filter(|row| !is_declined(row) && has(&row.record));
             let newest = carriers().rfind(|row| !row.record.kind.yields_marks());
             newest.or_else(|| carriers().next()).map(|row| row.record.seq)
         };
@@ -194,7 +193,9 @@ fn check_names(store: &Store, model: &Model) {
         let (original, retrieval) = (OriginalKey(key), RetrievalKey(key));
         let expected = owner(&|record| record.trace.original_key == Some(original));
         assert_eq!(found(PurchaseKey::Original(original)), expected);
-        let expected = owner(&|record| record.trace.retrieval_key == Some(retrieval));
+        let has = |record: &TransactionRecord| record.trace.retrieval_key == Some(retrieval);
+        let declined = || all().rfind(|row| is_declined(row) && has(&row.record));
+        let expected = owner(&has).or_else(|| declined().map(|row| row.record.seq));
         assert_eq!(found(PurchaseKey::Retrieval(retrieval)), expected);
     }
 }

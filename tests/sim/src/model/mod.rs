@@ -264,6 +264,8 @@ pub struct Model {
     pub purchases: Vec<Purchase>,
     /// Every purchase that was declined to a member, in order.
     pub declines: Vec<Decline>,
+    /// The retrieval references of purchases that were declined, in order.
+    pub declined_references: Vec<RetrievalKey>,
     /// Every transfer but the opening balances.
     pub transfers: Vec<Transfer>,
     /// Every increment of a purchase that was judged.
@@ -396,6 +398,7 @@ impl Model {
             cards: Vec::new(),
             purchases: Vec::new(),
             declines: Vec::new(),
+            declined_references: Vec::new(),
             transfers: Vec::new(),
             increments: Vec::new(),
             last_seq: 0,

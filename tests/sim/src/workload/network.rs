@@ -14,6 +14,7 @@ use cardswitch_engine::domain::network_key::OriginalKey;
 use chrono::Datelike;
 
 use super::Workload;
+use super::purchases::draw_declined;
 use crate::model::Model;
 use crate::rng::Rng;
 use crate::samples::{DOLLAR, facts, pan};
@@ -55,6 +56,11 @@ impl Workload {
         // Some purchases were reversed before they came: their mark was drawn for that already.
         if self.rng.chance(6) {
             facts.trace.original_key = Some(OriginalKey(self.early_mark));
+        }
+        // Some are the next try of a purchase that was declined.
+        let mut more = Rng::new(self.rng.clone().number() ^ 0x00DE_C11E);
+        if let Some(reference) = draw_declined(&mut more, model, 5) {
+            facts.trace.retrieval_key = Some(reference);
         }
         let credentials = self.draw_credentials(model, Some(card));
         let takes_partial = self.rng.chance(30);

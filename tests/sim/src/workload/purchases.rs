@@ -9,7 +9,7 @@ use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::network_key::{OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::shard::authorization_id_of;
 
@@ -58,6 +58,9 @@ impl Workload {
                 true => OriginalKey(u64::MAX - more.below(1_000)),
                 false => more.pick(&later),
             });
+        }
+        if let Some(reference) = draw_declined(&mut more, model, 5) {
+            original = OriginalRef { retrieval_key: Some(reference), ..OriginalRef::default() };
         }
         let (open, foreign) = found
             .map_or((500, None), |found| (found.held().max(found.posted.abs()), found.foreign));
@@ -178,7 +181,15 @@ impl Workload {
         match (more.below(10), came) {
             (0..3, Some((authorize, print))) => {
                 let facts = authorize.facts.clone();
-                Advise { facts, request: Some(Box::new(print)), ..advise }
+                // Not every door knows the request's identity.
+                let (request, original) = match more.chance(60) {
+                    true => (Some(Box::new(print)), advise.original),
+                    false => {
+                        let retrieval_key = facts.trace.retrieval_key;
+                        (None, OriginalRef { retrieval_key, ..OriginalRef::default() })
+                    }
+                };
+                Advise { facts, request, original, ..advise }
             }
             (3..6, _) => {
                 self.marks += 1;
@@ -220,6 +231,13 @@ impl Workload {
         let card = if self.rng.chance(4) { self.draw_card_ref(model) } else { card };
         (named, Some(card), Some(at))
     }
+}
+
+/// Now and then the reference of a purchase that was declined not long ago.
+pub(super) fn draw_declined(rng: &mut Rng, model: &Model, percent: u64) -> Option<RetrievalKey> {
+    let declined = &model.declined_references;
+    let newest = &declined[declined.len().saturating_sub(4)..];
+    (rng.chance(percent) && !newest.is_empty()).then(|| rng.pick(newest))
 }
 
 fn authorize(facts: PurchaseFacts) -> Authorize {

@@ -7,13 +7,13 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind};
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::authorization::Verdict;
 use super::reversal::asked_back;
 use super::rules::{Attempt, set_of};
-use crate::model::{Answer, DAY, LaterMessage, Model, Rate, take_last};
+use crate::model::{Answer, DAY, LaterMessage, Model, Purchase, Rate, take_last};
 
 impl Model {
     pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
@@ -27,15 +27,18 @@ impl Model {
             return reply;
         }
         self.turn_pages(card, at);
-        let pending = self
-            .find_original(Some(card), &command.original)
-            .filter(|found| self.purchases[*found].state == TransactionState::Pending)
+        let named = self.find_original(Some(card), &command.original);
+        if let Some(known) = named.filter(|found| self.is_told_again(*found, command, amount)) {
+            return self.approval(known, amount);
+        }
+        let held = named
+            .filter(|found| self.purchases[*found].held() > 0)
             .filter(|_| command.outcome == AdviceOutcome::Approved);
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
-        if let Some(pending) = pending {
+        if let Some(held) = held {
             let completion = LaterMessage { key, is_posting: false, left: amount, rate };
             let asked = self.asked_before_message(facts.trace.original_key);
-            return self.complete_hold(pending, completion, asked);
+            return self.complete_hold(held, completion, asked);
         }
         let asked = self.asked_before(&facts.trace);
         let left = amount - asked.map_or(0, |asked| asked_back(rate, asked, amount).unwrap_or(0));
@@ -82,6 +85,30 @@ impl Model {
         }
     }
 
+    /// Whether an approved advice has the marks of the message that made a purchase, which was approved whole.
+    fn is_told_again(&self, found: usize, command: &Advise, amount: i64) -> bool {
+        let (purchase, own) = (&self.purchases[found], command.facts.trace.original_key);
+        let is_whole = purchase.requested == amount
+            && !purchase.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+        let is_its_own = own.is_some() && purchase.original_key == own;
+        let is_purchase = purchase.kind == TransactionKind::Purchase;
+        command.outcome == AdviceOutcome::Approved && is_its_own && is_purchase && is_whole
+    }
+
+    fn approval(&self, found: usize, approved: i64) -> NetworkReply {
+        let Purchase { seq, card, .. } = self.purchases[found];
+        NetworkReply::Authorization(AuthorizationReply {
+            transaction: Some(self.id_of(found)),
+            response_code: ResponseCode::Approved,
+            sub_reason: SubReason::None,
+            failed_rules: RuleSet::EMPTY,
+            approved: Minor(approved),
+            authorization_id: Some(authorization_id_of(TransactionSeq(seq))),
+            allowance_balance: Minor(self.allowance_balance(card)),
+            currency: self.currency(card),
+        })
+    }
+
     /// A request that comes behind the advice that made its purchase hears what the advice heard. If a reversal came
     /// before both and took a part, the request is declined for that.
     pub(super) fn answer_request_of(&mut self, at: i64, command: &Advise, reply: &NetworkReply) {
@@ -106,11 +133,13 @@ impl Model {
             return NetworkReply::FormatError(SubReason::OutOfBounds);
         }
         let (card, held) = (self.purchases[pending].card, self.purchases[pending].held());
-        if amount > held {
-            let added = self.part(card, amount - held);
+        // The amount is that of the whole purchase, of which a part may be presented.
+        let left = (amount - self.purchases[pending].posted).max(0);
+        if left > held {
+            let added = self.part(card, left - held);
             self.purchases[pending].held.extend(added);
         } else {
-            take_last(&mut self.purchases[pending].held, held - amount);
+            take_last(&mut self.purchases[pending].held, held - left);
         }
         let purchase = &mut self.purchases[pending];
         for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
@@ -123,17 +152,6 @@ impl Model {
         purchase.later.push(completion);
         purchase.close_if_nothing_is_held();
         let given_back = self.give_back_newest(pending, asked);
-        NetworkReply::Authorization(AuthorizationReply {
-            transaction: Some(self.id_of(pending)),
-            response_code: ResponseCode::Approved,
-            sub_reason: SubReason::None,
-            failed_rules: RuleSet::EMPTY,
-            approved: Minor(amount - given_back),
-            authorization_id: Some(authorization_id_of(TransactionSeq(
-                self.purchases[pending].seq,
-            ))),
-            allowance_balance: Minor(self.allowance_balance(card)),
-            currency: self.currency(card),
-        })
+        self.approval(pending, amount - given_back)
     }
 }

@@ -108,9 +108,7 @@ impl Model {
             Some(card) => self.find_original(card, &command.original),
             None => self.find_original(None, &command.original),
         };
-        let pending =
-            found.filter(|found| self.purchases[*found].state == TransactionState::Pending);
-        let Some(found) = pending else {
+        let Some(found) = found.filter(|found| self.purchases[*found].held() > 0) else {
             return match &command.otherwise {
                 Some(authorize) => self.authorize(at, authorize),
                 None if named == Some(None) => Self::unknown_card(),
@@ -126,7 +124,7 @@ impl Model {
         let (over_minute, over_hour) = self.count_attempt(at, card);
         let mcc = command.mcc.map(|mcc| mcc.0).or(self.purchases[found].mcc);
         let tried = Attempt {
-            added_to: self.purchases[found].held(),
+            added_to: self.purchases[found].held() + self.purchases[found].posted,
             mcc,
             is_cash: false,
             credentials: &command.credentials,
@@ -205,8 +203,10 @@ impl Model {
             if is_settled {
                 self.write_line(self.purchases.len() - 1, -amount, &merchant);
             }
-        } else if let Some(member) = purchase.member {
-            self.declines.push(Decline { seq, at, card, member, code: verdict.code });
+        } else {
+            self.declined_references.extend(purchase.retrieval_key);
+            let decline = |member| Decline { seq, at, card, member, code: verdict.code };
+            self.declines.extend(purchase.member.map(decline));
         }
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))),

@@ -9,7 +9,19 @@ use cardswitch_engine::domain::network_key::OriginalKey;
 use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
-use crate::model::{LaterMessage, Model, Rate, move_first, take_last, total};
+use crate::model::{HeldPart, LaterMessage, Model, Purchase, Rate, move_first, take_last, total};
+
+impl Purchase {
+    /// What is posted and refunded takes no room, whichever of the two came first.
+    fn give_refunded_room(&mut self) -> Vec<HeldPart> {
+        let too_much = total(&self.cleared) - self.unrefunded();
+        take_last(&mut self.cleared, too_much)
+    }
+
+    pub(super) fn unrefunded(&self) -> i64 {
+        (self.posted - self.refunded).max(0)
+    }
+}
 
 fn own_key(command: &Present) -> Option<OriginalKey> {
     command.facts.as_ref()?.trace.original_key
@@ -115,6 +127,7 @@ impl Model {
         move_first(&mut purchase.held, &mut purchase.cleared, amount.min(held));
         purchase.cleared.extend(beyond);
         purchase.posted += amount;
+        purchase.give_refunded_room();
         purchase.presented.push(number.number);
         purchase.later.push(message);
         purchase.is_final |= number.number >= number.count;
@@ -148,15 +161,14 @@ impl Model {
         }
         if let Some(found) = refund.refund_of {
             let purchase = &mut self.purchases[found];
-            let refundable = (purchase.posted - purchase.refunded).max(0);
+            let refundable = (purchase.held() + purchase.posted - purchase.refunded).max(0);
             if amount > refundable {
                 refund.flags.insert(TransactionFlags::OVER_REFUNDED);
             }
             let given_back = amount.min(refundable);
-            let room = given_back.min(total(&purchase.cleared));
-            refund.given_back = take_last(&mut purchase.cleared, room);
             purchase.refunded += given_back;
             refund.refunded = given_back;
+            refund.given_back = purchase.give_refunded_room();
         }
         refund.posted = -amount;
         (refund.state, refund.is_final) = (TransactionState::Completed, true);

@@ -3,7 +3,7 @@
 use cardswitch_engine::command::network::{OriginalRef, ReversalAmount, Reverse};
 use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::network_key::{OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::limits;
 
@@ -52,7 +52,13 @@ impl Model {
     /// Remembers a reversal that came first; of too many the oldest is forgotten.
     fn remember_early(&mut self, at: i64, card: Option<usize>, command: &Reverse) {
         let OriginalRef { original_key, retrieval_key, .. } = command.original;
-        let retrieval_key = retrieval_key.filter(|_| original_key.is_none());
+        // A purchase that was declined has come: its reference names no other one that may come.
+        let has_come = |key: &RetrievalKey| {
+            let mut purchases = self.purchases.iter();
+            self.declined_references.contains(key)
+                || purchases.any(|purchase| purchase.retrieval_key == Some(*key))
+        };
+        let retrieval_key = retrieval_key.filter(|key| original_key.is_none() && !has_come(key));
         if original_key.is_none() && retrieval_key.is_none() {
             return;
         }
@@ -203,14 +209,20 @@ impl Model {
         }
         let room = (refund.refunded - (given - amount)).max(0);
         if let Some(purchase) = refund.refund_of {
-            let refund = &mut self.purchases[found];
-            let parts = room.min(total(&refund.given_back));
-            let again = take_last(&mut refund.given_back, parts);
-            let cleared = &mut self.purchases[purchase].cleared;
-            cleared.extend(again);
-            cleared.sort_by_key(|part| (part.period, part.day));
             self.purchases[purchase].refunded -= room;
-            self.purchases[found].refunded -= room;
+            let missing = {
+                let purchase = &self.purchases[purchase];
+                purchase.unrefunded() - total(&purchase.cleared)
+            };
+            let refund = &mut self.purchases[found];
+            refund.refunded -= room;
+            let parts = missing.min(total(&refund.given_back));
+            let again = take_last(&mut refund.given_back, parts);
+            // The rest was given by a presentment behind the refund, and is taken now.
+            let now = self.part(self.purchases[purchase].card, missing - parts);
+            let cleared = &mut self.purchases[purchase].cleared;
+            cleared.extend(again.into_iter().chain(now));
+            cleared.sort_by_key(|part| (part.period, part.day));
         }
         self.purchases[found].posted += amount;
         self.purchases[found].close_if_nothing_is_held();
