@@ -203,3 +203,24 @@ fn a_switch_on_the_system_clock_is_refused() {
     let error = output.expect_one_line_error();
     assert!(error.contains("serve --clock manual"), "{error}");
 }
+
+/// The errors of the door came without the file, and a time beyond all calendars as a panic.
+#[test]
+fn an_error_of_a_step_or_of_the_setup_names_its_file_and_line() {
+    let stage = Stage::new(963);
+    let steps = "[[step]]\nadvance = \"36500d\"\n".repeat(90);
+    let rows = [
+        (format!("about = \"x\"\n{steps}"), "RFC 3339"),
+        (
+            "about = \"x\"\n[[step]]\npurchase = 5\n\n[setup.cards.lunch]\ninterval = \"hourly\"\n"
+                .to_owned(),
+            "line 5: the card `lunch`",
+        ),
+    ];
+    for (text, part) in rows {
+        let (output, path) = stage.run_text(&text);
+        let error = output.expect_one_line_error();
+        assert!(error.contains(&format!("{}, line ", path.display())), "{error}");
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -28,6 +28,7 @@ mod story;
 mod switch;
 mod switch_api;
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -140,10 +141,8 @@ impl Scenario {
     /// Reads the text of a scenario file.
     /// Errors: text that is no scenario: with the line and the key at fault.
     pub fn parse(path: &Path, text: &str) -> Result<Self, FeedError> {
-        let script = Script::parse(text).map_err(|flaw| {
-            let message = format!("{}, line {}: {}", path.display(), flaw.line, flaw.message);
-            FeedError::Refused(message)
-        })?;
+        let script =
+            Script::parse(text).map_err(|flaw| failed_at(path, flaw.line, flaw.message))?;
         Ok(Self { path: path.to_owned(), script })
     }
 
@@ -171,9 +170,12 @@ impl Scenario {
         switch: &mut dyn PlayedSwitch,
         tell: &mut dyn FnMut(&StepReport),
     ) -> Result<(), FeedError> {
-        let mut stage = Stage::set_up(&self.script, switch)?;
+        let (path, line) = (&self.path, self.script.setup_line);
+        let set_up = Stage::set_up(&self.script, switch);
+        let mut stage = set_up.map_err(|error| failed_at(path, line, error))?;
         let carried_out = self.carry_out(&mut stage, tell);
-        carried_out.and(stage.clear_away())
+        let cleared_away = stage.clear_away().map_err(|error| failed_at(path, line, error));
+        carried_out.and(cleared_away)
     }
 
     fn carry_out(
@@ -181,15 +183,19 @@ impl Scenario {
         stage: &mut Stage<'_>,
         tell: &mut dyn FnMut(&StepReport),
     ) -> Result<(), FeedError> {
-        for place in 0..self.script.steps.len() {
-            let report = stage.carry_out(place)?;
+        for (place, step) in self.script.steps.iter().enumerate() {
+            let failed = |error: &dyn Display| failed_at(&self.path, step.line, error);
+            let report = stage.carry_out(place).map_err(|error| failed(&error))?;
             tell(&report);
             if !report.is_as_expected() {
-                let (path, line) = (self.path.display(), report.line);
-                let message = format!("{path}, line {line}: went otherwise than expected");
-                return Err(FeedError::Refused(message));
+                return Err(failed(&"went otherwise than expected"));
             }
         }
         Ok(())
     }
+}
+
+/// A failure of a line of a file.
+fn failed_at(path: &Path, line: usize, error: impl Display) -> FeedError {
+    FeedError::Refused(format!("{}, line {line}: {error}", path.display()))
 }

@@ -128,7 +128,10 @@ impl<'a> Stage<'a> {
         let now_us = switch.set_clock(midnight_us + i64::from(script.start.0) * 1_000_000)?;
         let mut cards = BTreeMap::new();
         for (name, terms) in &script.cards {
-            cards.insert(name.clone(), switch.make_card((name, terms), now_us)?);
+            let card = switch.make_card((name, terms), now_us).map_err(|error| {
+                FeedError::Refused(format!("the card `{name}` cannot be made: {error}"))
+            })?;
+            cards.insert(name.clone(), card);
         }
         let (account_id, first, taken_out) = set_up_account(switch, script.account)?;
         // Runs are a month apart, so the second alone tells them apart.
@@ -190,7 +193,8 @@ impl<'a> Stage<'a> {
     ) -> Result<Option<StepAnswer>, FeedError> {
         match step.act {
             Act::Advance(span) => {
-                self.now_us = self.switch.set_clock(span.after_us(self.now_us) + BEYOND_US)?;
+                let end_us = span.after_us(self.now_us).saturating_add(BEYOND_US);
+                self.now_us = self.switch.set_clock(end_us)?;
                 Ok(None)
             }
             Act::Suspend | Act::Activate | Act::Terminate | Act::Change => {
