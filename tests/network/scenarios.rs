@@ -224,3 +224,15 @@ fn an_error_of_a_step_or_of_the_setup_names_its_file_and_line() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn an_account_in_another_currency_is_refused_by_name() {
+    let installation = Installation::init_with(1, 962, &["--currency", "EUR"]);
+    let switch = installation.serve_with(&["--clock", "manual"]);
+    let path = &scenario_files()[0];
+    let output = run_scenario(&installation, doors_of(&switch), "iso8583", path);
+    let error = output.expect_one_line_error();
+    assert!(error.contains("amounts are in USD, and the company's account is in EUR"), "{error}");
+    let cards = switch.api().get("/v1/cards").expect(200)["count"].clone();
+    assert_eq!(cards, 1, "nothing was made before");
+}

@@ -124,6 +124,8 @@ impl<'a> Stage<'a> {
         switch: &'a mut dyn PlayedSwitch,
     ) -> Result<Self, FeedError> {
         let earliest_us = switch.clock_us()? + APART_US;
+        // An account that is not for scenarios is refused before anything is made.
+        switch.account()?;
         let midnight_us = earliest_us + DAY_US - earliest_us.rem_euclid(DAY_US);
         let now_us = switch.set_clock(midnight_us + i64::from(script.start.0) * 1_000_000)?;
         let mut cards = BTreeMap::new();

@@ -14,6 +14,7 @@ use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 use super::{DoorProtocol, ScenarioOptions};
 use crate::FeedError;
 use crate::http_client::{HttpClient, failed};
+use crate::merchants::ACCOUNT_CURRENCY;
 use crate::message::Identity;
 use crate::portfolio::Card;
 
@@ -175,6 +176,12 @@ impl PlayedSwitch for SwitchApi<'_> {
     fn account(&mut self) -> Result<(String, AccountView), FeedError> {
         let list = self.demand(Access::Admin, (Method::GET, "/v1/accounts"), None)?;
         let account = &list["results"][0];
+        let (own, currency) = (ACCOUNT_CURRENCY.code(), text_of(account, "currency")?);
+        if currency != own {
+            return Err(FeedError::Refused(format!(
+                "the scenario's amounts are in {own}, and the company's account is in {currency}"
+            )));
+        }
         let view = AccountView {
             ledger: money_of(account, "ledger_balance")?,
             available: money_of(account, "available_balance")?,
