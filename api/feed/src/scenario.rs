@@ -29,6 +29,7 @@ mod switch;
 mod switch_api;
 
 use std::fmt::Display;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -156,39 +157,45 @@ impl Scenario {
     pub fn run(
         &self,
         options: &ScenarioOptions,
-        tell: &mut dyn FnMut(&StepReport),
+        tell: &mut dyn FnMut(&StepReport) -> ControlFlow<()>,
     ) -> Result<(), FeedError> {
         self.play(&mut SwitchApi::open(options)?, tell)
     }
 
     /// Carries the steps out, each after the answer to the one before, up to the first that went
-    /// otherwise than expected; `tell` hears of each.
+    /// otherwise than expected; `tell` hears of each, and may break off.
     /// Errors: a switch on the system's clock, a broken connection, a change that the switch does not
-    /// make, a step that went otherwise than expected.
+    /// make, a step that went otherwise than expected, the end of steps that were broken off.
     pub fn play(
         &self,
         switch: &mut dyn PlayedSwitch,
-        tell: &mut dyn FnMut(&StepReport),
+        tell: &mut dyn FnMut(&StepReport) -> ControlFlow<()>,
     ) -> Result<(), FeedError> {
         let (path, line) = (&self.path, self.script.setup_line);
         let set_up = Stage::set_up(&self.script, switch);
         let mut stage = set_up.map_err(|error| failed_at(path, line, error))?;
         let carried_out = self.carry_out(&mut stage, tell);
         let cleared_away = stage.clear_away().map_err(|error| failed_at(path, line, error));
-        carried_out.and(cleared_away)
+        match (carried_out, cleared_away) {
+            (Err(first), Err(second)) => Err(FeedError::Refused(format!("{first}; {second}"))),
+            (carried_out, cleared_away) => carried_out.and(cleared_away),
+        }
     }
 
     fn carry_out(
         &self,
         stage: &mut Stage<'_>,
-        tell: &mut dyn FnMut(&StepReport),
+        tell: &mut dyn FnMut(&StepReport) -> ControlFlow<()>,
     ) -> Result<(), FeedError> {
         for (place, step) in self.script.steps.iter().enumerate() {
             let failed = |error: &dyn Display| failed_at(&self.path, step.line, error);
             let report = stage.carry_out(place).map_err(|error| failed(&error))?;
-            tell(&report);
+            let told = tell(&report);
             if !report.is_as_expected() {
                 return Err(failed(&"went otherwise than expected"));
+            }
+            if told.is_break() {
+                return Err(failed(&"stopped after this step"));
             }
         }
         Ok(())

@@ -233,15 +233,10 @@ impl PlayedSwitch for SwitchApi<'_> {
 
     fn transfer(
         &mut self,
-        (account_id, amount): (&str, Money),
+        transfer: (&str, Money),
         is_settled: bool,
     ) -> Result<StepAnswer, FeedError> {
-        let body = json!({
-            "account_id": account_id,
-            "amount": amount.decimal(),
-            "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
-            "settled": is_settled,
-        });
+        let body = transfer_body(transfer, is_settled);
         self.call(Access::Network, (Method::POST, "/network/v1/transfers"), Some(&body))
             .map(|answer| http_door::answered(&answer))
     }
@@ -258,6 +253,16 @@ impl PlayedSwitch for SwitchApi<'_> {
             None => http_door::ask(self, asked).map(Some),
         }
     }
+}
+
+/// The body of a transfer.
+pub(super) fn transfer_body((account_id, amount): (&str, Money), is_settled: bool) -> Value {
+    json!({
+        "account_id": account_id,
+        "amount": amount.decimal(),
+        "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
+        "settled": is_settled,
+    })
 }
 
 /// The terms as `/v1` takes them; terms without a value are left out.
