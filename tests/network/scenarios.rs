@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use cardswitch_harness::{
-    CommandOutput, HttpClient, Installation, Switch, cardswitch_binary, minor,
+    CommandOutput, HttpClient, Installation, Switch, cardswitch_binary, last_json_line, minor,
     run_cardswitch,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A switch on a manual clock, and its directory.
@@ -329,6 +329,57 @@ fn money_put_in_for_a_scenario_is_taken_out_again() {
     let (output, _) = stage.run_text(&text("[[step]]\ntransfer = -89999000\nsettled = true\n"));
     assert_eq!(output.code, Some(0), "{output:#?}");
     assert_eq!(stage.ledger(), 0);
+}
+
+#[test]
+fn a_run_is_told_as_one_json_line() {
+    let stage = Stage::new(961);
+    let told = |text: &str| {
+        let (_directory, path) = written(text);
+        let doors = doors_of(&stage.switch);
+        let mut arguments = scenario_arguments(&stage.installation, doors, "http", &path);
+        arguments.push("--json".to_owned());
+        let output = run_cardswitch(&texts(&arguments));
+        assert_eq!(output.stdout.lines().count(), 1, "{output:#?}");
+        (output.code, path, last_json_line(&output.stdout))
+    };
+    let steps = "about = \"x\"\n[[step]]\npurchase = 5\n[[step]]\npurchase = 6\n";
+    let (code, _, report) = told(steps);
+    assert_eq!(code, Some(0));
+    assert_eq!(report, json!({"files": 1, "steps": 2, "error": null, "wrong": null}));
+    let (code, path, report) = told(&format!("{steps}balance = 1\n[[step]]\npurchase = 7\n"));
+    assert_eq!((code, &report["steps"]), (Some(1), &json!(2)), "{report}");
+    let path = path.to_str().expect("UTF-8");
+    assert!(report["error"].as_str().is_some_and(|error| error.contains(path)), "{report}");
+    let wrong = json!({
+        "file": path,
+        "line": 4,
+        "step": "purchase 6.00",
+        "answer": report["wrong"]["answer"],
+        "mismatches": [{"key": "balance", "expected": "1.00", "found": "989.00"}],
+    });
+    assert_eq!(report["wrong"], wrong);
+}
+
+#[test]
+fn arguments_without_a_meaning_for_scenarios_are_refused() {
+    let path = scenario_files()[0].to_string_lossy().into_owned();
+    for further in [
+        &["--cards", "nonexist"][..],
+        &["--rate", "5"],
+        &["--duration", "3d"],
+        &["--seed", "2"],
+        &["--speed", "max"],
+        &["--connections", "3"],
+    ] {
+        let mut arguments = vec!["feed", "--scenario", &path];
+        arguments.extend(["--http", "http://127.0.0.1:1", "--network-key", "k"]);
+        arguments.extend(["--access-token", "t"]);
+        arguments.extend(further);
+        let output = run_cardswitch(&arguments);
+        assert_eq!(output.code, Some(2), "{further:?}: {output:#?}");
+        assert!(output.stderr.contains(further[0]), "{output:#?}");
+    }
 }
 
 #[test]

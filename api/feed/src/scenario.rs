@@ -100,7 +100,7 @@ impl ScenarioOptions {
 }
 
 /// The report of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct StepReport {
     /// Its line in the file, counted from one.
     pub line: usize,
@@ -113,7 +113,7 @@ pub struct StepReport {
 }
 
 /// A value that differs from the expected one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Mismatch {
     /// The key of the expectation.
     pub key: &'static str,

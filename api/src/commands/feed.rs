@@ -184,12 +184,12 @@ impl PaceArgs {
 /// Carries out `feed`: exits 1 where the books differ or none could be checked, or a scenario goes otherwise than it expects.
 pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let http = http_source(&args)?;
-    let Some(cards) = &args.cards.as_ref().filter(|_| args.scenarios.scenario.is_empty()) else {
+    let Some(cards) = &args.cards else {
         if args.connect.len() != 1 {
             return Err(Failure::usage("scenarios are played at one address: give one --connect"));
         }
         let line = args.line.line(args.connect)?;
-        return run_scenarios(line, http, args.scenarios).await;
+        return run_scenarios(line, http, args.scenarios, args.json).await;
     };
     let portfolio = Portfolio::read(cards)?;
     let asked = args.start.as_deref().map(parse_start).transpose()?;
