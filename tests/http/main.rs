@@ -8,6 +8,7 @@ mod audit;
 mod card_secrets;
 mod cards;
 mod cards_at_once;
+mod collection;
 mod commands;
 mod company;
 mod compat;

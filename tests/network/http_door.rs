@@ -352,7 +352,25 @@ fn bad_bodies_are_told_apart() {
         let detail = network.post("/network/v1/authorizations", &body).expect_error(400);
         assert_eq!(detail["errors"][0]["param"], param, "{param} = {value}: {detail:#}");
     }
-    network.post("/network/v1/reversals", &json!({"transaction_id": NOBODY})).expect_error(404);
+}
+
+/// A transfer for an unknown account spoke of a path, and named no field.
+#[test]
+fn an_unknown_reference_is_named() {
+    let installation = Installation::init(1, 623);
+    let switch = installation.serve();
+    let rows = [
+        ("transfers", json!({"account_id": NOBODY, "amount": 5}), "account_id"),
+        ("reversals", json!({"transaction_id": NOBODY}), "transaction_id"),
+    ];
+    for (path, body, param) in rows {
+        let answer = switch.network_api().post(&format!("/network/v1/{path}"), &body);
+        let detail = answer.expect_error(404);
+        assert_eq!((&detail["code"], &detail["param"]), (&json!("not_found"), &json!(param)));
+    }
+    let body = json!({"account_id": NOBODY, "amount": 0});
+    let detail = switch.network_api().post("/network/v1/transfers", &body).expect_error(400);
+    assert_eq!(detail["param"], "amount", "what is wrong with the body comes first");
 }
 
 /// An id that no transaction has.

@@ -6,6 +6,7 @@
 //! no file. Steps without which it still does are left out.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use cardswitch_feed::scenario::{ScenarioFile, SetupFile, StepFile};
 use cardswitch_feed::{FeedError, Story};
@@ -159,7 +160,9 @@ fn goes_otherwise(file: &ScenarioFile) -> bool {
     let mut went = Ok(());
     let play = || {
         let at_shard = &mut Inside::shard(START);
-        went = file.scenario().and_then(|scenario| scenario.play(at_shard, &mut |_| ()));
+        went = file
+            .scenario()
+            .and_then(|scenario| scenario.play(at_shard, &mut |_| ControlFlow::Continue(())));
     };
     failure_of(play).is_some() || went.is_err()
 }
@@ -186,7 +189,10 @@ mod tests {
             for mut switch in [Inside::model(START), Inside::shard(START)] {
                 let mut reports = Vec::new();
                 let scenario = Scenario::read(&path).unwrap();
-                let played = scenario.play(&mut switch, &mut |report| reports.push(report.clone()));
+                let played = scenario.play(&mut switch, &mut |report| {
+                    reports.push(report.clone());
+                    ControlFlow::Continue(())
+                });
                 assert!(played.is_ok(), "{played:?}: {:?}", reports.last());
             }
         }

@@ -92,6 +92,13 @@ impl ApiError {
         Self::invalid(vec![Fault::new(param, flaw)])
     }
 
+    /// A field of the request names an object that does not exist, where that answers as a path to
+    /// it would.
+    pub fn named_not_found(param: &str, noun: &str) -> Self {
+        let flaw = Flaw::new("not_found", format!("names no {noun}"));
+        Self { status: StatusCode::NOT_FOUND, ..Self::invalid_field(param, flaw) }
+    }
+
     /// The journal failed under the request.
     pub fn outcome_unknown() -> Self {
         WriteError::OutcomeUnknown.into()

@@ -28,6 +28,8 @@ mod story;
 mod switch;
 mod switch_api;
 
+use std::fmt::Display;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,7 +100,7 @@ impl ScenarioOptions {
 }
 
 /// The report of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct StepReport {
     /// Its line in the file, counted from one.
     pub line: usize,
@@ -111,7 +113,7 @@ pub struct StepReport {
 }
 
 /// A value that differs from the expected one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Mismatch {
     /// The key of the expectation.
     pub key: &'static str,
@@ -140,10 +142,8 @@ impl Scenario {
     /// Reads the text of a scenario file.
     /// Errors: text that is no scenario: with the line and the key at fault.
     pub fn parse(path: &Path, text: &str) -> Result<Self, FeedError> {
-        let script = Script::parse(text).map_err(|flaw| {
-            let message = format!("{}, line {}: {}", path.display(), flaw.line, flaw.message);
-            FeedError::Refused(message)
-        })?;
+        let script =
+            Script::parse(text).map_err(|flaw| failed_at(path, flaw.line, flaw.message))?;
         Ok(Self { path: path.to_owned(), script })
     }
 
@@ -157,39 +157,52 @@ impl Scenario {
     pub fn run(
         &self,
         options: &ScenarioOptions,
-        tell: &mut dyn FnMut(&StepReport),
+        tell: &mut dyn FnMut(&StepReport) -> ControlFlow<()>,
     ) -> Result<(), FeedError> {
         self.play(&mut SwitchApi::open(options)?, tell)
     }
 
     /// Carries the steps out, each after the answer to the one before, up to the first that went
-    /// otherwise than expected; `tell` hears of each.
+    /// otherwise than expected; `tell` hears of each, and may break off.
     /// Errors: a switch on the system's clock, a broken connection, a change that the switch does not
-    /// make, a step that went otherwise than expected.
+    /// make, a step that went otherwise than expected, the end of steps that were broken off.
     pub fn play(
         &self,
         switch: &mut dyn PlayedSwitch,
-        tell: &mut dyn FnMut(&StepReport),
+        tell: &mut dyn FnMut(&StepReport) -> ControlFlow<()>,
     ) -> Result<(), FeedError> {
-        let mut stage = Stage::set_up(&self.script, switch)?;
+        let (path, line) = (&self.path, self.script.setup_line);
+        let set_up = Stage::set_up(&self.script, switch);
+        let mut stage = set_up.map_err(|error| failed_at(path, line, error))?;
         let carried_out = self.carry_out(&mut stage, tell);
-        carried_out.and(stage.clear_away())
+        let cleared_away = stage.clear_away().map_err(|error| failed_at(path, line, error));
+        match (carried_out, cleared_away) {
+            (Err(first), Err(second)) => Err(FeedError::Refused(format!("{first}; {second}"))),
+            (carried_out, cleared_away) => carried_out.and(cleared_away),
+        }
     }
 
     fn carry_out(
         &self,
         stage: &mut Stage<'_>,
-        tell: &mut dyn FnMut(&StepReport),
+        tell: &mut dyn FnMut(&StepReport) -> ControlFlow<()>,
     ) -> Result<(), FeedError> {
-        for place in 0..self.script.steps.len() {
-            let report = stage.carry_out(place)?;
-            tell(&report);
+        for (place, step) in self.script.steps.iter().enumerate() {
+            let failed = |error: &dyn Display| failed_at(&self.path, step.line, error);
+            let report = stage.carry_out(place).map_err(|error| failed(&error))?;
+            let told = tell(&report);
             if !report.is_as_expected() {
-                let (path, line) = (self.path.display(), report.line);
-                let message = format!("{path}, line {line}: went otherwise than expected");
-                return Err(FeedError::Refused(message));
+                return Err(failed(&"went otherwise than expected"));
+            }
+            if told.is_break() {
+                return Err(failed(&"stopped after this step"));
             }
         }
         Ok(())
     }
+}
+
+/// A failure of a line of a file.
+fn failed_at(path: &Path, line: usize, error: impl Display) -> FeedError {
+    FeedError::Refused(format!("{}, line {line}: {error}", path.display()))
 }

@@ -1,5 +1,7 @@
 //! `cardswitch feed`.
 
+mod scenarios;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,14 +10,14 @@ use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_feed::{
-    ANSWER_TIMEOUT, Carrier, Comparison, DoorProtocol, FeedError, FeedOptions, FeedReport,
-    FeedTime, HOSTILE_ANSWER_TIMEOUT, Hostility, HttpSource, Line, MishapRates, Mismatch,
-    Portfolio, Progress, Scenario, ScenarioOptions, StepReport, Story, VIRTUAL_START_US,
+    ANSWER_TIMEOUT, Carrier, Comparison, FeedOptions, FeedReport, FeedTime, HOSTILE_ANSWER_TIMEOUT,
+    Hostility, HttpSource, MishapRates, Portfolio, Progress, Story, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
 use chrono::{DateTime, Utc};
 use clap::builder::RangedU64ValueParser;
 
+use self::scenarios::{ScenarioArgs, run_scenarios};
 use super::http_client::parse_url;
 use super::http_tls_args::HttpTlsArgs;
 use super::line_args::LineArgs;
@@ -97,21 +99,6 @@ impl HostileArgs {
         let by_default = || format!("hostile-{}.toml", self.hostile.unwrap_or_default()).into();
         self.scenario_out.clone().unwrap_or_else(by_default)
     }
-}
-
-/// The arguments of `feed --scenario`.
-#[derive(Debug, clap::Args)]
-struct ScenarioArgs {
-    /// Carry out the steps of these files instead and judge them (format: tests/scenarios/README.md);
-    /// needs --http, --network-key, --access-token and a switch on a manual clock
-    #[arg(long, value_name = "FILE", num_args = 1.., requires_all = ["http", "access_token"])]
-    scenario: Vec<PathBuf>,
-    /// Door for the messages of scenarios
-    #[arg(long, value_enum, default_value = "iso8583", requires = "scenario")]
-    door: DoorProtocol,
-    /// Access token of an administrator, printed by `init`; for scenarios
-    #[arg(long, value_name = "TOKEN", env = "CARDSWITCH_ACCESS_TOKEN", hide_env_values = true)]
-    access_token: Option<String>,
 }
 
 /// How fast and how long purchases come; the same for `feed` and `demo`.
@@ -197,11 +184,12 @@ impl PaceArgs {
 /// Carries out `feed`: exits 1 where the books differ or none could be checked, or a scenario goes otherwise than it expects.
 pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let http = http_source(&args)?;
-    let Some(cards) = &args.cards.as_ref().filter(|_| args.scenarios.scenario.is_empty()) else {
+    let Some(cards) = &args.cards else {
         if args.connect.len() != 1 {
             return Err(Failure::usage("scenarios are played at one address: give one --connect"));
         }
-        return run_scenarios(args.line.line(args.connect)?, http, args.scenarios).await;
+        let line = args.line.line(args.connect)?;
+        return run_scenarios(line, http, args.scenarios, args.json).await;
     };
     let portfolio = Portfolio::read(cards)?;
     let asked = args.start.as_deref().map(parse_start).transpose()?;
@@ -294,16 +282,24 @@ pub async fn run_until_stopped(
     options: FeedOptions,
     progress: Arc<Progress>,
 ) -> Result<FeedReport, Failure> {
+    let run = stoppable(progress, move |progress| cardswitch_feed::run(&options, progress));
+    run.await?.map_err(Failure::new)
+}
+
+/// Does work on a thread of its own; Ctrl-C and SIGTERM ask it to stop.
+async fn stoppable<T: Send + 'static>(
+    progress: Arc<Progress>,
+    work: impl FnOnce(&Progress) -> T + Send + 'static,
+) -> Result<T, Failure> {
     let watched = Arc::clone(&progress);
     let mut stop = StopSignal::listen()?;
     let stopper = tokio::spawn(async move {
         stop.received().await;
         watched.stop();
     });
-    let run = tokio::task::spawn_blocking(move || cardswitch_feed::run(&options, &progress));
-    let outcome = run.await;
+    let outcome = tokio::task::spawn_blocking(move || work(&progress)).await;
     stopper.abort();
-    outcome?.map_err(Failure::new)
+    Ok(outcome?)
 }
 
 /// Checks the result of a run.
@@ -397,40 +393,6 @@ fn to_utc(at: Timestamp) -> Option<DateTime<Utc>> {
 /// When virtual time starts unless said otherwise.
 pub fn default_start() -> DateTime<Utc> {
     DateTime::from_timestamp_micros(VIRTUAL_START_US).unwrap_or_default()
-}
-
-/// Runs scenario files one after the other, to the first step that goes otherwise than expected.
-async fn run_scenarios(
-    line: Line,
-    http: Option<HttpSource>,
-    args: ScenarioArgs,
-) -> Result<(), Failure> {
-    let (Some(http), Some(access_token)) = (http, args.access_token) else {
-        return Err(Failure::usage("scenarios need --http, --network-key and --access-token"));
-    };
-    let options =
-        ScenarioOptions { door: args.door, ..ScenarioOptions::new(line, http, access_token) };
-    let paths = args.scenario.iter();
-    // All files are read before the first is carried out: a flaw in the last one shows at once.
-    let scenarios: Vec<Scenario> =
-        paths.map(|path| Scenario::read(path)).collect::<Result<_, _>>()?;
-    let run = move || scenarios.iter().try_for_each(|scenario| run_scenario(scenario, &options));
-    tokio::task::spawn_blocking(run).await?.map_err(Failure::new)
-}
-
-fn run_scenario(scenario: &Scenario, options: &ScenarioOptions) -> Result<(), FeedError> {
-    println!("{}: {}", scenario.path.display(), scenario.about());
-    scenario.run(options, &mut print_step)
-}
-
-/// A line of the table; below it what was found otherwise.
-fn print_step(report: &StepReport) {
-    let verdict = if report.is_as_expected() { "ok" } else { "WRONG" };
-    let StepReport { line, step, answer, mismatches } = report;
-    println!("{}", format!("  {verdict:<5} {line:>4}  {step:<52} {answer}").trim_end());
-    for Mismatch { key, expected, found } in mismatches {
-        println!("              {key}: expected {expected}, found {found}");
-    }
 }
 
 #[cfg(test)]

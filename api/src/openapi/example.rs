@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 /// How deep an example goes; recursive objects end here.
 const DEPTH_MAX: usize = 12;
-const ID: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
+/// The id of examples.
+pub(super) const ID: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
 /// Texts by the names of their fields.
 const TEXTS: &[(&str, &str)] = &[

@@ -380,7 +380,8 @@ fn token_text(side: Side, scope: &str) -> String {
     format!("{scope}-{side:?}")
 }
 
-fn singular_id(plural: &str) -> String {
+/// The name of an id of the resources with this name.
+pub(super) fn singular_id(plural: &str) -> String {
     match plural {
         "categories" => "category_id".to_owned(),
         _ => format!("{}_id", plural.trim_end_matches('s').replace('-', "_")),

@@ -106,7 +106,7 @@ codes! {
     "not_an_object" 400 "The value must be an object."
     "not_attributes" 400 "The SCIM attributes cannot be parsed."
     "not_digits" 400 "The value must have digits only."
-    "not_found" 404 "There is no such path, or no such object in this company. In `errors` (400): the field names an object that does not exist."
+    "not_found" 404 "There is no such path, or no such object in this company. In `errors`: the field names an object that does not exist."
     "not_https" 400 "The address must begin with `https://`, unless the switch allows local webhooks."
     "not_integers" 400 "The value must be an array of merchant category numbers."
     "not_operations" 400 "A SCIM PATCH needs an array of operations."

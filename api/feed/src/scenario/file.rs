@@ -174,6 +174,9 @@ pub enum Credential {
     Cvv,
 }
 
+/// The longest span of time: a century. Units: seconds.
+const SPAN_MAX_S: u64 = 36_500 * 24 * 60 * 60;
+
 /// A span of time, `8d`. Units: seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeSpan(pub u64);
@@ -257,7 +260,8 @@ impl TimeSpan {
             "d" => 24 * 60 * 60,
             _ => return None,
         };
-        digits.parse::<u32>().ok().map(|number| Self(u64::from(number) * unit_s))
+        let span = digits.parse::<u32>().ok().map(|number| u64::from(number) * unit_s);
+        span.filter(|span| *span <= SPAN_MAX_S).map(Self)
     }
 }
 
@@ -345,7 +349,7 @@ macro_rules! as_text {
 }
 
 as_text! {
-    TimeSpan: "a span of time such as \"90m\" or \"8d\"",
+    TimeSpan: "a span of time such as \"90m\" or \"8d\", of at most 36500 days",
     TimeOfDay: "a time of day such as \"17:00\"",
     Presentment: "a presentment number such as \"1/2\"",
     ExpectedAnswer: "a response code, a reason, or both as \"1000 reversed_before\"",
@@ -359,7 +363,8 @@ mod tests {
     fn the_small_forms_are_read() {
         assert_eq!(TimeSpan::parse("90m"), Some(TimeSpan(5_400)));
         assert_eq!(TimeSpan::parse("8d"), Some(TimeSpan(691_200)));
-        for text in ["", "d", "8", "8w", "-1d", "1.5h", "ä"] {
+        assert_eq!(TimeSpan::parse("36500d"), Some(TimeSpan(SPAN_MAX_S)));
+        for text in ["", "d", "8", "8w", "-1d", "1.5h", "ä", "36501d", "4294967295d"] {
             assert_eq!(TimeSpan::parse(text), None, "{text}");
         }
         for (seconds, shown) in [(691_200, "8d"), (5_400, "90m"), (61, "61s"), (0, "0s")] {

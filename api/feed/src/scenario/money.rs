@@ -40,23 +40,43 @@ impl Money {
         self.currency.numeric()
     }
 
-    /// Reads `12.34` or `80.00 EUR`; none of anything else, of more decimals than there are, and
-    /// of more than a message carries.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        Self::parse_any(text).filter(|money| money.minor.abs() <= MINOR_MAX)
+    /// Reads `12.34` or `80.00 EUR`.
+    /// Errors: anything else, more decimals than the currency has, more than a message carries.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let money = Self::read(text)?;
+        if money.minor.abs() > MINOR_MAX {
+            let most = Self { minor: MINOR_MAX, ..money };
+            return Err(format!("`{text}` is above {most}, the most that a message carries"));
+        }
+        Ok(money)
     }
 
     /// Reads an amount of any size, as balances have.
     pub(crate) fn parse_any(text: &str) -> Option<Self> {
+        Self::read(text).ok()
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
         let (number, code) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let currency = match code.trim() {
-            "" => ACCOUNT_CURRENCY,
-            code => Currency::from_code(code)?,
+            "" => Some(ACCOUNT_CURRENCY),
+            code => Currency::from_code(code),
         };
-        let minor_units = Decimal::from(10_u64.pow(u32::from(currency.exponent()?)));
-        let minor = Decimal::from_str(number).ok()?.checked_mul(minor_units)?;
-        let minor = Some(minor).filter(|minor| minor.fract().is_zero())?.to_i64()?;
-        Some(Self { minor, currency })
+        let no_code =
+            || format!("`{text}`: `{code}` is no currency; write three capitals, such as EUR");
+        let currency = currency.ok_or_else(no_code)?;
+        let code = currency.code();
+        let no_decimals = || format!("`{text}`: {code} has no minor units, so no amounts");
+        let decimals = u32::from(currency.exponent().ok_or_else(no_decimals)?);
+        let no_number = || format!("`{text}` is not an amount such as 12.34 or \"80.00 EUR\"");
+        let amount = Decimal::from_str(number).map_err(|_| no_number())?.normalize();
+        if amount.scale() > decimals {
+            return Err(format!("`{text}` has more than the {decimals} decimals of {code}"));
+        }
+        let minor = amount.checked_mul(Decimal::from(10_u64.pow(decimals)));
+        let minor = minor.and_then(|minor| minor.to_i64());
+        let minor = minor.ok_or_else(|| format!("`{text}` is more than any amount"))?;
+        Ok(Self { minor, currency })
     }
 
     /// Whether it is in another currency than the account's.
@@ -117,7 +137,7 @@ impl Visitor<'_> for MoneyVisitor {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Money, E> {
-        Money::parse(text).ok_or_else(|| E::custom(format_args!("`{text}` is not an amount")))
+        Money::parse(text).map_err(E::custom)
     }
 }
 
@@ -128,23 +148,37 @@ mod tests {
     #[test]
     fn amounts_are_read_and_printed() {
         let rows = [
-            ("12.34", Some((1_234, "12.34"))),
-            ("12.3", Some((1_230, "12.30"))),
-            ("-5", Some((-500, "-5.00"))),
-            ("0", Some((0, "0.00"))),
-            ("80.00 EUR", Some((8_000, "80.00 EUR"))),
-            ("900 JPY", Some((900, "900 JPY"))),
-            ("900.5 JPY", None),
-            ("1.005", None),
-            ("12.34 XYZ", None),
-            ("10000000000", None),
-            ("many", None),
-            ("", None),
+            ("12.34", 1_234, "12.34"),
+            ("12.3", 1_230, "12.30"),
+            ("-5", -500, "-5.00"),
+            ("0", 0, "0.00"),
+            ("80.00 EUR", 8_000, "80.00 EUR"),
+            ("900 JPY", 900, "900 JPY"),
+            ("1.500", 150, "1.50"),
         ];
-        for (text, expected) in rows {
-            let found = Money::parse(text).map(|money| (money.minor, money.to_string()));
-            let expected = expected.map(|(minor, shown)| (minor, shown.to_owned()));
-            assert_eq!(found, expected, "{text}");
+        for (text, minor, shown) in rows {
+            let money = Money::parse(text).unwrap();
+            assert_eq!((money.minor, money.to_string().as_str()), (minor, shown), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_amount_is_told() {
+        let rows = [
+            ("900.5 JPY", "more than the 0 decimals of JPY"),
+            ("1.005", "more than the 2 decimals of USD"),
+            ("12.34 XYZ", "`XYZ` is no currency"),
+            ("12.34 eur", "`eur` is no currency; write three capitals"),
+            ("1 XAU", "XAU has no minor units"),
+            ("10000000000", "above 9999999999.99, the most"),
+            ("-10000000000 EUR", "above 9999999999.99 EUR"),
+            ("9e27", "more than any amount"),
+            ("many", "not an amount"),
+            ("", "not an amount"),
+        ];
+        for (text, part) in rows {
+            let message = Money::parse(text).expect_err(text);
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 

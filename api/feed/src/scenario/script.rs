@@ -16,6 +16,8 @@ use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) about: String,
+    /// The line of the first setting before the steps. Units: counted from one.
+    pub(super) setup_line: usize,
     pub(super) start: TimeOfDay,
     pub(super) cards: BTreeMap<String, Terms>,
     pub(super) account: Option<AccountSetup>,
@@ -89,16 +91,23 @@ impl Script {
         if steps.is_empty() {
             return Err(ScriptFlaw { line: 1, message: "there is no `[[step]]`".to_owned() });
         }
+        let setup_line = line_of_setup(text);
         let account = file.setup.account;
         if account
             .is_some_and(|given| given.available.is_foreign() || given.credit_limit.is_foreign())
         {
             let message = "`[setup.account]` is in the account's currency".to_owned();
-            return Err(ScriptFlaw { line: 1, message });
+            return Err(ScriptFlaw { line: setup_line, message });
         }
         let start = file.setup.start.unwrap_or(START);
-        Ok(Self { about: file.about, start, cards, account, steps })
+        Ok(Self { about: file.about, setup_line, start, cards, account, steps })
     }
+}
+
+/// The line in which the setup begins; the first where a file has none.
+fn line_of_setup(text: &str) -> usize {
+    let is_setup = |line: &str| line.trim_start_matches(['[', ' ']).starts_with("setup");
+    text.lines().position(is_setup).map_or(1, |before| before + 1)
 }
 
 fn read_step(

@@ -43,7 +43,9 @@ expect = "nothing_held"
 fn a_flaw_is_named_with_its_line_and_key() {
     let rows = [
         ("colour = 1", 3, "unknown field `colour`"),
-        ("authorize = 1.005", 3, "`1.005` is not an amount"),
+        ("authorize = 1.005", 3, "`1.005` has more than the 2 decimals of USD"),
+        ("authorize = 10000000000", 3, "above 9999999999.99"),
+        ("advance = \"4294967295d\"", 3, "at most 36500 days"),
         ("authorize = 5\npresent = 5", 2, "`authorize` and `present`"),
         ("mcc = 5812", 2, "needs a verb"),
         ("authorize = -5", 2, "below zero"),

@@ -1,6 +1,9 @@
 //! A scenario as it is carried out: its own cards, its own stretch of time, and how the account
 //! stood before.
 //!
+//! A scenario that ends early, too, gives back the money that it took out of the account or put
+//! into it. Where it cannot, it tells the transfer that does.
+//!
 //! Every run starts more than a month after the time it finds, so that no hold of an earlier one
 //! expires in it, and no message of it is a repeat of an earlier one's.
 
@@ -14,6 +17,7 @@ use super::money::Money;
 use super::script::{Script, Step};
 use super::step_request::{Original, StepAnswer, StepRequest, TransactionIds};
 use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
+use super::switch_api::transfer_body;
 use crate::FeedError;
 use crate::message::Identity;
 use crate::portfolio::Card;
@@ -44,8 +48,8 @@ pub(super) struct Stage<'a> {
     /// The zero of the account's balances: its balances before the first step, or zero where the
     /// scenario set them up.
     first: AccountView,
-    /// The amount taken out of the account for that.
-    taken_out: Option<Money>,
+    /// The transfer that takes that back: above zero where money was taken out for it.
+    owed: Option<Money>,
     /// The transactions opened so far, by name.
     opened: BTreeMap<String, StepTransaction>,
     /// The messages sent so far, by the place of their step.
@@ -56,7 +60,7 @@ pub(super) struct Stage<'a> {
 }
 
 /// Brings the account to where the scenario wants it. Returns its id, the zero of its balances, and
-/// the amount that was taken out of it.
+/// the transfer that takes that back.
 /// Errors: a company with another line of credit, a transfer that is not made.
 fn set_up_account(
     switch: &mut dyn PlayedSwitch,
@@ -75,8 +79,10 @@ fn set_up_account(
         return Err(FeedError::Refused(message));
     }
     let missing = Money::of_account(available.minor - found.available.minor);
+    let owed = Money::of_account(-missing.minor);
     if missing.minor != 0 {
-        demand_transfer(switch, &id, missing)?;
+        demand_transfer(switch, &id, missing)
+            .map_err(|error| with_way_back(error, (&id, owed), "if that one was made"))?;
     }
     let zero = Money::of_account(0);
     let first = AccountView {
@@ -85,8 +91,7 @@ fn set_up_account(
         available_credit: zero,
         ..found
     };
-    let taken_out = (missing.minor < 0).then(|| Money::of_account(-missing.minor));
-    Ok((id, first, taken_out))
+    Ok((id, first, Some(owed).filter(|owed| owed.minor != 0)))
 }
 
 /// Moves money by a transfer that has to be posted.
@@ -100,6 +105,13 @@ fn demand_transfer(
         StepAnswer { code: 0, .. } => Ok(()),
         other => Err(FeedError::Http(format!("a transfer of {amount}: {other}"))),
     }
+}
+
+/// An error after which the account is not as it was, with the transfer that makes it so again.
+fn with_way_back(error: FeedError, transfer: (&str, Money), when: &str) -> FeedError {
+    let (body, amount) = (transfer_body(transfer, true), transfer.1);
+    let needed = format!("the account needs a transfer of {amount} {when}");
+    FeedError::Refused(format!("{error}; {needed}: POST {body} to /network/v1/transfers"))
 }
 
 /// A message as it was sent, for the step that sends it again.
@@ -124,13 +136,18 @@ impl<'a> Stage<'a> {
         switch: &'a mut dyn PlayedSwitch,
     ) -> Result<Self, FeedError> {
         let earliest_us = switch.clock_us()? + APART_US;
+        // An account that is not for scenarios is refused before anything is made.
+        switch.account()?;
         let midnight_us = earliest_us + DAY_US - earliest_us.rem_euclid(DAY_US);
         let now_us = switch.set_clock(midnight_us + i64::from(script.start.0) * 1_000_000)?;
         let mut cards = BTreeMap::new();
         for (name, terms) in &script.cards {
-            cards.insert(name.clone(), switch.make_card((name, terms), now_us)?);
+            let card = switch.make_card((name, terms), now_us).map_err(|error| {
+                FeedError::Refused(format!("the card `{name}` cannot be made: {error}"))
+            })?;
+            cards.insert(name.clone(), card);
         }
-        let (account_id, first, taken_out) = set_up_account(switch, script.account)?;
+        let (account_id, first, owed) = set_up_account(switch, script.account)?;
         // Runs are a month apart, so the second alone tells them apart.
         let run = u64::try_from(now_us / 1_000_000).unwrap_or(0) % RUNS;
         Ok(Self {
@@ -139,7 +156,7 @@ impl<'a> Stage<'a> {
             cards,
             account_id,
             first,
-            taken_out,
+            owed,
             opened: BTreeMap::new(),
             sent: BTreeMap::new(),
             first_rrn: run * RRNS_A_RUN,
@@ -147,12 +164,25 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Puts back what was taken out of the account, so that the next scenario finds it.
-    /// Errors: a broken connection.
+    /// Puts back what was taken out of the account, or takes out what was put in, so that the next
+    /// scenario finds the account as this one did.
+    /// Errors: a broken connection, told with the transfer that is still to be made.
     pub(super) fn clear_away(&mut self) -> Result<(), FeedError> {
-        match self.taken_out.take() {
-            Some(amount) => demand_transfer(self.switch, &self.account_id, amount),
-            None => Ok(()),
+        let Some(owed) = self.owed.take() else { return Ok(()) };
+        self.pay(owed)
+            .map_err(|error| with_way_back(error, (&self.account_id, owed), "unless it was made"))
+    }
+
+    /// Moves what is owed; of money that was put in, what the steps have left.
+    fn pay(&mut self, owed: Money) -> Result<(), FeedError> {
+        let mut minor = owed.minor;
+        if minor < 0 {
+            let (_, now) = self.switch.account()?;
+            minor = minor.max(-now.available.minor.max(0));
+        }
+        match minor {
+            0 => Ok(()),
+            _ => demand_transfer(self.switch, &self.account_id, Money::of_account(minor)),
         }
     }
 
@@ -190,7 +220,8 @@ impl<'a> Stage<'a> {
     ) -> Result<Option<StepAnswer>, FeedError> {
         match step.act {
             Act::Advance(span) => {
-                self.now_us = self.switch.set_clock(span.after_us(self.now_us) + BEYOND_US)?;
+                let end_us = span.after_us(self.now_us).saturating_add(BEYOND_US);
+                self.now_us = self.switch.set_clock(end_us)?;
                 Ok(None)
             }
             Act::Suspend | Act::Activate | Act::Terminate | Act::Change => {

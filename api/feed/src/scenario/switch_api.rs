@@ -14,6 +14,7 @@ use super::switch::{AccountView, CardView, PlayedSwitch, ScenarioTransaction};
 use super::{DoorProtocol, ScenarioOptions};
 use crate::FeedError;
 use crate::http_client::{HttpClient, failed};
+use crate::merchants::ACCOUNT_CURRENCY;
 use crate::message::Identity;
 use crate::portfolio::Card;
 
@@ -175,6 +176,12 @@ impl PlayedSwitch for SwitchApi<'_> {
     fn account(&mut self) -> Result<(String, AccountView), FeedError> {
         let list = self.demand(Access::Admin, (Method::GET, "/v1/accounts"), None)?;
         let account = &list["results"][0];
+        let (own, currency) = (ACCOUNT_CURRENCY.code(), text_of(account, "currency")?);
+        if currency != own {
+            return Err(FeedError::Refused(format!(
+                "the scenario's amounts are in {own}, and the company's account is in {currency}"
+            )));
+        }
         let view = AccountView {
             ledger: money_of(account, "ledger_balance")?,
             available: money_of(account, "available_balance")?,
@@ -226,15 +233,10 @@ impl PlayedSwitch for SwitchApi<'_> {
 
     fn transfer(
         &mut self,
-        (account_id, amount): (&str, Money),
+        transfer: (&str, Money),
         is_settled: bool,
     ) -> Result<StepAnswer, FeedError> {
-        let body = json!({
-            "account_id": account_id,
-            "amount": amount.decimal(),
-            "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
-            "settled": is_settled,
-        });
+        let body = transfer_body(transfer, is_settled);
         self.call(Access::Network, (Method::POST, "/network/v1/transfers"), Some(&body))
             .map(|answer| http_door::answered(&answer))
     }
@@ -251,6 +253,16 @@ impl PlayedSwitch for SwitchApi<'_> {
             None => http_door::ask(self, asked).map(Some),
         }
     }
+}
+
+/// The body of a transfer.
+pub(super) fn transfer_body((account_id, amount): (&str, Money), is_settled: bool) -> Value {
+    json!({
+        "account_id": account_id,
+        "amount": amount.decimal(),
+        "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
+        "settled": is_settled,
+    })
 }
 
 /// The terms as `/v1` takes them; terms without a value are left out.

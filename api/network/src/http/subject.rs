@@ -140,7 +140,8 @@ fn find_transaction(
         Some(seq) => snapshot.transaction(seq)?,
         None => None,
     };
-    row.filter(|row| row.record.id == id).ok_or_else(ApiError::not_found)
+    let unknown = || ApiError::named_not_found("transaction_id", "transaction");
+    row.filter(|row| row.record.id == id).ok_or_else(unknown)
 }
 
 fn currency_of(

@@ -32,7 +32,7 @@ use super::subject::CURRENCY_DEFAULT;
 const TEXT_CHARS_MAX: usize = 64;
 
 /// Reads the body of a transfer.
-/// Errors: the tables cannot be read.
+/// Errors: the body names an account that is not there; the tables cannot be read.
 pub(super) fn plan_transfer(
     state: &DoorState,
     view: &LazySnapshot<'_>,
@@ -40,12 +40,17 @@ pub(super) fn plan_transfer(
     fields: &mut Fields<'_>,
 ) -> Result<PlannedCommand, ApiError> {
     // An amount can only be read in its currency; of an account that is not there, in any.
+    let mut is_known = false;
     let currency_of = |account| {
         let known = view.snapshot()?.account_by_any_company(account)?;
+        is_known = known.is_some();
         Ok(known.map_or(CURRENCY_DEFAULT, |row| row.account.currency))
     };
     let (transfer, supplied_at, currency) = read_transfer(fields, currency_of)?;
     fields.refuse_unread();
+    if !is_known {
+        return Err(ApiError::named_not_found("account_id", "account"));
+    }
     Ok(planned(state, asked, NetworkCommand::Transfer(transfer), supplied_at, currency))
 }
 
