@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::engine::Engine;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
@@ -23,6 +25,7 @@ use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
 use crate::commands::administration::{Office, carry_out_by};
+use crate::install::by_operator;
 use crate::pan_rotation::PanRotation;
 
 /// The socket's name.
@@ -210,12 +213,22 @@ async fn rotate_master_key(
     if place.as_ref().is_some_and(|place| !place.is_absolute()) {
         return Err("the place of a master key is an absolute path".to_owned());
     }
-    let rotate = move || desk.master_keys.rotate(place.as_deref());
+    let keys = Arc::clone(&desk.master_keys);
+    let rotate = move || keys.rotate(place.as_deref());
     let rotated = tokio::task::spawn_blocking(rotate).await;
     let rotated = rotated.map_err(|_| "the replacement of the master key broke off")?;
     let report = rotated.map_err(in_words)?;
     tracing::info!(id = report.master_key_id, "another master key opens the directory");
+    note("master_key.rotated", &desk).await;
     Ok(report)
+}
+
+/// Leaves the audit event of an act that is done.
+async fn note(action: &'static str, desk: &Desk) {
+    let noted = desk.office.switch.ask(by_operator(AdminCommand::NoteAct(action))).await;
+    if !matches!(noted, Ok(Reply::Done(_))) {
+        tracing::error!(action, "the audit log of the switch may lack this");
+    }
 }
 
 async fn make_backup(to: PathBuf, desk: &Desk) -> Result<CopyReport, String> {
@@ -230,6 +243,7 @@ async fn make_backup(to: PathBuf, desk: &Desk) -> Result<CopyReport, String> {
     for name in &report.damaged_receipts {
         tracing::error!(name, "a receipt is damaged; the backup is without it");
     }
+    note("backup.made", desk).await;
     Ok(report)
 }
 

@@ -18,9 +18,8 @@ use cardswitch_cluster::{
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
-use cardswitch_engine::engine::{Engine, OpenError};
-use cardswitch_engine::journal::JournalError;
-use cardswitch_engine::journal::window::{WindowError, WriterId};
+use cardswitch_engine::engine::Engine;
+use cardswitch_engine::journal::window::WriterId;
 use cardswitch_engine::store::{Store, WaitPurpose, Watermark};
 use cardswitch_identity::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_network::listener::DOOR_NAME_DEFAULT;
@@ -291,10 +290,7 @@ async fn follow_until_it_leads(
 fn is_etcd_behind(error: &FollowError, was_node: bool) -> bool {
     match error {
         FollowError::Cluster(OpenWindowError::Absent(_)) => was_node,
-        FollowError::Chain(OpenError::Journal(JournalError::Window(window))) => {
-            matches!(window, WindowError::Parted(_) | WindowError::Foreign(_))
-        }
-        _ => false,
+        error => error.is_of_chains(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! | inside | content |
 //! |---|---|
 //! | `lock` | held by the process at work on it |
+//! | `moved` | names that are on their way from here to the place around it, a line each; the last one makes it whole |
 //! | others | backups, each proven by its manifest while it was copied |
 //!
 //! INVARIANT: the restored bytes are the bytes that were proven. A user who may write to a backup can
@@ -18,11 +19,12 @@ use std::path::{Path, PathBuf};
 use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::data_directory::DirectoryError;
 use cardswitch_secrets::Secrets;
-use cardswitch_secrets::private_file::{beside, create_private};
+use cardswitch_secrets::private_file::{self, beside, create_private};
 
 use crate::manifest::{Manifest, ManifestError};
 
 const LOCK_FILE: &str = "lock";
+const MOVED_FILE: &str = "moved";
 
 /// The folder of the copies; it is removed with this value.
 #[derive(Debug)]
@@ -60,9 +62,35 @@ impl Staging {
 
     /// What is in it, but its lock.
     /// Errors: it cannot be read.
-    pub fn entries(&self) -> io::Result<Vec<OsString>> {
+    fn entries(&self) -> io::Result<Vec<OsString>> {
         let names = fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
         names.filter(|name| !name.as_ref().is_ok_and(|name| name == LOCK_FILE)).collect()
+    }
+
+    /// Moves what is in it to the place around it, `last` as the last. If that ends midway, what was moved goes with
+    /// the folder.
+    /// Errors: something is in the way.
+    pub fn publish(&self, last: &str) -> Result<(), CopyError> {
+        let place = self.folder.parent().unwrap_or(Path::new("."));
+        let failed = |error| CopyError::Io(place.to_path_buf(), error);
+        let mut names = self.entries().map_err(failed)?;
+        names.sort_by_key(|name| name == last);
+        assert!(names.last().is_some_and(|name| name == last), "there is no `{last}`");
+        for name in &names {
+            let path = place.join(name);
+            if path.symlink_metadata().is_ok() {
+                return Err(CopyError::Exists(path));
+            }
+        }
+        let lines: String = names.iter().map(|name| format!("{}\n", name.display())).collect();
+        private_file::replace(&self.folder.join(MOVED_FILE), lines.as_bytes()).map_err(failed)?;
+        for name in &names {
+            if name == last {
+                private_file::sync_directory_of(&self.folder).map_err(failed)?;
+            }
+            fs::rename(self.folder.join(name), place.join(name)).map_err(failed)?;
+        }
+        private_file::sync_directory_of(&self.folder).map_err(failed)
     }
 
     /// Copies a backup into it under this name, and proves the copy. Returns where it is.
@@ -83,7 +111,31 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         // The next try removes a leftover of this one.
-        drop(fs::remove_dir_all(&self.folder));
+        drop(remove(&self.folder));
+    }
+}
+
+/// Removes a folder with what was moved out of it, unless all was.
+fn remove(folder: &Path) -> io::Result<()> {
+    let names = match fs::read_to_string(folder.join(MOVED_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        names => names?,
+    };
+    let is_left = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    if let Some(place) = folder.parent().filter(|_| names.lines().any(is_left)) {
+        for name in names.lines().filter(|name| !is_left(name)) {
+            remove_entry(&place.join(name))?;
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
+fn remove_entry(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
     }
 }
 
@@ -119,7 +171,7 @@ fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
         Err(_) if fs::read_dir(folder).map_err(failed)?.next().is_none() => None,
         Err(_) => return Err(in_the_way()),
     };
-    fs::remove_dir_all(folder).map_err(failed)
+    remove(folder).map_err(failed)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Operators' commands on a data directory at rest: users, apps, tokens and companies.
 
+use std::fs;
+
 use cardswitch_harness::{
     Browser, HttpClient, Installation, Switch, run_cardswitch, run_cardswitch_reading,
 };
@@ -110,6 +112,35 @@ fn the_network_key_is_replaced_and_the_audit_of_the_switch_has_it() {
     let listed = run_cardswitch(&["audit", "list", "--data", data.to_str().expect("a path")]);
     let last = listed.stdout.lines().last().expect("a line");
     assert!(last.contains("  operator  pan_key.rotated"), "{listed:?}");
+}
+
+/// Once, the audit of the switch told neither of a copy of everything nor of another master key.
+#[test]
+fn the_audit_of_the_switch_has_what_is_done_with_files_while_it_runs() {
+    let installation = Installation::init(1, 1_333);
+    let data = installation.data();
+    let at = ["--data", data.to_str().expect("a path")];
+    let events = || {
+        let listed = run_cardswitch(&[&["audit", "list", "--json"], &at[..]].concat());
+        listed.expect_json()["events"].as_array().expect("events").clone()
+    };
+    let acts = |backup: &str| {
+        let before = events().len();
+        let to = installation.home().join(backup);
+        let back_up = ["backup", "--to", to.to_str().expect("a path")];
+        run_cardswitch(&[&back_up, &at[..]].concat()).expect_done();
+        run_cardswitch(&[&["rotate-master-key"], &at[..]].concat()).expect_done();
+        fs::remove_file(data.join("master.key.old")).expect("the key before");
+        let text = |event: &Value, key: &str| event[key].as_str().expect("a text").to_owned();
+        let made = events().split_off(before);
+        made.iter().map(|event| ["actor", "action"].map(|key| text(event, key))).collect::<Vec<_>>()
+    };
+    assert!(acts("at_rest").is_empty(), "nobody writes to the journal");
+    let switch = installation.serve();
+    let expected = ["backup.made", "master_key.rotated"].map(|action| ["operator", action]);
+    assert_eq!(acts("running"), expected);
+    switch.kill9();
+    installation.verify_ok();
 }
 
 #[test]

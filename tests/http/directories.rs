@@ -52,6 +52,30 @@ fn a_killed_init_leaves_no_data_directory_and_can_be_repeated() {
     run_cardswitch(&["verify", "--data", data]).expect_done();
 }
 
+/// Once, what had got its name stayed, and was in the way of the next `init`.
+#[test]
+fn an_init_killed_while_its_files_get_their_names_can_be_repeated() {
+    let mut kills = 0;
+    for place in 1.. {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let data = home.path().join("data");
+        let data = data.to_str().expect("UTF-8");
+        let init = ["init", "--data", data, "--retention", "forever", "--json"];
+        let inject = format!("inject=rename:signal=KILL:when={place}");
+        let killed = format!("set -- strace -f -qq -o /dev/null -e {inject} \"$@\"");
+        let output = cardswitch_after(&killed, &init).output().expect("a shell starts");
+        if output.status.success() {
+            break;
+        }
+        kills += 1;
+        let told = run_cardswitch(&["verify", "--data", data]).expect_one_line_error();
+        assert!(told.contains("is no data directory"), "killed at {place}: {told}");
+        run_cardswitch(&init).expect_json();
+        run_cardswitch(&["verify", "--data", data]).expect_done();
+    }
+    assert!(kills >= 10, "files get their names in more steps than {kills}: is strace there?");
+}
+
 /// Every file of a directory, with its content.
 fn files_of(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).expect("a directory");

@@ -104,6 +104,27 @@ fn each_fault_comes_as_its_rule_says_and_every_decision_stands() {
     installation.verify_ok();
 }
 
+/// Once, `feed` took each 91 for a purchase that was not taken, and its books differed.
+#[test]
+fn the_books_of_feed_are_right_whether_a_91_was_decided_or_not() {
+    let installation = Installation::init(60, 4_716);
+    let file = installation.home().join("faults.toml");
+    fs::write(&file, "[[answers]]\nfault = \"code-91\"\nrate = 0.3\n").expect("a file of rules");
+    let file = file.to_str().expect("temporary paths are UTF-8");
+    let switch = installation.serve_with(&["--clock", "manual", "--faults", file]);
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let cards = installation.cards_file();
+    let key = &installation.credentials.network_key;
+    let mut arguments = vec!["feed", "--connect", &iso8583, "--http", &http, "--network-key", key];
+    arguments.extend(["--cards", cards.to_str().expect("UTF-8"), "--json"]);
+    arguments.extend(["--speed", "max", "--rate", "0.05", "--duration", "10h"]);
+    let report = run_cardswitch(&arguments).expect_json();
+    assert_eq!(report["book_differences"], 0, "{report:#}");
+    assert!(report["unknown"].as_u64() > Some(50), "{report:#}");
+    switch.stop();
+    installation.verify_ok();
+}
+
 /// A request over HTTP has one answer, which meets the same rules.
 #[test]
 fn at_the_http_door_answers_come_late_false_or_not_at_all() {

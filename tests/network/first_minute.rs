@@ -192,6 +192,15 @@ fn dev_is_found_by_buy_and_keeps_what_is_in_it() {
     assert_eq!(card["state"], "active", "{card:#}");
     let bought = paste(told.last().expect("a line").trim());
     assert!(bought.starts_with("approved: 24.50 USD"), "{bought}");
+    // Once, `buy` used the former key and told nothing of another.
+    let data = state.path().join("cardswitch/dev");
+    let replace = ["network-key", "replace", "--json", "--data", data.to_str().expect("UTF-8")];
+    let replaced = run_cardswitch(&replace).expect_json();
+    let bought = paste(told.last().expect("a line").trim());
+    assert!(bought.starts_with("approved: 24.50 USD"), "{bought}");
+    let key = replaced["network_key"].as_str().expect("a key");
+    let given = format!("{} --network-key {key}", told.last().expect("a line").trim());
+    assert!(paste(&given).starts_with("approved: 24.50 USD"), "it is still the switch of `dev`");
 
     let second = run_cardswitch_with(&["dev"], &[("XDG_STATE_HOME", home)]).expect_one_line_error();
     let serving = after(&told, "serving").replace(" and", "");
@@ -206,6 +215,7 @@ fn dev_is_found_by_buy_and_keeps_what_is_in_it() {
     let mut dev = Dev::start(state.path(), &[]);
     let again = dev.told();
     assert_eq!(after(&again, "password"), password);
+    assert_eq!(after(&again, "network key"), key);
     dev.stop();
     let mut dev = Dev::start(state.path(), &["--reset"]);
     assert_ne!(after(&dev.told(), "password"), password);

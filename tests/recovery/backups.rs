@@ -92,7 +92,8 @@ fn a_backup_under_load_and_the_lost_journal_give_everything_back() {
     fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
     assert_eq!(verified_with(&backup, &["--master-key", text(&key)])["records"], report["records"]);
     let lost = verified(&data);
-    restore(&backup, &restored, &key, &["--journal", text(&data)]).expect_json();
+    let whole = restore(&backup, &restored, &key, &["--journal", text(&data)]).expect_json();
+    assert_eq!(whole["revived_access"], Value::Null, "{whole:#}");
     let found = verified(&restored);
     assert_eq!((&found["state_hash"], &found["records"]), (&lost["state_hash"], &lost["records"]));
 
@@ -138,7 +139,10 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
         "{refused:?}"
     );
     assert!(!restored.exists());
-    restore(&backup, &restored, &key, &[]).expect_json();
+    // Once, only people were told.
+    let outdated = restore(&backup, &restored, &key, &[]).expect_json();
+    let revived = outdated["revived_access"].as_str().expect("what is valid again");
+    assert!(revived.contains(outdated["as_of"].as_str().expect("a time")), "{outdated:#}");
     assert_eq!(verified(&restored)["state_hash"], verified(&data)["state_hash"]);
     assert_eq!(fs::read_to_string(restored.join("cardswitch.toml")).unwrap(), "log = \"json\"\n");
     let taken = restore(&backup, &restored, &key, &[]);

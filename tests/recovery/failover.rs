@@ -372,6 +372,10 @@ fn what_is_no_node_of_the_cluster_is_refused() {
     stray(&cluster.installation, &strayed);
     let error = refused(&cluster.journal, &strayed, "x");
     assert!(error.contains("one chain") || error.contains("does not continue"), "{error}");
+    // Once, it stayed in the list, and everybody waited for it.
+    let status = cluster.status().expect("etcd answers");
+    let nodes = status["nodes"].as_array().expect("nodes");
+    assert!(nodes.iter().all(|node| node["name"] != "x"), "{status:#}");
 }
 
 #[test]

@@ -46,30 +46,32 @@ fn count(installation: &Installation) -> u64 {
     found.as_u64().expect("a count")
 }
 
-/// The key is read on the way: as long as nothing is written into the pipe in its place, there is no end. Once,
+/// The key is read on the way: as long as nothing is written into the pipe behind it, there is no end. Once,
 /// SIGHUP ended a switch there, and a node did not hear of a stop.
 #[test]
 fn a_stop_during_recovery_is_in_order_and_loses_nothing() {
     let installation = Installation::init(60, 8_701);
     let before = count(&installation);
-    let key = installation.data().join("master.key");
-    let kept = installation.home().join("kept.key");
-    fs::rename(&key, &kept).expect("the key is there");
-    let made = Command::new("mkfifo").arg(&key).status().expect("mkfifo is there");
+    let pipe = installation.home().join("key");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
     assert!(made.success());
+    let command = format!("cat '{}'", pipe.display());
+    let keyed = ["--master-key-command", &command];
     // Nobody is asked at that address before the files are open.
     let [etcd, alone, in_cluster] = free_addresses();
     let journal = format!("etcd://{etcd}/none");
-    let rows = [(alone, &[][..]), (in_cluster, &["--journal", &journal, "--node", "a"][..])];
+    let node = ["--journal", &journal, "--node", "a"];
+    let rows = [(alone, keyed.to_vec()), (in_cluster, [&keyed[..], &node].concat())];
     for (address, further) in rows {
-        let mut child = installation.begin_to_serve_with(address, further);
+        let mut child = installation.begin_to_serve_with(address, &further);
         assert_eq!(first_word(address, &mut child).as_deref(), Some("recovering"));
         signal(&child, "HUP");
         assert_eq!(first_word(address, &mut child).as_deref(), Some("recovering"));
         let status = terminate(child);
         assert!(status.success(), "a stop is none of its failures: {status}");
     }
-    fs::rename(&kept, &key).expect("the pipe is replaced");
+    // The commands that wait still read its end.
+    drop(fs::File::options().read(true).write(true).open(&pipe).expect("a pipe"));
     assert_eq!(count(&installation), before);
     installation.verify_ok();
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use cardswitch_edge::tls_client::system_roots;
 use cardswitch_secrets::plain_file::read_named;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -140,13 +141,6 @@ fn read_roots(file: &Path) -> Result<RootCertStore, EtcdError> {
         roots.add(certificate).map_err(|error| unusable(file, &error))?;
     }
     Ok(roots)
-}
-
-fn system_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    // Entries that are no certificates are left out: they could prove no member.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, EtcdError> {

@@ -14,7 +14,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 
 use crate::beats::{Beat, LeaderState};
 use crate::clocks::ClockStanding;
-use crate::members::{NodeRecord, has_twin, list_nodes, report};
+use crate::members::{NodeRecord, has_twin, list_nodes, report, withdraw};
 use crate::patience::Patience;
 use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
@@ -56,6 +56,17 @@ pub enum FollowError {
     /// The chain of the cluster does not go on where this node's journal ends, or its files fail.
     #[error(transparent)]
     Chain(OpenError),
+}
+
+impl FollowError {
+    /// Whether the chain of the cluster is another one than this node's.
+    pub const fn is_of_chains(&self) -> bool {
+        use WindowError::{Foreign, Parted};
+        matches!(
+            self,
+            Self::Chain(OpenError::Journal(JournalError::Window(Parted(_) | Foreign(_))))
+        )
+    }
 }
 
 /// A node of a cluster.
@@ -116,7 +127,14 @@ pub fn follow(
             Err(OpenError::Journal(JournalError::Window(behind @ WindowError::Trimmed { .. }))) => {
                 return Err(FollowError::Behind(behind));
             }
-            Err(error) => return Err(FollowError::Chain(error)),
+            Err(error) => {
+                let error = FollowError::Chain(error);
+                if error.is_of_chains() {
+                    let taken_back = withdraw(&mut window.client, &lookout.keys, &node.record);
+                    taken_back.unwrap_or_else(|why| tracing::warn!(%why, "the node stays listed"));
+                }
+                return Err(error);
+            }
         };
         is_silent = false;
         if lookout.has_twin {

@@ -160,9 +160,26 @@ pub(crate) fn list_nodes(
 /// Whether another run has published its record under a node's name since the node did. A request of an earlier run may
 /// come late, with an earlier time.
 pub(crate) fn has_twin(client: &mut EtcdClient, keys: &Keys, record: &NodeRecord) -> bool {
-    let found = client.get(keys.node(&record.name)).ok().flatten();
-    let found = found.and_then(|found| serde_json::from_slice::<NodeRecord>(&found).ok());
-    found.is_some_and(|found| found.is_twin_of(record))
+    find_node(client, keys, &record.name).is_some_and(|found| found.is_twin_of(record))
+}
+
+/// The record under a node's name, if etcd answers.
+fn find_node(client: &mut EtcdClient, keys: &Keys, name: &str) -> Option<NodeRecord> {
+    let found = client.get(keys.node(name)).ok().flatten()?;
+    serde_json::from_slice(&found).ok()
+}
+
+/// Takes back the record of a node that is refused: nobody is to wait for it. That of another run stays.
+/// Errors: etcd does not answer; then the record stays until an operator removes it.
+pub(crate) fn withdraw(
+    client: &mut EtcdClient,
+    keys: &Keys,
+    record: &NodeRecord,
+) -> Result<(), EtcdError> {
+    match find_node(client, keys, &record.name) {
+        Some(found) if found.writer == record.writer => client.delete(keys.node(&record.name)),
+        _ => Ok(()),
+    }
 }
 
 /// Publishes the record of a node, and takes in those of others.

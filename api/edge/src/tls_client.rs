@@ -122,13 +122,13 @@ fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
     }
 }
 
-/// The authorities that the system trusts.
+/// The authorities that the system trusts. Entries that are no certificates are left out.
 pub fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     let (taken, _) = roots.add_parsable_certificates(found.certs);
     if taken == 0 {
-        tracing::warn!("the system trusts no certificate: https will fail");
+        tracing::warn!("the system trusts no certificate: TLS towards others will fail");
     }
     roots
 }

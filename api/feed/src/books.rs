@@ -2,8 +2,8 @@
 //! tell.
 //!
 //! A lost answer leaves several possibilities, so a purchase is kept as the set of states it may
-//! be in at the switch ("worlds"). A certain answer carries every world over; an unknown one (96 or
-//! silence) keeps both the world before and the world after. The switch's books are right if they
+//! be in at the switch ("worlds"). A certain answer carries every world over; an unknown one (91,
+//! 96 or silence) keeps both the world before and the world after. The switch's books are right if they
 //! are one of the worlds.
 //!
 //! This file keeps all purchases and compares them with the switch's books; `purchase_book` keeps

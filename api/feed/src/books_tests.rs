@@ -42,8 +42,8 @@ fn answers_lead_to_the_states_they_allow() {
         ("approved", &[(HOLD, DONE)], &[pending(500)]),
         ("declined", &[(HOLD, Outcome::Refused)], &[DECLINED]),
         ("1000", &[(HOLD, Outcome::RefusedPerhapsRecorded)], &[ABSENT, DECLINED]),
-        ("91", &[(HOLD, Outcome::NotTaken)], &[ABSENT]),
-        ("96", &[(HOLD, Outcome::Unknown)], &[ABSENT, DECLINED, pending(500)]),
+        ("30", &[(HOLD, Outcome::NotTaken)], &[ABSENT]),
+        ("91 or 96", &[(HOLD, Outcome::Unknown)], &[ABSENT, DECLINED, pending(500)]),
         ("in part", &[(HOLD, Outcome::Accepted { amount_minor: 300 })], &[pending(300)]),
         ("0200", &[(Event::Post { amount_minor: 500 }, DONE)], &[completed(500)]),
         ("verified", &[(Event::Verify, DONE)], &[CANCELED]),
@@ -141,7 +141,7 @@ fn a_repeat_may_settle_what_was_unknown_but_not_change_what_was_certain() {
 }
 
 #[test]
-fn a_queue_full_answer_to_a_repeat_settles_nothing() {
+fn a_repeat_that_is_not_taken_settles_nothing() {
     let mut books = Books::default();
     books.open(0, 0, 7, 0);
     let hold = books.sent(0, HOLD).unwrap();

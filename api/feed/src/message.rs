@@ -171,8 +171,6 @@ impl AnswerFields {
     pub(super) fn exact_code(&self) -> u16 {
         let of_response = || parse_number(&self.response).and_then(|code| u16::try_from(code).ok());
         match (self.code, &self.response) {
-            // DE44 has the code of a decision, and there was none.
-            (_, b"91") => 91,
             (Some(code), _) => code,
             (None, b"14") => 1000,
             (None, _) => of_response().unwrap_or(1000),
@@ -452,9 +450,5 @@ mod tests {
             AnswerFields { code: None, response: *b"14", ..answer.clone() }.exact_code(),
             1000
         );
-        for code in [None, Some(1000)] {
-            let not_taken = AnswerFields { code, response: *b"91", ..answer.clone() };
-            assert_eq!(not_taken.exact_code(), 91, "{code:?}");
-        }
     }
 }

@@ -38,7 +38,7 @@ pub struct TrafficCounts {
     pub approved_in_part: u64,
     /// Purchases that were declined, by exact response code.
     pub declined: BTreeMap<u16, u64>,
-    /// Purchases whose outcome the switch called unknown (96).
+    /// Purchases whose outcome the answer left open (91, 96).
     pub unknown: u64,
     /// Increments that the switch approved.
     pub increments: u64,
@@ -153,15 +153,8 @@ impl RunTally {
 
     /// Takes the count of a first answer back that left the outcome open, now that a duplicate
     /// was answered.
-    pub(super) fn take_back(&mut self, response: [u8; 2]) {
-        match &response {
-            b"96" => self.counts.unknown = self.counts.unknown.saturating_sub(1),
-            b"91" => {
-                let declined = self.counts.declined.entry(91).or_default();
-                *declined = declined.saturating_sub(1);
-            }
-            _ => {}
-        }
+    pub(super) fn take_unknown_back(&mut self) {
+        self.counts.unknown = self.counts.unknown.saturating_sub(1);
     }
 
     pub(super) fn snapshot(&self, elapsed_us: u64, in_flight: usize) -> ProgressSnapshot {

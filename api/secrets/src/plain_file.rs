@@ -32,11 +32,17 @@ pub fn open_plain(path: &Path) -> io::Result<File> {
     open_in(CWD, path, LinkTreatment::Refused)
 }
 
-/// Reads a file that a setting names.
+/// Opens a file that a setting names for reading.
 /// Errors: `InvalidInput` where it is no plain file; the system refuses.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    open_in(CWD, path, LinkTreatment::Followed)
+}
+
+/// Reads such a file.
+/// Errors: those of `open_named`; the system refuses.
 pub fn read_named(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    open_in(CWD, path, LinkTreatment::Followed)?.read_to_end(&mut content)?;
+    open_named(path)?.read_to_end(&mut content)?;
     Ok(content)
 }
 

@@ -19,6 +19,7 @@ use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::parse_time;
+use serde::Serialize;
 
 use super::Failure;
 use super::running::ask_running;
@@ -234,22 +235,34 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let copied = restore_engine(&proven.backup, &args.data, &wanted, beside);
     let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
     let is_outdated = args.cluster.is_none() && (args.journal.is_none() || copied.is_cut);
-    let report = CopyReport::new(copied, damaged);
+    let copy = CopyReport::new(copied, damaged);
+    let revived_access = is_outdated.then(|| revived_after(&copy.as_of));
     if args.json {
+        let report = RestoreReport { copy: &copy, revived_access };
         println!("{}", serde_json::to_string(&report)?);
     } else {
-        println!("restored {}: {}", args.data.display(), in_words(&report));
+        println!("restored {}: {}", args.data.display(), in_words(&copy));
         let key = if is_copied { String::new() } else { flag_of(&source) };
-        if is_outdated {
-            println!(
-                "Access that was revoked after {} is valid again: revoke tokens, passwords, sessions, second \
-                 factors, webhook secrets, the network key and exchanged zone keys anew.",
-                report.as_of
-            );
-        }
+        revived_access.iter().for_each(|told| println!("{told}"));
         println!("Next: cardswitch verify --data {}{key}", args.data.display());
     }
-    whole(&report, &args.data)
+    whole(&copy, &args.data)
+}
+
+/// The report on a restored directory, for programs to read.
+#[derive(Debug, Serialize)]
+struct RestoreReport<'a> {
+    #[serde(flatten)]
+    copy: &'a CopyReport,
+    /// The access that has to be revoked anew, in words; null where the directory has the newest record.
+    revived_access: Option<String>,
+}
+
+fn revived_after(as_of: &str) -> String {
+    format!(
+        "Access that was revoked after {as_of} is valid again: revoke tokens, passwords, sessions, second \
+         factors, webhook secrets, the network key and exchanged zone keys anew."
+    )
 }
 
 /// The flag that names the source of a master key once more, quoted for a shell.

@@ -10,7 +10,7 @@ use cardswitch_feed::{Card, Portfolio, Profile};
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_secrets::master_key::data_key::DATA_KEY_FILE;
 use cardswitch_secrets::master_key::source::MasterKeySource;
-use cardswitch_secrets::private_file::create_private;
+use cardswitch_secrets::private_file::{create_private, replace};
 
 use super::Failure;
 use super::init::{demo_company, random_source};
@@ -68,6 +68,15 @@ impl Home {
         let Ok(text) = std::fs::read_to_string(&path) else { return Ok(None) };
         let read = serde_json::from_str(&text);
         read.map(Some).map_err(|error| unusable(&path, error))
+    }
+
+    /// Keeps another network key with the credentials, where a program is there.
+    /// Errors: the file of the credentials cannot be read or written.
+    pub(super) fn keep_network_key(&self, network_key: &str) -> Result<(), Failure> {
+        let Some(credentials) = self.credentials()? else { return Ok(()) };
+        let credentials = Credentials { network_key: network_key.to_owned(), ..credentials };
+        let (path, text) = (self.path.join(CREDENTIALS_FILE), serde_json::to_vec(&credentials)?);
+        replace(&path, &text).map_err(|error| unusable(&path, error))
     }
 
     /// Makes the program unless it is there; returns what opens it.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::Failure;
 use super::administration::{DataArgs, OfficeTask};
+use super::home::Home;
 
 /// The commands for the key of the HTTP network door.
 #[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
@@ -26,10 +27,13 @@ impl NetworkKeyCommand {
         let DrawnSecret { text: network_key, digest } =
             DrawnSecret::draw_token(&task.office.switch)?;
         task.carry_out(AdminCommand::SetNetworkKey(digest)).await?;
+        let data = task.office.switch.engine.directory.path();
+        let kept = Home::at(data.to_owned()).keep_network_key(&network_key);
         task.tell(
             json!({"network_key": network_key}),
             format!("network key {network_key} (shown this once)"),
         );
-        Ok(())
+        // Shown in any case: the former one opens nothing any more.
+        kept
     }
 }

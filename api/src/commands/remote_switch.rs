@@ -64,15 +64,16 @@ pub(super) struct RemoteSwitch {
 impl RemoteSwitch {
     pub(super) fn of(args: &SwitchArgs) -> Result<Self, Failure> {
         let SwitchArgs { connect, url, network_key, token, http_tls, line } = args;
-        let is_named = connect.is_some() || url.is_some() || network_key.is_some();
+        let is_named = connect.is_some() || url.is_some();
         if !is_named && let Some((addresses, credentials)) = find_access() {
             let url = parse_url(&addresses.url)?;
+            let or = |given: &Option<String>, kept| given.clone().unwrap_or(kept);
             return Ok(Self {
                 line: line.line(addresses.iso8583.unwrap_or(Settings::default().iso8583))?,
                 tls: http_tls.open([&url])?,
                 url,
-                network_key: credentials.network_key,
-                token: Some(credentials.access_token),
+                network_key: or(network_key, credentials.network_key),
+                token: Some(or(token, credentials.access_token)),
             });
         }
         let network_key = network_key.clone().ok_or_else(|| {

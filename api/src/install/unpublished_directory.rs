@@ -3,8 +3,7 @@
 //! INVARIANT: a directory at its place is whole, and somebody was shown its secrets: whatever ends the process
 //! before leaves none, and the next `init` begins anew.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::CopyError;
@@ -64,34 +63,12 @@ impl UnpublishedDirectory {
     /// Puts everything at its place. From the last step on it is a data directory.
     /// Errors: something is in the way.
     pub fn publish(mut self) -> Result<(), CopyError> {
-        let failed = |error| CopyError::Io(self.place.clone(), error);
-        let Some(staging) = &self.staging else { return Ok(()) };
-        let mut names = staging.entries().map_err(failed)?;
-        names.sort_by_key(|name| name == IDENTITY_FILE);
-        assert!(
-            names.last().is_some_and(|name| name == IDENTITY_FILE),
-            "every data directory has it"
-        );
-        for name in &names {
-            let path = self.place.join(name);
-            if path.symlink_metadata().is_ok() {
-                return Err(CopyError::Exists(path));
-            }
+        if let Some(staging) = &self.staging {
+            staging.publish(IDENTITY_FILE)?;
         }
-        for name in &names {
-            if name == IDENTITY_FILE {
-                sync(&self.place).map_err(failed)?;
-            }
-            fs::rename(staging.folder().join(name), self.place.join(name)).map_err(failed)?;
-        }
-        sync(&self.place).map_err(failed)?;
         self.staging = None;
         Ok(())
     }
-}
-
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }
 
 impl Drop for UnpublishedDirectory {

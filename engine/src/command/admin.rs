@@ -50,6 +50,8 @@ macro_rules! define_admin_commands {
             IfUnchanged(SeenObject, Box<AdminCommand>),
             /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
             SetNetworkKey([u8; 32]),
+            /// Changes nothing: its audit event tells what was done with files, by an action such as `backup.made`.
+            NoteAct(&'static str),
             $($variant($type),)+
         }
 
@@ -57,7 +59,7 @@ macro_rules! define_admin_commands {
             /// The id of the one object that the command makes.
             pub fn made_id(&self) -> Option<Uuid> {
                 match self {
-                    Self::WithPassword(..) | Self::SetNetworkKey(_) => None,
+                    Self::WithPassword(..) | Self::SetNetworkKey(_) | Self::NoteAct(_) => None,
                     Self::IfUnchanged(_, command) => command.made_id(),
                     $(Self::$variant(command) => command.made_id(),)+
                 }
@@ -71,6 +73,9 @@ macro_rules! define_admin_commands {
                     }
                     Self::SetNetworkKey(_) => {
                         AuditLine::new(AuditedPlace::Switch, "network_key.set", AuditTarget::Unnamed)
+                    }
+                    Self::NoteAct(action) => {
+                        AuditLine::new(AuditedPlace::Switch, action, AuditTarget::Unnamed)
                     }
                     $(Self::$variant(command) => command.audited(),)+
                 }
@@ -94,6 +99,7 @@ macro_rules! define_admin_commands {
                         change.push(Effect::NetworkKey(*digest));
                         Ok(())
                     }
+                    Self::NoteAct(_) => Ok(()),
                     $(Self::$variant(command) => command.execute(change),)+
                 }
             }

@@ -21,6 +21,7 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
         command,
         AdminCommand::Card(CardCommand::NoteNumberShown(..))
             | AdminCommand::User(UserCommand::NoteSignInFailed(..))
+            | AdminCommand::NoteAct(_)
     );
     if change.effects.is_empty() && !is_news {
         return;

@@ -381,9 +381,14 @@ fn each_of_many_objects_has_an_event_and_a_new_company_the_first_of_its_own() {
         events_of(&mut office, AdminCommand::Company(CompanyCommand::Create(company))).unwrap();
     let told = (events.len(), events[0].company, events[0].action.as_str());
     assert_eq!(told, (1, Some(CompanySlot(2)), "company.created"));
-    let events = events_of(&mut office, AdminCommand::SetNetworkKey([1; 32])).unwrap();
-    let told = (events[0].company, events[0].object, events[0].action.as_str());
-    assert_eq!(told, (None, None, "network_key.set"));
+    for (command, action) in [
+        (AdminCommand::SetNetworkKey([1; 32]), "network_key.set"),
+        (AdminCommand::NoteAct("backup.made"), "backup.made"),
+    ] {
+        let events = events_of(&mut office, command).unwrap();
+        let told = (events[0].company, events[0].object, events[0].action.as_str());
+        assert_eq!(told, (None, None, action));
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(crate) enum Event {
 pub(crate) enum Outcome {
     /// No answer yet.
     Awaited,
-    /// 96, or silence.
+    /// 91, 96, or silence.
     Unknown,
     /// It left no trace at the switch.
     NotTaken,

@@ -162,7 +162,7 @@ impl Conversation<'_> {
                 }
             }
             Outcome::Accepted { .. } => counts.reversed += u64::from(was_approved),
-            Outcome::Unknown | Outcome::NotTaken => {
+            Outcome::Unknown => {
                 self.outcome_unknown(purchase, Some(later), now_us);
             }
             _ => *counts.refused.entry(answer.response_text()).or_default() += 1,
@@ -247,8 +247,7 @@ impl Conversation<'_> {
 fn later_outcome(answer: &AnswerFields, message: &LaterMessage) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: message.held_minor },
-        b"96" => Outcome::Unknown,
-        b"91" => Outcome::NotTaken,
+        _ if !is_final(answer.response) => Outcome::Unknown,
         _ => Outcome::Refused,
     }
 }

@@ -269,7 +269,8 @@ pub(super) fn is_approval(response: [u8; 2]) -> bool {
     matches!(&response, b"00" | b"10")
 }
 
-/// Whether a response settles the message: 96 and 91 leave it open.
+/// Whether a response settles the message: 96 and 91 leave it open. A 91 of an overloaded switch was not decided,
+/// that of a route or of fault injection may have been.
 pub(super) fn is_final(response: [u8; 2]) -> bool {
     !matches!(&response, b"96" | b"91")
 }

@@ -119,7 +119,7 @@ impl Conversation<'_> {
         live.first_answer = Some(given);
         match first {
             None => self.tally.record_latency(latency_us),
-            Some(first) => self.tally.take_back(first.response),
+            Some(_) => self.tally.take_unknown_back(),
         }
         let outcome = opening_outcome(&live.plan, answer);
         live.verdict = Verdict::of(answer, outcome);
@@ -144,10 +144,7 @@ impl Conversation<'_> {
 
     fn declined(&mut self, purchase: u64, answer: &AnswerFields) {
         let code = answer.exact_code();
-        // What was not taken may still be decided, by a duplicate.
-        if is_final(answer.response) {
-            self.books.set_response_code(purchase, code);
-        }
+        self.books.set_response_code(purchase, code);
         self.record_purchase(purchase, code);
     }
 
@@ -227,8 +224,8 @@ fn opening_outcome(plan: &Plan, answer: &AnswerFields) -> Outcome {
         b"10" => Outcome::Accepted {
             amount_minor: answer.amount_minor.unwrap_or(plan.price.billing_minor),
         },
-        b"96" => Outcome::Unknown,
-        b"91" | b"30" | b"94" | b"14" => Outcome::NotTaken,
+        _ if !is_final(answer.response) => Outcome::Unknown,
+        b"30" | b"94" | b"14" => Outcome::NotTaken,
         _ if answer.exact_code() == 1000 => Outcome::RefusedPerhapsRecorded,
         _ => Outcome::Refused,
     }

@@ -19,6 +19,8 @@ pub(super) struct Faults {
     pub(super) silent_every: Option<u64>,
     pub(super) unknown_every: Option<u64>,
     pub(super) not_taken_every: Option<u64>,
+    /// Says so of what it has decided.
+    pub(super) denied_every: Option<u64>,
     /// Takes one cent too much, so many holds.
     pub(super) wrong_every: Option<u64>,
     /// Approves three times the amount, "in part", so many holds that nobody offered to take in part.
@@ -97,7 +99,9 @@ impl SmallSwitch {
         let hits =
             |every: Option<u64>| every.is_some_and(|every| self.messages.is_multiple_of(every));
         let (silent, unknown) = (hits(self.faults.silent_every), hits(self.faults.unknown_every));
+        let not_taken = Verdict { response: "91", code: "1000 not_taken", ..Verdict::default() };
         let is_not_taken = hits(self.faults.not_taken_every);
+        let is_denied = hits(self.faults.denied_every);
         let key = duplicate_key(message);
         let known = self.answered.get(&key).filter(|_| !self.faults.forgets_duplicates).cloned();
         if known.is_some() && self.faults.ignores_duplicates {
@@ -106,15 +110,14 @@ impl SmallSwitch {
         let verdict = match known {
             Some(verdict) => verdict,
             None if unknown => Verdict { response: "96", ..Verdict::default() },
-            None if is_not_taken => {
-                Verdict { response: "91", code: "1000 not_taken", ..Verdict::default() }
-            }
+            None if is_not_taken => not_taken.clone(),
             None => {
                 let verdict = self.decide(message);
                 self.answered.insert(key, verdict.clone());
                 verdict
             }
         };
+        let verdict = if is_denied { not_taken } else { verdict };
         (!silent).then_some(verdict)
     }
 

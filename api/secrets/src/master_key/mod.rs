@@ -8,7 +8,6 @@ pub mod data_key;
 pub mod rotation;
 pub mod source;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +21,7 @@ use crate::derived;
 use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
 use crate::keyed_hash::KeyedHash;
+use crate::plain_file::open_named;
 use crate::private_file::{self, exposing_mode};
 
 /// The name of the key's file inside a data directory, and of the credential that systemd hands over.
@@ -92,7 +92,7 @@ impl MasterKey {
     /// Reads a key's file.
     /// Errors: there is none, it is no key, or others may read or change it.
     pub fn read(path: &Path) -> Result<Self, MasterKeyError> {
-        let opened = File::open(path).and_then(|file| Ok((exposing_mode(&file)?, file)));
+        let opened = open_named(path).and_then(|file| Ok((exposing_mode(&file)?, file)));
         let read = match opened {
             Ok((Some(mode), _)) => return Err(MasterKeyError::Exposed(path.to_path_buf(), mode)),
             Ok((None, file)) => read_text(file),
@@ -162,6 +162,8 @@ fn read_text(source: impl Read) -> io::Result<Zeroizing<String>> {
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
     use super::*;
 
     #[test]
@@ -209,6 +211,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Once, a pipe in the key's place stopped every command at it, until somebody wrote into the pipe.
+    #[test]
+    fn a_pipe_in_the_place_of_a_key_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(MASTER_KEY_FILE);
+        mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        let refused = MasterKey::read(&path).unwrap_err().to_string();
+        assert!(refused.ends_with("is no plain file"), "{refused}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The database that an export writes to. Its tables and what writes them are in `schema.sql`.
 //!
-//! INVARIANT: pages and the place behind them are one database transaction, which compares the place before
-//! it: whenever an export dies, the next one goes on behind what is written, and two never write the same.
+//! INVARIANT: one export writes for a company: its connection holds a lock of the database. Pages and the place
+//! behind them are one database transaction, so whenever an export dies, the next one goes on behind what is written.
 //! A statement line never changes and has the next number of its account: the newest one is the place of these.
 
 use std::io;
@@ -27,6 +27,15 @@ const MAKE_PAGE: &str =
 const ADVANCE: &str = "UPDATE cardswitch.progress SET event_cursor = $3, seq = $4, written_at = now(), \
     event_at = coalesce(($5::text)::timestamptz, event_at) \
     WHERE company_id = ($1::text)::uuid AND event_cursor IS NOT DISTINCT FROM $2";
+/// The server gives up a client that is silent for 15 s, and its lock with it.
+const SETTINGS: &str = "SET client_min_messages = warning; SET tcp_keepalives_idle = 5; \
+    SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2; SET tcp_user_timeout = '15s'";
+/// The export before this one may be silent, and not given up yet.
+const WAIT_FOR_LOCK: &str = "SET lock_timeout = '20s'";
+const LOCK_COMPANY: &str =
+    "SELECT pg_advisory_lock(hashtextextended('cardswitch export ' || ($1::text), 0))";
+/// The refusal of an export for whose company another one writes.
+const SECOND: &str = "another export of this company writes to this database: end one of them";
 const BEGIN_COMPANY: &str = "INSERT INTO cardswitch.progress (company_id, currency, time_zone) \
     VALUES (($1::text)::uuid, $2, $3) ON CONFLICT DO NOTHING";
 const READ_PLACE: &str = "SELECT event_cursor, seq FROM cardswitch.progress \
@@ -70,15 +79,21 @@ pub(super) struct Database {
 
 impl Database {
     /// Connects, makes what is missing, and reads how far the company's events are written.
-    /// Errors: nobody is there, or the database refuses.
+    /// Errors: nobody is there, the database refuses, or another export of the company is connected.
     pub(super) async fn open(to: &Config, of: &ExportedCompany) -> Result<Self, StreamEnd> {
         let connected = to.connect(SystemTls).await;
         let (client, connection) = connected.map_err(|error| not_connected(to, error))?;
         // Its own error shows in what it fails.
         tokio::spawn(async move { drop(connection.await) });
-        client.batch_execute("SET client_min_messages = warning").await.map_err(ended)?;
+        client.batch_execute(SETTINGS).await.map_err(ended)?;
         client.batch_execute(SCHEMA).await.map_err(ended)?;
         let company = of.id.to_string();
+        client.batch_execute(WAIT_FOR_LOCK).await.map_err(ended)?;
+        client.execute(LOCK_COMPANY, &[&company]).await.map_err(|error| match error.code() {
+            Some(&SqlState::LOCK_NOT_AVAILABLE) => StreamEnd::Refused(Failure::new(SECOND)),
+            _ => ended(error),
+        })?;
+        client.batch_execute("RESET lock_timeout").await.map_err(ended)?;
         client
             .execute(BEGIN_COMPANY, &[&company, &of.currency, &of.time_zone])
             .await
@@ -100,7 +115,6 @@ impl Database {
     /// Errors: the connection broke.
     pub(super) async fn begin_afresh(&mut self) -> Result<(), StreamEnd> {
         let changes = self.client.transaction().await.map_err(ended)?;
-        // The place comes first: another export that writes is waited for, and its rows go, too.
         for statement in [FORGET_PLACE, REMOVE_TRANSACTIONS, REMOVE_LINES] {
             changes.execute(statement, &[&self.company]).await.map_err(ended)?;
         }
@@ -109,10 +123,9 @@ impl Database {
         Ok(())
     }
 
-    /// Writes pages and the place behind them. Returns how many transactions it has written; none where
-    /// the place has moved since it was read.
-    /// Errors: the connection broke.
-    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<Option<u64>, StreamEnd> {
+    /// Writes pages and the place behind them. Returns how many transactions it has written.
+    /// Errors: the connection broke, or somebody put the place back by hand.
+    pub(super) async fn write(&mut self, pages: &ExportedPages) -> Result<u64, StreamEnd> {
         let written = match self.write_rows(&pages.rows, pages).await {
             // The place was put back by hand: rows that the pages make are there already.
             Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {
@@ -120,10 +133,9 @@ impl Database {
             }
             written => written,
         };
-        let written = written.map_err(ended)?;
-        if written.is_some() {
-            self.place.clone_from(&pages.next);
-        }
+        let moved = || StreamEnd::Broken("the place of this export has moved".to_owned());
+        let written = written.map_err(ended)?.ok_or_else(moved)?;
+        self.place.clone_from(&pages.next);
         Ok(written)
     }
 

@@ -59,6 +59,7 @@ struct PageEnd<'a> {
     results: &'a RawValue,
     cursor: String,
     has_more: bool,
+    is_place_lost: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -150,7 +151,10 @@ impl Feed {
         loop {
             let wait_s = if once { 0 } else { WAIT_S };
             let (body, seq) = self.page(&place, wait_s).await?;
-            let PageEnd { results, cursor, has_more } = parse(&self.url, &body)?;
+            let PageEnd { results, cursor, has_more, is_place_lost } = parse(&self.url, &body)?;
+            if is_place_lost {
+                return Err(StreamEnd::Refused(Failure::new(RESTORED)));
+            }
             place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
             let is_empty = results.get() == "[]";
             let page = AnsweredPage { body, next: place.clone() };
@@ -330,7 +334,9 @@ mod tests {
             let is_long = has_more && ["=1000", "=500"].iter().any(|limit| target.contains(limit));
             let body = match is_long {
                 true => " ".repeat(ANSWER_BYTES_MAX + 1),
-                false => format!(r#"{{"results": [1], "cursor": "c", "has_more": {has_more}}}"#),
+                false => format!(
+                    r#"{{"results": [1], "cursor": "c", "has_more": {has_more}, "is_place_lost": false}}"#
+                ),
             };
             Some((200, body))
         })

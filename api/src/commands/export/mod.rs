@@ -70,7 +70,7 @@ pub async fn run(args: ExportArgs) -> Result<(), Failure> {
     let to = with_timeouts(to);
     let urls = args.url.iter().map(|url| parse_url(url)).collect::<Result<Vec<_>, _>>()?;
     let tls = args.http_tls.open(&urls)?;
-    let mut run = ExportRun::new(args.afresh);
+    let mut run = ExportRun { events: 0, transactions: 0, lines: 0, begins_afresh: args.afresh };
     let exported = tokio::select! {
         () = stop.received() => Ok(()),
         exported = keep_on(&args, (&urls, &tls), &to, &mut run) => exported,
@@ -105,39 +105,6 @@ struct ExportRun {
     lines: u64,
     /// Whether the company's rows are still to be removed.
     begins_afresh: bool,
-    /// Whether a COMMIT may still come, of a connection that broke, of this run or of one before.
-    has_open_commit: bool,
-}
-
-impl ExportRun {
-    const fn new(begins_afresh: bool) -> Self {
-        Self { events: 0, transactions: 0, lines: 0, begins_afresh, has_open_commit: true }
-    }
-
-    /// Counts what was written of some events. A place that has moved is read again once, if an open
-    /// COMMIT may have moved it.
-    /// Errors: the place has moved; nothing could be written.
-    fn note(
-        &mut self,
-        events: usize,
-        written: Result<Option<u64>, StreamEnd>,
-    ) -> Result<(), StreamEnd> {
-        let had_open_commit = std::mem::replace(&mut self.has_open_commit, written.is_err());
-        match written? {
-            Some(transactions) => {
-                self.events += events;
-                self.transactions += transactions;
-                Ok(())
-            }
-            None if had_open_commit => {
-                Err(StreamEnd::Broken("the place of this export has moved".to_owned()))
-            }
-            None => {
-                let why = "another export of this company writes to this database: end one of them";
-                Err(StreamEnd::Refused(Failure::new(why)))
-            }
-        }
-    }
 }
 
 async fn keep_on(
@@ -196,7 +163,8 @@ async fn write_all(
     while pages.recv_many(&mut read, PAGES_AHEAD).await > 0 {
         let exported = ExportedPages::read(&read)?;
         read.clear();
-        run.note(exported.events, database.write(&exported).await)?;
+        run.transactions += database.write(&exported).await?;
+        run.events += exported.events;
         if pages.is_empty() {
             run.lines += lines.write_all(&database).await?;
         }
@@ -207,35 +175,6 @@ async fn write_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Once, the COMMIT of a connection that had broken counted as that of another export.
-    #[test]
-    fn a_place_that_moved_is_read_again_only_after_an_open_commit() {
-        let broken = || Err(StreamEnd::Broken(String::new()));
-        let mut run = ExportRun::new(false);
-        // Of each write: what came of it, and whether the export ends.
-        let rows = [
-            // The run before this one was killed in its COMMIT.
-            (Ok(None), Some(false)),
-            (Ok(Some(2)), None),
-            // So was a connection of this one.
-            (broken(), Some(false)),
-            (Ok(None), Some(false)),
-            (Ok(Some(1)), None),
-            // Nothing of this run is open any more.
-            (Ok(None), Some(true)),
-            (broken(), Some(false)),
-            (Ok(None), Some(false)),
-            // Nobody moves the place twice.
-            (Ok(None), Some(true)),
-        ];
-        for (number, (written, expected)) in rows.into_iter().enumerate() {
-            let end = run.note(1, written).err();
-            let ends = end.map(|end| matches!(end, StreamEnd::Refused(_)));
-            assert_eq!(ends, expected, "write {number}");
-        }
-        assert_eq!((run.events, run.transactions), (2, 3));
-    }
 
     #[test]
     fn a_silent_database_host_is_given_up_when_its_address_says_or_soon() {

@@ -90,6 +90,9 @@ pub struct EventsBody {
     cursor: String,
     /// Whether there is more already.
     has_more: bool,
+    /// Whether the event before `after` is lost: the switch was restored to an earlier state. Without `min_seq` a node
+    /// may just be behind. The page begins at the event's instant then.
+    is_place_lost: bool,
 }
 
 queries! {
@@ -159,15 +162,15 @@ pub async fn list_events(
     let page = async {
         let mut place = start.resolve(state, reading).await?.unwrap_or_default();
         let page = next_page(state, caller, (&mut place, limit), Instant::now() + wait).await?;
-        Ok::<_, ApiError>(steady(page, place.after))
+        Ok::<_, ApiError>((steady(page, place.after), place.is_lost))
     };
     let mut access = caller.lasting_access(&state.switch);
-    let page = access.during(page).await.ok_or_else(ApiError::unauthorized)??;
+    let (page, is_place_lost) = access.during(page).await.ok_or_else(ApiError::unauthorized)??;
     let next = match page.events.last() {
         Some(event) if event.number == page.next => place_of(event),
         _ => state.switch.read_at_once(|snapshot| snapshot.event_place(page.next))?,
     };
-    let mut body = render_page(state, caller, &page, next)?;
+    let mut body = render_page(state, caller, (&page, is_place_lost), next)?;
     if is_expanded {
         expand(&mut body, &page, &call).await?;
     }
@@ -214,11 +217,13 @@ struct ReadingPlace {
     after: EventNumber,
     /// The instant before which nothing is shown: one yet to come keeps back what happens until then.
     since: Timestamp,
+    /// Whether the log lacks the event behind which the client was.
+    is_lost: bool,
 }
 
 impl ReadingPlace {
     const fn behind(after: EventNumber) -> Self {
-        Self { after, since: Timestamp::MIN }
+        Self { after, since: Timestamp::MIN, is_lost: false }
     }
 
     /// Takes events away that happened too early, and goes on behind them.
@@ -253,9 +258,12 @@ impl Start {
     ) -> Result<Option<ReadingPlace>, StoreError> {
         let read = |snapshot: &Snapshot| {
             Ok(Some(match self {
-                Self::At(place) => ReadingPlace::behind(snapshot.resume_after(place)?),
+                Self::At(place) => ReadingPlace {
+                    is_lost: !snapshot.has_place(place)?,
+                    ..ReadingPlace::behind(snapshot.resume_after(place)?)
+                },
                 Self::Since(since) => {
-                    ReadingPlace { after: snapshot.first_event_at(since)?, since }
+                    ReadingPlace { since, ..ReadingPlace::behind(snapshot.first_event_at(since)?) }
                 }
                 Self::Unsaid => return Ok(None),
             }))
@@ -353,7 +361,7 @@ async fn scanned_page(
 fn render_page(
     state: &AppState,
     caller: &Caller,
-    page: &EventPage,
+    (page, is_place_lost): (&EventPage, bool),
     next: EventPlace,
 ) -> Result<EventsBody, ApiError> {
     let results = page.events.iter().map(|event| render_event(state, caller, event));
@@ -361,6 +369,7 @@ fn render_page(
         results: results.collect::<Result<_, _>>()?,
         cursor: cursor_of(state, caller, next)?,
         has_more: !page.is_end,
+        is_place_lost,
     })
 }
 

@@ -100,11 +100,16 @@ impl Snapshot {
     /// has lost its newest part since: then it is the last one before the instant.
     /// Cost: O(log n).
     pub fn resume_after(&self, place: EventPlace) -> Result<EventNumber, StoreError> {
-        let Some(at) = place.at else { return Ok(place.number.min(self.last_event()?)) };
-        if self.event_place(place.number)? == place {
-            return Ok(place.number);
+        match place.at {
+            None => Ok(place.number.min(self.last_event()?)),
+            Some(_) if self.has_place(place)? => Ok(place.number),
+            Some(at) => self.first_event_at(at),
         }
-        self.first_event_at(at)
+    }
+
+    /// Whether the log has the event that a place is behind, as far as the place tells it from others. Cost: O(log n).
+    pub fn has_place(&self, place: EventPlace) -> Result<bool, StoreError> {
+        Ok(place.at.is_none() || self.event_place(place.number)? == place)
     }
 
     /// Proves the log: numbers without holes, one event for each transaction that was made,

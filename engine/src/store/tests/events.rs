@@ -128,6 +128,7 @@ fn places_hold_where_the_log_is_the_same_and_are_found_by_time_where_it_is_not()
         assert_eq!(place.at.is_none(), number.0 == 0);
         assert_eq!(whole.resume_after(place).unwrap(), number);
         assert_eq!(cut.resume_after(place).unwrap(), number.min(common));
+        assert_eq!(cut.has_place(place).unwrap(), number <= common);
         // A bare number behind the end begins at the end.
         let bare = EventPlace { number, at: None };
         assert_eq!(cut.resume_after(bare).unwrap(), number.min(common));
@@ -136,6 +137,7 @@ fn places_hold_where_the_log_is_the_same_and_are_found_by_time_where_it_is_not()
         let upto = events.iter().filter(|event| Some(event.at) <= place.at).count();
         let expected = if number.0 == 0 { 1 } else { upto as u64 };
         assert_eq!(whole.resume_after(other).unwrap().0, expected);
+        assert_eq!(whole.has_place(other).unwrap(), number.0 == 0);
     }
     let beyond = whole.event_place(last.next()).unwrap();
     assert_eq!(beyond, EventPlace { number: last.next(), at: None });

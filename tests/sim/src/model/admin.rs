@@ -29,7 +29,7 @@ impl Model {
                 self.set_company(*id, changes)
             }
             AdminCommand::Member(MemberCommand::Create(new)) => self.create_member(at, new),
-            AdminCommand::SetNetworkKey(_) => Ok(()),
+            AdminCommand::SetNetworkKey(_) | AdminCommand::NoteAct(_) => Ok(()),
             AdminCommand::ExchangedKey(ExchangedKeyCommand::Exchange(new)) => {
                 self.exchange_key(new)
             }
