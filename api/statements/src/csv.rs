@@ -91,7 +91,7 @@ fn write_entry(
 ) -> Result<(), StatementError> {
     let line = &entry.line;
     let Background { origin, card, member } = Background::read(snapshot, line)?;
-    let merchant = origin.record.merchant.as_ref();
+    let merchant = line.merchant_or(origin.record.merchant.as_ref());
     let mcc = merchant.and_then(|merchant| merchant.mcc).map(|mcc| format!("{:04}", mcc.0));
     let member = member.map(|member| format!("{} {}", member.first_name, member.last_name));
     let bank_account = origin.record.bank_account.as_ref();

@@ -221,7 +221,8 @@ impl OfxElements {
         self.text("TRNAMT", &self.amount(line.amount))?;
         self.text("FITID", &line.id.0.to_string())?;
         self.text("REFNUM", &origin.id.0.simple().to_string())?;
-        if let Some(mcc) = origin.merchant.as_ref().and_then(|merchant| merchant.mcc) {
+        let merchant = line.merchant_or(origin.merchant.as_ref());
+        if let Some(mcc) = merchant.and_then(|merchant| merchant.mcc) {
             self.text("SIC", &format!("{:04}", mcc.0))?;
         }
         self.text("NAME", &name_of(origin, line))?;
@@ -258,7 +259,8 @@ const fn type_of(kind: TransactionKind, amount: Minor) -> &'static str {
 }
 
 fn name_of(origin: &TransactionRecord, line: &StatementLine) -> String {
-    let merchant = origin.merchant.as_ref().map_or("", |merchant| &merchant.name);
+    let merchant = line.merchant_or(origin.merchant.as_ref());
+    let merchant = merchant.map_or("", |merchant| &merchant.name);
     let bank_account = origin.bank_account.as_ref().map_or("", |account| &account.name);
     let names = [merchant, bank_account, &line.description, movement(origin.kind, line.amount)];
     let names = names.into_iter().map(|name| cut(name, NAME_CHARS_MAX));

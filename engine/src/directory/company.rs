@@ -294,6 +294,7 @@ fn opening_line(
         card: None,
         member: None,
         description: OPENING_DESCRIPTION.to_owned(),
+        merchant: None,
         posted_on: DayWindow::containing(new.zone, moment.at).date,
         posted_at: moment.at,
     }

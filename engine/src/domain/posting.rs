@@ -11,6 +11,7 @@ use super::enumeration::enumeration;
 use super::ids::{
     AccountSlot, CardSlot, LineSeq, MemberSlot, StatementLineId, Timestamp, TransactionSeq,
 };
+use super::merchant::Merchant;
 use super::money::Minor;
 
 enumeration! {
@@ -68,8 +69,17 @@ pub struct StatementLine {
     pub member: Option<MemberSlot>,
     /// A text that names merchant, card and member, or the bank account.
     pub description: String,
+    /// The merchant of a presentment that named another one than its authorization.
+    pub merchant: Option<Box<Merchant>>,
     /// The posting date in the company's zone.
     pub posted_on: BusinessDate,
     /// The time of posting.
     pub posted_at: Timestamp,
+}
+
+impl StatementLine {
+    /// The merchant that it shows: its own, else that of its transaction.
+    pub fn merchant_or<'a>(&'a self, of_transaction: Option<&'a Merchant>) -> Option<&'a Merchant> {
+        self.merchant.as_deref().or(of_transaction)
+    }
 }

@@ -178,7 +178,7 @@ fn append_answer(bytes: &mut Vec<u8>, answer: &RowAnswer) {
     }
 }
 
-fn append_merchant(bytes: &mut Vec<u8>, merchant: &Merchant) {
+pub(super) fn append_merchant(bytes: &mut Vec<u8>, merchant: &Merchant) {
     let Merchant { mid, mcc, card_acceptor_id, name, city, state, country, zip } = merchant;
     bytes.extend_from_slice(&mid.to_le_bytes());
     if let Some(Mcc(code)) = mcc {

@@ -326,6 +326,7 @@ prop_compose! {
         (seq, id, account, number) in any::<(u64, u128, u32, u64)>(),
         (amount, transaction, card, member) in any::<(i64, u64, Option<u32>, Option<u32>)>(),
         (description, posted_on, posted_at) in any::<(String, i32, i64)>(),
+        merchant in prop::option::of(merchant()),
     ) -> StatementLine {
         StatementLine {
             seq: LineSeq(seq),
@@ -337,6 +338,7 @@ prop_compose! {
             card: card.map(CardSlot),
             member: member.map(MemberSlot),
             description,
+            merchant: merchant.map(Box::new),
             posted_on: BusinessDate(posted_on),
             posted_at: Timestamp(posted_at),
         }

@@ -300,7 +300,9 @@ impl<'a> TransactionView<'a> {
             refund_of: self
                 .optional(REFUND_OF, &mut cursor, |cursor| cursor.u64().map(TransactionSeq))?,
             foreign: self.optional(FOREIGN, &mut cursor, take_foreign)?,
-            merchant: self.optional(MERCHANT, &mut cursor, |cursor| self.merchant(cursor))?,
+            merchant: self.optional(MERCHANT, &mut cursor, |cursor| {
+                take_merchant(cursor, self.present() & MCC != 0)
+            })?,
             bank_account: self.optional(BANK_ACCOUNT, &mut cursor, take_bank_account)?,
             trace: self.trace(&mut cursor)?,
             facts: self.optional(FACTS, &mut cursor, |cursor| take_facts(&mut cursor.0))?,
@@ -335,19 +337,6 @@ impl<'a> TransactionView<'a> {
 
     fn failed_rules(&self) -> RuleSet {
         RuleSet::from_bits(u32::from_le_bytes(self.fixed(68)))
-    }
-
-    fn merchant(&self, cursor: &mut Cursor<'_>) -> Result<Merchant, CodecError> {
-        Ok(Merchant {
-            mid: cursor.u64()?,
-            mcc: self.optional(MCC, cursor, |cursor| cursor.u16().map(Mcc))?,
-            card_acceptor_id: take_line(cursor)?,
-            name: take_line(cursor)?,
-            city: take_line(cursor)?,
-            state: take_line(cursor)?,
-            country: take_line(cursor)?,
-            zip: take_line(cursor)?,
-        })
     }
 
     fn trace(&self, cursor: &mut Cursor<'_>) -> Result<NetworkTrace, CodecError> {
@@ -424,6 +413,23 @@ pub(super) fn time_of_authorization(at: Timestamp) -> u64 {
 fn take_foreign(cursor: &mut Cursor<'_>) -> Result<CurrencyAmount, CodecError> {
     let amount = Minor(cursor.i64()?);
     Ok(CurrencyAmount { amount, currency: CurrencyCode(cursor.u16()?) })
+}
+
+/// Reads what `append_merchant` wrote.
+pub(super) fn take_merchant(
+    cursor: &mut Cursor<'_>,
+    has_category: bool,
+) -> Result<Merchant, CodecError> {
+    Ok(Merchant {
+        mid: cursor.u64()?,
+        mcc: has_category.then(|| cursor.u16().map(Mcc)).transpose()?,
+        card_acceptor_id: take_line(cursor)?,
+        name: take_line(cursor)?,
+        city: take_line(cursor)?,
+        state: take_line(cursor)?,
+        country: take_line(cursor)?,
+        zip: take_line(cursor)?,
+    })
 }
 
 fn take_line(cursor: &mut Cursor<'_>) -> Result<LineText, CodecError> {

@@ -9,6 +9,7 @@ use crate::command::effect::Effect;
 use crate::domain::account::AccountBalances;
 use crate::domain::business_date::DayWindow;
 use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, MemberSlot, TransactionSeq};
+use crate::domain::merchant::Merchant;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::posting::{Book, Posting, StatementLine};
 
@@ -22,6 +23,14 @@ pub(super) struct AccountMoney<'a> {
     /// The company's day at this moment.
     pub(super) day: DayWindow,
     lines: u64,
+}
+
+/// The card of a statement line, its member, and a merchant other than the transaction's.
+#[derive(Default)]
+pub(super) struct CardOfLine {
+    pub(super) card: Option<CardSlot>,
+    pub(super) member: Option<MemberSlot>,
+    pub(super) merchant: Option<Box<Merchant>>,
 }
 
 impl<'a> AccountMoney<'a> {
@@ -59,15 +68,15 @@ impl<'a> AccountMoney<'a> {
         }
     }
 
-    /// Writes the statement line of what was just settled or came back, for a card and its member
-    /// where there is one.
+    /// Writes the statement line of what was just settled or came back, for a card where there is one.
     pub(super) fn write_line(
         &mut self,
         change: &mut ShardChange<'_>,
         amount: Minor,
-        card: Option<(CardSlot, Option<MemberSlot>)>,
+        card: Option<CardOfLine>,
         description: String,
     ) {
+        let CardOfLine { card, member, merchant } = card.unwrap_or_default();
         self.balances.line_count += 1;
         self.lines += 1;
         let seq = LineSeq(self.state.last_line.0 + self.lines);
@@ -78,9 +87,10 @@ impl<'a> AccountMoney<'a> {
             number: self.balances.line_count,
             amount,
             transaction: self.transaction,
-            card: card.map(|(card, _)| card),
-            member: card.and_then(|(_, member)| member),
+            card,
+            member,
             description,
+            merchant,
             posted_on: self.day.date,
             posted_at: self.moment.at,
         })));

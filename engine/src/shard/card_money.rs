@@ -3,15 +3,17 @@
 //! Every step moves the allowance, the day's room, the account and the books together, so that
 //! they cannot part; `close` reports the after-images.
 
-use super::account_money::AccountMoney;
+use super::account_money::{AccountMoney, CardOfLine};
 use super::shard_change::ShardChange;
 use super::state::ShardState;
+use super::transactions::NamedOnLines;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::card::SuspensionReason;
 use crate::domain::hold::HoldParts;
 use crate::domain::ids::{CardSlot, MemberSlot, TransactionSeq};
+use crate::domain::merchant::Merchant;
 use crate::domain::money::Minor;
 use crate::domain::posting::Book;
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionRecord};
@@ -191,8 +193,21 @@ impl<'a> CardMoney<'a> {
         merchant_name: &str,
         member: Option<MemberSlot>,
     ) {
+        self.write_line_of(change, amount, (merchant_name, member), None);
+    }
+
+    /// The same of a presentment, with its merchant where that is another one than the transaction's.
+    pub(super) fn write_line_of(
+        &mut self,
+        change: &mut ShardChange<'_>,
+        amount: Minor,
+        (merchant_name, member): NamedOnLines<'_>,
+        merchant: Option<&Merchant>,
+    ) {
         let description = self.describe(merchant_name, member);
-        self.account.write_line(change, amount, Some((self.slot, member)), description);
+        let merchant = merchant.cloned().map(Box::new);
+        let of_card = CardOfLine { card: Some(self.slot), member, merchant };
+        self.account.write_line(change, amount, Some(of_card), description);
     }
 
     /// Names merchant, card and member. Source: spec "Statement line", description.

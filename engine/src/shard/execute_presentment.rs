@@ -73,9 +73,10 @@ fn present_original(
     if is_first && !progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE) {
         money.use_up_single_use(&mut progress);
     }
-    let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
-    let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
-    money.write_line(change, -amount, merchant_name, open.member);
+    let merchant = command.facts.as_ref().and_then(|facts| open.other_merchant(&facts.merchant));
+    let (known_name, member) = open.named_on_lines();
+    let merchant_name = merchant.as_ref().map_or(known_name, |merchant| merchant.name.as_str());
+    money.write_line_of(change, -amount, (merchant_name, member), merchant.as_ref());
     let purse = (&mut money, &mut progress);
     let given_back = reverse_early(change, key, open.named_on_lines(), purse);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));

@@ -19,10 +19,11 @@ use crate::decision::RuleSet;
 use crate::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
 };
-use crate::domain::merchant::Mcc;
+use crate::domain::merchant::{Mcc, Merchant};
 use crate::domain::money::{Conversion, CurrencyAmount, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::text::LineText;
 use crate::domain::transaction::{
     TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
@@ -50,6 +51,7 @@ pub struct OpenTransaction {
     pub merchant_name: CompactString,
     /// The merchant's category.
     pub mcc: Option<Mcc>,
+    merchant_mark: u64,
     /// The purchase it gives money back for.
     pub refund_of: Option<TransactionSeq>,
     /// The progress of the transaction.
@@ -67,7 +69,7 @@ pub struct OpenTransaction {
 
 // A quarter of a million of these are in memory: a change that makes them larger has to say so
 // here. Less where something else in the build makes `smallvec` use unions.
-const _: () = assert!(size_of::<OpenTransaction>() <= 384);
+const _: () = assert!(size_of::<OpenTransaction>() <= 400);
 
 /// The other side and the member whom the statement lines of a transaction name.
 pub(super) type NamedOnLines<'a> = (&'a str, Option<MemberSlot>);
@@ -79,6 +81,17 @@ fn name_on_lines(record: &TransactionRecord) -> CompactString {
         (None, Some(bank_account)) => bank_account.description.as_str().into(),
         (None, None) => CompactString::default(),
     }
+}
+
+/// The bits of a merchant's mark that are of its country.
+const COUNTRY_BITS: u64 = 0xffff;
+
+/// What tells merchants apart beside name and category: two letters of the country, above them a hash of
+/// the number.
+fn merchant_mark(merchant: &Merchant) -> u64 {
+    let letters = merchant.country.bytes().take(2);
+    let country = letters.fold(0, |before, letter| before << 8 | u64::from(letter));
+    spread(merchant.mid) & !COUNTRY_BITS | country
 }
 
 impl OpenTransaction {
@@ -98,6 +111,7 @@ impl OpenTransaction {
             foreign: record.foreign,
             merchant_name: name_on_lines(record),
             mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
+            merchant_mark: record.merchant.as_ref().map_or(0, merchant_mark),
             refund_of: record.refund_of,
             progress,
             id: record.id,
@@ -109,6 +123,26 @@ impl OpenTransaction {
             answer: None,
             changed_seq,
         }
+    }
+
+    /// The merchant of a presentment that names another one: by name, category, number or country. A name or
+    /// category that it leaves out is as it was authorized.
+    pub(super) fn other_merchant(&self, presented: &Merchant) -> Option<Merchant> {
+        let mark = merchant_mark(presented);
+        let is_other_mark = |bits: u64| mark & bits != 0 && (mark ^ self.merchant_mark) & bits != 0;
+        let is_other = (!presented.name.is_empty() && *presented.name != *self.merchant_name)
+            || (presented.mcc.is_some() && presented.mcc != self.mcc)
+            || is_other_mark(COUNTRY_BITS)
+            || is_other_mark(!COUNTRY_BITS);
+        if !is_other {
+            return None;
+        }
+        let mut merchant = presented.clone();
+        merchant.mcc = merchant.mcc.or(self.mcc);
+        if merchant.name.is_empty() {
+            merchant.name = LineText::spaced(&self.merchant_name);
+        }
+        Some(merchant)
     }
 
     /// Whom its statement lines name.

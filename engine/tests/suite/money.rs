@@ -1,10 +1,12 @@
 //! The stories of bugs that were found, step by step.
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, MessageAmounts, NetworkCommand, OriginalRef, Present,
     PresentmentNumber, ReversalAmount,
 };
+use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{
     NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
 };
@@ -17,8 +19,9 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::SuspensionReason;
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionId};
-use cardswitch_engine::domain::merchant::Mcc;
+use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionProgress};
 
@@ -154,6 +157,56 @@ fn a_presentment_of_nothing_is_refused_and_the_next_one_posts() {
     assert_eq!((story.line_count(), story.driver.state.last_seq()), (lines, seq));
     assert_eq!(story.present(10_000, by_retrieval(5)).posted, Minor(10_000));
     assert_eq!(story.spent(), Minor(10_000));
+}
+
+/// A line had the name of the presentment's merchant in its description, and showed the merchant of the
+/// authorization.
+#[test]
+fn a_line_shows_the_merchant_of_its_presentment() {
+    let mut bought = facts(pan(1), 900, 5);
+    (bought.merchant.mid, bought.merchant.country) = (7, "US".parse().unwrap());
+    let other = |change: fn(&mut Merchant)| {
+        let mut merchant = bought.merchant.clone();
+        change(&mut merchant);
+        merchant
+    };
+    let other_name = other(|merchant| merchant.name = "A Shop".parse().unwrap());
+    // The merchant of the presentment, and what its line shows.
+    let rows = [
+        (bought.merchant.clone(), bought.merchant.clone()),
+        (Merchant::default(), bought.merchant.clone()),
+        (other_name.clone(), other_name.clone()),
+        (
+            Merchant { name: other_name.name.clone(), ..Merchant::default() },
+            Merchant { name: other_name.name, mcc: bought.merchant.mcc, ..Merchant::default() },
+        ),
+        (other(|merchant| merchant.mcc = Some(Mcc(5411))), other(|it| it.mcc = Some(Mcc(5411)))),
+        (other(|merchant| merchant.mid = 8), other(|it| it.mid = 8)),
+        (
+            other(|merchant| merchant.country = "FR".parse().unwrap()),
+            other(|it| it.country = "FR".parse().unwrap()),
+        ),
+    ];
+    for (presented, shown) in rows {
+        let mut story = Story::begin();
+        story.authorize(bought.clone(), AuthorizationKind::Purchase);
+        let mut own = facts(pan(1), 900, 90);
+        own.merchant = presented;
+        story.present_part(own, by_retrieval(5), PresentmentNumber::ONLY);
+        let line = last_line(&story);
+        assert_eq!(line.merchant_or(Some(&bought.merchant)), Some(&shown));
+        assert!(line.description.starts_with(shown.name.as_str()), "{line:?}");
+        assert_eq!(line.merchant.is_some(), shown != bought.merchant, "nothing is kept twice");
+    }
+}
+
+fn last_line(story: &Story) -> StatementLine {
+    let effects = records(&story.driver.payload).flat_map(|record| record.unwrap().effects);
+    let lines = effects.filter_map(|effect| match effect {
+        Effect::StatementLine(line) => Some(*line),
+        _ => None,
+    });
+    lines.last().unwrap()
 }
 
 /// A refund under the reference of another one was booked as a refund of that.

@@ -128,7 +128,7 @@ impl LineRow {
 fn far_end(snapshot: &Snapshot, line: &StatementLine) -> Result<String, StoreError> {
     let origin = Background::read(snapshot, line)?.origin.record;
     let bank_account = origin.bank_account.map(|account| account.name);
-    let merchant = origin.merchant.map(|merchant| merchant.name);
+    let merchant = line.merchant_or(origin.merchant.as_ref()).map(|merchant| merchant.name.clone());
     let name = bank_account.into_iter().chain(merchant).find(|name| !name.trim().is_empty());
     Ok(name.map_or_else(|| movement(origin.kind, line.amount).to_owned(), String::from))
 }

@@ -75,6 +75,7 @@ impl StatementLineBody {
         let origin = view.snapshot.transaction(line.transaction)?.ok_or_else(|| no_origin(line))?;
         let mut origin = TransactionBody::new(&origin, view)?;
         let (bank_account, merchant) = (origin.bank_account.take(), origin.merchant.take());
+        let merchant = line.merchant.as_deref().map(MerchantBody::new).or(merchant);
         Ok(Self {
             id: line.id.0,
             url: view.urls.path(&line_path(account, line.id)),

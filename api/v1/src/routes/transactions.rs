@@ -203,7 +203,7 @@ impl BankAccountBody {
 }
 
 impl MerchantBody {
-    fn new(merchant: &Merchant) -> Self {
+    pub(super) fn new(merchant: &Merchant) -> Self {
         Self {
             mid: merchant.mid,
             mcc: merchant.mcc.map(|mcc| mcc.0),
