@@ -127,14 +127,7 @@ pub fn follow(
             Err(OpenError::Journal(JournalError::Window(behind @ WindowError::Trimmed { .. }))) => {
                 return Err(FollowError::Behind(behind));
             }
-            Err(error) => {
-                let error = FollowError::Chain(error);
-                if error.is_of_chains() {
-                    let taken_back = withdraw(&mut window.client, &lookout.keys, &node.record);
-                    taken_back.unwrap_or_else(|why| tracing::warn!(%why, "the node stays listed"));
-                }
-                return Err(error);
-            }
+            Err(error) => return Err(lookout.end(error, &node, &mut window)),
         };
         is_silent = false;
         if lookout.has_twin {
@@ -277,6 +270,16 @@ impl<'a> Lookout<'a> {
         let mut sign = tip.position.to_bytes().to_vec();
         sign.extend(beat_bytes);
         Ok(WindowState { tip, sign, state: beat.map(|beat| beat.state) })
+    }
+
+    /// Why the node follows no more. One that is refused for its chain leaves the list of nodes.
+    fn end(&self, error: OpenError, node: &Node, window: &mut EtcdWindow) -> FollowError {
+        let error = FollowError::Chain(error);
+        if error.is_of_chains() {
+            let withdrawn = withdraw(&mut window.client, &self.keys, &node.record);
+            withdrawn.unwrap_or_else(|why| tracing::warn!(%why, "the node stays listed"));
+        }
+        error
     }
 
     /// Finds the leader, unless it is known.
