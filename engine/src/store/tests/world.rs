@@ -428,7 +428,7 @@ impl World {
             card: record.card,
             member: record.member,
             description: "line".into(),
-            merchant: record.merchant.clone().filter(|_| number % 3 == 0).map(Box::new),
+            merchant: record.merchant.clone().filter(|_| number.is_multiple_of(3)).map(Box::new),
             posted_on: self.day,
             posted_at: self.at,
         }))
