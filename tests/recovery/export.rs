@@ -20,7 +20,8 @@ const ROWS: &str = "SELECT id, (amount * 100)::bigint, state, kind, coalesce(res
     FROM cardswitch.transactions";
 
 const LINES: &str = "SELECT account_id || ' ' || number, id, transaction_id, (amount * 100)::bigint, description, \
-    coalesce(card_id::text, ''), coalesce(member_id::text, ''), posted_on, \
+    coalesce(card_id::text, ''), coalesce(member_id::text, ''), coalesce(mcc::text, ''), \
+    coalesce(merchant_name, ''), coalesce(merchant_country, ''), posted_on, \
     to_char(posted_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') \
     FROM cardswitch.statement_lines";
 
@@ -100,6 +101,9 @@ fn listed_lines(api: &HttpClient) -> BTreeMap<String, Vec<String>> {
                 cell(&line["description"]),
                 cell(&line["card"]["id"]),
                 cell(&line["member"]["id"]),
+                cell(&line["merchant"]["mcc"]),
+                cell(&line["merchant"]["name"]),
+                cell(&line["merchant"]["country"]),
                 cell(&line["date"]),
                 cell(&line["time"]),
             ];
@@ -216,7 +220,7 @@ fn after_a_restore_an_export_begins_afresh() {
         amount, failed_rules, flags, has_receipt, note, authorized_at) SELECT gen_random_uuid(), company_id, \
         1, 'pending', 'purchase', -1, '{}', '{}', false, '', now() FROM cardswitch.progress RETURNING 1), \
         posted AS (INSERT INTO cardswitch.statement_lines SELECT company_id, gen_random_uuid(), 1, \
-        gen_random_uuid(), gen_random_uuid(), -1, '', NULL, NULL, now(), now() FROM cardswitch.progress), \
+        gen_random_uuid(), gen_random_uuid(), -1, '', NULL, NULL, NULL, NULL, NULL, now(), now() FROM cardswitch.progress), \
         ahead AS (UPDATE cardswitch.progress SET seq = 1000000000 RETURNING 1) \
         SELECT count(*) FROM lost, ahead";
     assert_eq!(database.rows(lost), [["1"]]);

@@ -79,10 +79,10 @@ CREATE TABLE card_transaction (
 CREATE INDEX card_transaction_network_key ON card_transaction (network_key);
 
 -- Bits of `failed_rules`, in the order of precedence:
---  0 terminated    3 out of bounds  4 unactivated  5 suspended  6 expired  7 expiry differs
---  8 PIN wrong     9 CVV wrong     10 ZIP differs 11 cash      14 too many wrong credentials
--- 15 before start 16 after end     17 out of scope             18 transaction limit
--- 19 daily limit  20 allowance balance             21 available credit
+--  0 terminated    3 out of bounds     4 unactivated  5 suspended  6 expired  7 too many wrong credentials
+--  8 expiry differs  9 PIN wrong      10 CVV wrong   11 ZIP differs          12 cash
+-- 15 before start 16 after end        17 out of scope                        18 transaction limit
+-- 19 daily limit  20 allowance balance               21 available credit
 CREATE FUNCTION authorize(
     p_account           integer,
     p_account_first     boolean, -- lock the account at once: for a batch that ran out of funds

@@ -29,7 +29,7 @@ local VERDICT = '>I4I2Bi8i8i8i4i4i8i8'
 local NONE = -1
 local ABSENT = ('\0'):rep(8)
 local HOUR, DAY = 3600000000, 86400000000
-local AMOUNT_MAX = 1e15
+local AMOUNT_MAX = 1e16
 
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local band, tonumber = bit.band, tonumber

@@ -51,7 +51,8 @@ const NEWEST_LINE: &str = "SELECT coalesce(max(number), 0) FROM cardswitch.state
 const ADD_LINES: &str = "INSERT INTO cardswitch.statement_lines \
     SELECT ($1::text)::uuid, ($2::text)::uuid, (line->>'number')::bigint, (line->>'id')::uuid, \
     (line->'origin'->>'id')::uuid, (line->>'amount')::numeric, line->>'description', \
-    (line->'card'->>'id')::uuid, (line->'member'->>'id')::uuid, (line->>'date')::date, (line->>'time')::timestamptz \
+    (line->'card'->>'id')::uuid, (line->'member'->>'id')::uuid, (line->'merchant'->>'mcc')::integer, line->'merchant'->>'name', \
+    line->'merchant'->>'country', (line->>'date')::date, (line->>'time')::timestamptz \
     FROM jsonb_array_elements(($3::text)::jsonb) AS line ON CONFLICT DO NOTHING";
 
 /// The progress of an export.

@@ -68,6 +68,9 @@ CREATE TABLE IF NOT EXISTS cardswitch.statement_lines (
     description text NOT NULL,
     card_id uuid,
     member_id uuid,
+    mcc integer,                      -- of the merchant of its presentment
+    merchant_name text,
+    merchant_country text,
     posted_on date NOT NULL,          -- in the company's zone
     posted_at timestamptz NOT NULL,
     PRIMARY KEY (account_id, number)

@@ -1,5 +1,5 @@
 //! Why a transaction was approved or declined: every rule with what it compared, and what would
-//! have approved it. An extension; source: DESIGN "Explanations".
+//! have approved it. An extension.
 
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, PathId};

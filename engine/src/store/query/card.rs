@@ -154,7 +154,7 @@ impl Snapshot {
 
     /// Lists cards of a company.
     /// Cost: O(log n) and O(limit) rows by state alone, O(offset + limit) without a filter, else
-    /// O(cards of the first filter set); a description is compared with every card left.
+    /// O(cards of the first filter set); texts are compared with every card left.
     pub fn list_cards(
         &self,
         company: CompanySlot,
