@@ -376,6 +376,5 @@ mod tests {
         let asked = feed.ask_within(Duration::from_millis(50), "/v1/company").await;
         let Err(StreamEnd::Broken(why)) = asked else { panic!("{asked:?}") };
         assert!(why.ends_with(NO_ANSWER), "{why}");
-        assert_eq!(*switch.asked.lock().unwrap(), ["/v1/company"]);
     }
 }
