@@ -4,7 +4,7 @@
 //! ```text
 //! /// Changes an app.
 //! Update(company: CompanyId, id: AppId, changes: AppChanges) =>   the variant, its parts by name
-//!     AuditLine::of_company(*company, "app.updated", id.0),         its audit line
+//!     AuditLine::of_company(*company, "app.updated", id.0),       its audit line
 //!     update(change, (*company, *id), changes);                   its effects, or its rejection
 //! ```
 //!

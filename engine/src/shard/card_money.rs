@@ -4,9 +4,9 @@
 //! they cannot part; `close` reports the after-images.
 
 use super::account_money::{AccountMoney, CardOfLine};
+use super::open_transaction::NamedOnLines;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::transactions::NamedOnLines;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
@@ -145,8 +145,8 @@ impl<'a> CardMoney<'a> {
         self.give_room_back(purchase.cleared.total() - purchase.unrefunded(), purchase)
     }
 
-    /// Takes back the room of what is posted and not refunded any more: what the refund gave last, the
-    /// oldest, comes first. What a later presentment gave in its stead is taken now.
+    /// Takes back the room of what is posted and no longer refunded: first the oldest part that the refund
+    /// gave. Room that a later presentment gave instead is taken in the present period.
     pub(super) fn take_room_again(
         &mut self,
         refund: &mut TransactionProgress,

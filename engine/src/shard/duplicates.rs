@@ -8,8 +8,9 @@
 use std::collections::{HashSet, VecDeque};
 
 use super::index::{Growth, HashIndex, Values, spread};
+use super::open_transaction::OpenTransaction;
 use super::prefetch::GROUP_LEN;
-use super::transactions::{CacheLimits, OpenTransaction, Transactions, low_bits};
+use super::transactions::{CacheLimits, Transactions, low_bits};
 use crate::command::effect::RememberedAnswer;
 use crate::command::reply::NetworkReply;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};

@@ -5,9 +5,9 @@ use super::duplicates::DuplicateCheck;
 use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::{cancel_if_nothing_remains, left_by_early, reverse_early};
+use super::open_transaction::OpenTransaction;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::transactions::OpenTransaction;
 use crate::command::Moment;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{

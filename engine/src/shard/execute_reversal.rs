@@ -3,9 +3,9 @@
 
 use super::card_money::CardMoney;
 use super::execute_network::log_entry;
+use super::open_transaction::{NamedOnLines, OpenTransaction};
 use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::transactions::{NamedOnLines, OpenTransaction};
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{OriginalRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};

@@ -10,9 +10,9 @@
 //! | back after settling | between funds and bank, the other way | ledger, a compensating line |
 
 use super::account_money::AccountMoney;
+use super::open_transaction::OpenTransaction;
 use super::shard_change::ShardChange;
 use super::state::ShardState;
-use super::transactions::OpenTransaction;
 use crate::command::Moment;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;

@@ -28,6 +28,7 @@ pub mod index;
 mod keyed_answers;
 mod line;
 mod memory;
+mod open_transaction;
 mod prefetch;
 mod questions;
 mod recall;
@@ -43,13 +44,14 @@ mod transactions;
 
 pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::execute;
+pub use open_transaction::OpenTransaction;
 pub use prefetch::look_ahead;
 pub use recall::{LoadedRows, LoadedTransaction, RecallRequest};
 pub use replay::ReplayedRecord;
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
-pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey, TransactionRoom};
+pub use transactions::{CacheLimits, PurchaseKey, TransactionRoom};
 
 pub use crate::command::Moment;
 pub use crate::domain::authorization_id::authorization_id_of;

@@ -5,9 +5,9 @@
 
 use smallvec::SmallVec;
 
+use super::open_transaction::OpenTransaction;
 use super::prefetch::{GROUP_LEN, look_ahead_of};
 use super::state::ShardState;
-use super::transactions::OpenTransaction;
 use crate::codec::CodecError;
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;

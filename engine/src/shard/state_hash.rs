@@ -9,8 +9,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::duplicates::{KeptAnswer, sorted_answers};
+use super::open_transaction::OpenTransaction;
 use super::state::ShardState;
-use super::transactions::OpenTransaction;
 use crate::codec;
 use crate::directory::each_resource;
 use crate::domain::ids::{CardSlot, Slot as _};
