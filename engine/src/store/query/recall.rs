@@ -72,7 +72,8 @@ impl Snapshot {
     /// The owner of a name: the first that `carrier` finds among the transactions that may carry it.
     /// Those that keep their marks come newest first; behind them those that yield them, the oldest
     /// first, and last of a reference those that were declined at once.
-    /// Cost: two chunks of every run, and what `carrier` reads, nearly always once.
+    /// Cost: two chunks of every run, three for a reference that names none but declined ones, and what
+    /// `carrier` reads, nearly always once.
     pub fn owner_of<T>(
         &self,
         name: PurchaseKey,
@@ -86,8 +87,10 @@ impl Snapshot {
         let reader = runs.reader(kind)?;
         let purchases = reader.scan(key, 0..u64::MAX, Order::NewestFirst);
         let yielding = reader.scan(key_of_yielding(key), 0..u64::MAX, Order::OldestFirst);
-        let declined = reader.scan(key_of_declined(key), 0..u64::MAX, Order::NewestFirst);
-        for seq in purchases.chain(yielding).chain(declined) {
+        let is_reference = matches!(name, PurchaseKey::Retrieval(_));
+        let declined = is_reference
+            .then(|| reader.scan(key_of_declined(key), 0..u64::MAX, Order::NewestFirst));
+        for seq in purchases.chain(yielding).chain(declined.into_iter().flatten()) {
             if let Some(found) = carrier(TransactionSeq(seq?))? {
                 return Ok(Some(found));
             }
