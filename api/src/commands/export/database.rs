@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::SinkExt;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, Statement, Transaction};
 use uuid::Uuid;
 
@@ -73,6 +74,8 @@ pub(super) struct Database {
     fill: Statement,
     merge: Statement,
     advance: Statement,
+    newest_line: Statement,
+    add_lines: Statement,
     company: String,
     /// How far the events are written.
     pub(super) place: ExportedPlace,
@@ -109,7 +112,9 @@ impl Database {
         let fill = client.prepare(&copy("page")).await.map_err(ended)?;
         let merge = client.prepare(&merge_statement()).await.map_err(ended)?;
         let advance = client.prepare(ADVANCE).await.map_err(ended)?;
-        Ok(Self { client, add, fill, merge, advance, company, place })
+        let newest_line = client.prepare(NEWEST_LINE).await.map_err(ended)?;
+        let add_lines = client.prepare(ADD_LINES).await.map_err(ended)?;
+        Ok(Self { client, add, fill, merge, advance, newest_line, add_lines, company, place })
     }
 
     /// Removes the company's rows, in one database transaction with the place behind them.
@@ -143,7 +148,7 @@ impl Database {
     /// The number of the newest line of an account that is written; zero before the first.
     /// Errors: the connection broke.
     pub(super) async fn newest_line(&self, account: Uuid) -> Result<i64, StreamEnd> {
-        let row = self.client.query_one(NEWEST_LINE, &[&account.to_string()]).await;
+        let row = self.client.query_one(&self.newest_line, &[&account.to_string()]).await;
         row.and_then(|row| row.try_get(0)).map_err(ended)
     }
 
@@ -151,7 +156,8 @@ impl Database {
     /// Errors: the connection broke.
     pub(super) async fn add_lines(&self, account: Uuid, lines: &str) -> Result<u64, StreamEnd> {
         let account = account.to_string();
-        self.client.execute(ADD_LINES, &[&self.company, &account, &lines]).await.map_err(ended)
+        let parameters: [&(dyn ToSql + Sync); 3] = [&self.company, &account, &lines];
+        self.client.execute(&self.add_lines, &parameters).await.map_err(ended)
     }
 
     /// None where the place has moved since.
@@ -160,7 +166,7 @@ impl Database {
         rows: &PageRows,
         pages: &ExportedPages,
     ) -> Result<Option<u64>, Error> {
-        let Self { client, add, fill, merge, advance, company, place } = self;
+        let Self { client, add, fill, merge, advance, company, place, .. } = self;
         let seq = i64::try_from(pages.next.seq).unwrap_or(i64::MAX);
         let changes = client.transaction().await?;
         let mut written = 0;
