@@ -1,6 +1,6 @@
 //! `demo`, `feed` and `send`: the simulated card network as a newcomer meets it.
 
-use cardswitch_harness::{CommandOutput, Installation, campaign_scaled, run_cardswitch};
+use cardswitch_harness::{CommandOutput, Installation, Switch, campaign_scaled, run_cardswitch};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -80,18 +80,23 @@ fn feed_and_the_switch_in_another_process_keep_the_same_books() {
     installation.verify_ok();
 }
 
+/// A feed with all cards of an installation that knows both doors of its switch.
+fn feed(installation: &Installation, switch: &Switch, further: &[&str]) -> CommandOutput {
+    let cards_file = installation.cards_file();
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let cards = cards_file.to_str().expect("UTF-8");
+    let key = &installation.credentials.network_key;
+    let doors = ["feed", "--connect", &iso8583, "--http", &http, "--network-key", key];
+    run_cardswitch(&[&doors[..], &["--cards", cards], further].concat())
+}
+
 /// Once, it ended in a panic before the first purchase.
 #[test]
 fn a_feed_in_virtual_time_asks_the_switch_for_its_clock() {
     let installation = Installation::init(100, 927);
     let switch = installation.serve_with(&["--clock", "manual"]);
-    let cards_file = installation.cards_file();
-    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
-    let mut arguments = vec!["feed", "--connect", &iso8583];
-    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8")]);
-    arguments.extend(["--speed", "max", "--duration", "2h", "--json"]);
-    arguments.extend(["--http", &http, "--network-key", &installation.credentials.network_key]);
-    assert_feed_report(&run_cardswitch(&arguments).expect_json());
+    let pace = ["--speed", "max", "--duration", "2h", "--json"];
+    assert_feed_report(&feed(&installation, &switch, &pace).expect_json());
     switch.stop();
     installation.verify_ok();
 }
@@ -101,12 +106,7 @@ fn a_feed_in_virtual_time_asks_the_switch_for_its_clock() {
 fn a_feed_in_virtual_time_refuses_a_switch_of_the_systems_clock() {
     let installation = Installation::init(3, 928);
     let switch = installation.serve();
-    let cards_file = installation.cards_file();
-    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
-    let key = &installation.credentials.network_key;
-    let mut arguments = vec!["feed", "--connect", &iso8583, "--http", &http, "--network-key", key];
-    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8"), "--speed", "max"]);
-    let output = run_cardswitch(&arguments);
+    let output = feed(&installation, &switch, &["--speed", "max"]);
     assert_eq!(output.code, Some(2), "{output:#?}");
     assert!(output.stderr.contains("needs a switch on a manual clock"), "{output:#?}");
     switch.stop();
@@ -127,15 +127,10 @@ fn a_feed_that_sends_nothing_is_wrong_usage() {
 fn a_hostile_feed_and_the_switch_keep_the_same_books() {
     let installation = Installation::init(100, 926);
     let switch = installation.serve();
-    let cards_file = installation.cards_file();
-    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
-    let mut arguments = vec!["feed", "--connect", &iso8583];
-    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8"), "--connections", "4"]);
-    arguments.extend(["--rate", "150", "--duration", "8s", "--hostile", "5", "--hostile-rates"]);
-    arguments.push("lost=30,late=30,copied=30,cut=30,vanished=30,dribbled=30,noise=30,stranger=30");
-    arguments.extend(["--http", &http, "--network-key", &installation.credentials.network_key]);
-    arguments.push("--json");
-    let output = run_cardswitch(&arguments);
+    let pace = ["--connections", "4", "--rate", "150", "--duration", "8s", "--json"];
+    let rates = "lost=30,late=30,copied=30,cut=30,vanished=30,dribbled=30,noise=30,stranger=30";
+    let hostile = ["--hostile", "5", "--hostile-rates", rates];
+    let output = feed(&installation, &switch, &[&pace[..], &hostile].concat());
     let report = output.expect_json();
     assert_eq!(report["book_differences"], 0, "{output:#?}");
     assert!(report["cards_compared"].as_u64() > Some(50), "{report:#}");
