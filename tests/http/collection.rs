@@ -80,7 +80,7 @@ impl Collection {
 
     /// Sends a request, and does what its script does.
     fn play(&mut self, item: &Value) -> HttpResponse {
-        // What is new each time.
+        // As in Postman, another value for each request.
         self.sent += 1;
         self.variables.insert("$timestamp".to_owned(), self.sent.to_string());
         let answer = self.send(&item["request"]);

@@ -197,7 +197,7 @@ fn map_money(
     Ok((command, presented.hash))
 }
 
-/// An authorization; one that carries an authorization id may ask for more on a pending purchase.
+/// An authorization; one that carries an authorization id may ask for more on a known purchase.
 fn map_authorization(
     message: &Message<'_>,
     secrets: &Secrets,

@@ -91,7 +91,7 @@ operations! {
     /// Give money back for a purchase, or for none.
     refund "/network/v1/refunds" Refund:
         requests::RefundRequest => answers::PostingAnswer, {"transaction_id": EXAMPLE_ID, "amount": 12.5};
-    /// Add to the hold of a pending purchase.
+    /// Add to the hold of a purchase.
     increment "/network/v1/increments" Increment:
         requests::IncrementRequest => answers::AuthorizationAnswer,
         {"transaction_id": EXAMPLE_ID, "amount": 12.5};

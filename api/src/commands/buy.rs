@@ -43,7 +43,7 @@ pub struct BuyArgs {
     /// What the price is in the account's currency
     #[arg(long, value_name = "AMOUNT")]
     billing: Option<String>,
-    /// Currency of the account
+    /// Currency of --billing, which is the account's
     #[arg(long, default_value = "USD", value_name = "CODE", requires = "billing")]
     billing_currency: String,
     /// Merchant category code (ISO 18245)
@@ -79,10 +79,12 @@ pub async fn run(args: BuyArgs) -> Result<(), Failure> {
     }
     let is_approved = switch.tell(&answer, &args, &sale).await?;
     if !is_approved {
-        let has_more = cleared.is_some() || args.reverse || args.refund;
-        let left =
-            || Err(Failure::new("a declined purchase cannot be cleared, reversed or refunded"));
-        return if has_more { left() } else { Ok(()) };
+        return match cleared.is_some() || args.reverse || args.refund {
+            true => {
+                Err(Failure::new("a declined purchase cannot be cleared, reversed or refunded"))
+            }
+            false => Ok(()),
+        };
     }
     // A purchase that was approved in part is worth no more.
     let held = answer.element(4).and_then(|amount| amount.parse().ok()).unwrap_or(sale.amount);

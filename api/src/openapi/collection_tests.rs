@@ -16,7 +16,7 @@ use super::world::{World, id_name, singular_id};
 use super::{DocumentedDoor, document};
 
 const SCHEMA: &str = "https://schema.getpostman.com/json/collection/v2.1.0/collection.json";
-/// What is made is there to be read.
+/// In this order of a folder, each request finds the objects that it needs.
 const METHODS: [&str; 4] = ["post", "get", "put", "delete"];
 
 const DESCRIPTION: &str = "`base_url` is the address that `cardswitch dev` or `serve` prints; `access_token` and \

@@ -36,7 +36,7 @@ pub struct DecisionFacts {
     pub velocity: Option<VelocityFacts>,
 }
 
-/// The decision on an increment of a pending purchase. Serialized packed, with a version of its
+/// The decision on an increment of a purchase. Serialized packed, with a version of its
 /// own: see `packed/increment.rs`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Vec<u8>", try_from = "Vec<u8>")]

@@ -59,7 +59,7 @@ fn an_increment_between_presentments_is_judged_by_the_whole() {
     assert_eq!(held_and_spent(&story), (7_000, 11_000));
 }
 
-/// It became a purchase of its own: the rest was held twice.
+/// Once, it became a purchase of its own, and the rest was held twice.
 #[test]
 fn a_completion_between_presentments_says_what_the_whole_comes_to() {
     for (whole, held) in [(9_000, 5_000), (13_000, 9_000), (4_000, 0), (3_000, 0)] {
@@ -70,7 +70,7 @@ fn a_completion_between_presentments_says_what_the_whole_comes_to() {
             (completed.transaction, completed.approved.0, held_and_spent(&story)),
             (bought.transaction, whole, expected)
         );
-        // What it set is what its reversal gives back.
+        // Its reversal gives back the hold that it set.
         let reversed = story.reverse(named_by(80), ReversalAmount::Full);
         assert_eq!((reversed.given_back.0, held_and_spent(&story)), (held, (0, 4_000)));
     }

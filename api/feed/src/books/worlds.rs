@@ -32,7 +32,7 @@ pub(crate) enum Event {
     /// 0220 with processing code 20: money back. It makes room in the allowance where it names its
     /// purchase, and no more than was paid for that.
     Refund { amount_minor: u64 },
-    /// 0120 that names a pending purchase: so much is held from now on.
+    /// 0120 that names a purchase that holds something: so much is held from now on.
     Complete { held_minor: u64 },
     /// 0100 with DE38: more is held.
     Increment { amount_minor: u64 },

@@ -5,7 +5,7 @@ use super::*;
 /// A kind of message that names a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LaterKind {
-    /// 0100 with DE38: more on a pending purchase.
+    /// 0100 with DE38: more on a purchase that holds something.
     Increment,
     /// 0120: the amount the pump gave, instead of the amount held for it.
     Completion,

@@ -134,7 +134,7 @@ fn ask(operation: DoorOperation, fields: &mut Fields<'_>) {
 bodies! {
     /// An authorization: may this purchase be made?
     AuthorizationRequest "AuthorizationRequest" |fields| ask(DoorOperation::Authorization, fields);
-    /// A decision on the issuer's behalf, or the completion of a pending purchase.
+    /// A decision on the issuer's behalf, or the completion of a purchase that holds something.
     AdviceRequest "AdviceRequest" |fields| ask(DoorOperation::Advice, fields);
     /// Gives back what a purchase holds.
     ReversalRequest "ReversalRequest" |fields| ask(DoorOperation::Reversal, fields);
@@ -142,7 +142,7 @@ bodies! {
     PresentmentRequest "PresentmentRequest" |fields| ask(DoorOperation::Presentment, fields);
     /// Gives money back for a purchase, or for none.
     RefundRequest "RefundRequest" |fields| ask(DoorOperation::Refund, fields);
-    /// Adds to a pending purchase.
+    /// Adds to a purchase that holds something.
     IncrementRequest "IncrementRequest" |fields| ask(DoorOperation::Increment, fields);
 }
 

@@ -21,7 +21,7 @@ use crate::samples::DOLLAR;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuestionKind {
     Authorization(AuthorizationKind, PartialApproval),
-    /// More of a pending purchase; if there is none, a purchase.
+    /// More on a purchase that holds something; if there is none, a purchase.
     Increment(PartialApproval),
     Inquiry,
     /// Whether it is about cash.
