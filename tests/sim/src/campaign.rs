@@ -9,7 +9,7 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::data_directory::DataDirectory;
 use parking_lot::Mutex;
 
-use crate::happening::Happening;
+use crate::happening::{Happening, ToldHappening, plainer};
 use crate::letters;
 use crate::shrink::{Failure, failure_of, shrink};
 use crate::sockets::{self, SocketHappening, Words};
@@ -96,13 +96,16 @@ impl Campaign {
         }
         let mut told = Vec::new();
         let failure = failure_of(|| run(seed, self.commands, &ground.place, &mut told))?;
-        let fails = |happenings: &[Happening]| {
+        let fails = |happenings: &[ToldHappening]| {
             let again = || run_again(seed, self.commands, &ground.place, happenings);
             failure_of(again).is_some_and(|again| again.file() == failure.file())
         };
         let all = told.len();
+        let plainest = plainer(&told).into_iter().find(|plainer| fails(plainer));
+        let told = plainest.unwrap_or(told);
         // A panic of the part that draws has nothing to shrink.
-        let happenings = if fails(&told) { shrink(told, fails) } else { told };
+        let told = if fails(&told) { shrink(told, fails) } else { told };
+        let happenings: Vec<_> = told.into_iter().map(|told| told.happening).collect();
         let story = happenings.iter().map(Happening::to_string).collect();
         Some(Explanation { failure, happenings, story, all })
     }
@@ -111,7 +114,7 @@ impl Campaign {
     pub fn happenings_of(&self, seed: u64) -> Vec<Happening> {
         let (ground, mut told) = (Ground::new(), Vec::new());
         run(seed, self.commands, &ground.place, &mut told);
-        told
+        told.into_iter().map(|told| told.happening).collect()
     }
 }
 

@@ -1,4 +1,7 @@
 //! The happenings of a world, one after the other: enough to run it again.
+//!
+//! INVARIANT: all that moves beside a happening is drawn from the seed of that one, so that it stays what it is where
+//! others are left out.
 
 use std::fmt;
 
@@ -65,6 +68,38 @@ pub struct BitFlip {
     pub file: u64,
     pub place: u64,
     pub bit: u8,
+}
+
+/// A happening, and the seed of all draws beside it: of followers, the window, notes, webhooks and letters.
+#[derive(Clone, Debug)]
+pub struct ToldHappening {
+    pub happening: Happening,
+    pub seed: u64,
+}
+
+/// The same story with less at a time, the plainest first: each command alone, or each sending as it is, and then
+/// all come to rest.
+pub(crate) fn plainer(told: &[ToldHappening]) -> [Vec<ToldHappening>; 2] {
+    let is_step = |told: &ToldHappening| {
+        matches!(told.happening, Happening::Step(_) | Happening::StepAmidWrite(..))
+    };
+    let told_with_rest = |commands_max: usize| {
+        let tellings = told.iter().filter(|told| !is_step(told)).flat_map(move |told| {
+            let Happening::Send { at, commands } = &told.happening else {
+                return vec![told.clone()];
+            };
+            let sendings = commands.chunks(commands_max);
+            let happenings = sendings.flat_map(|commands| {
+                [Happening::Send { at: *at, commands: commands.to_vec() }, Happening::Audit]
+            });
+            happenings
+                .zip(told.seed..)
+                .map(|(happening, seed)| ToldHappening { happening, seed })
+                .collect()
+        });
+        tellings.collect()
+    };
+    [1, usize::MAX].map(told_with_rest)
 }
 
 /// One happening of a world.
@@ -134,5 +169,35 @@ impl fmt::Display for Happening {
             Self::BreakDisk(fault) => write!(f, "the disk breaks: {fault:?}"),
             Self::BreakTables(fault) => write!(f, "the disk of the tables breaks: {fault:?}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plainer_story_has_the_same_commands_and_faults_and_rests_between_them() {
+        let told = |happening, seed| ToldHappening { happening, seed };
+        let sending = Happening::Send { at: 7, commands: vec![Command::Tick; 3] };
+        let moves = Happening::StepAmidWrite(Part::Shard, vec![Part::Projector]);
+        let story = [
+            told(Happening::Step(Part::Shard), 1),
+            told(sending, 2),
+            told(moves, 3),
+            told(Happening::Restart, 4),
+        ];
+        let in_words = |story: &[ToldHappening]| {
+            let word = |told: &ToldHappening| match &told.happening {
+                Happening::Send { at: 7, commands } => format!("{} sent", commands.len()),
+                other => other.to_string(),
+            };
+            story.iter().map(word).collect::<Vec<_>>()
+        };
+        let rest = Happening::Audit.to_string();
+        let restart = Happening::Restart.to_string();
+        let [singly, together] = plainer(&story).map(|story| in_words(&story));
+        assert_eq!(singly, ["1 sent", &rest, "1 sent", &rest, "1 sent", &rest, &restart]);
+        assert_eq!(together, ["3 sent", &rest, &restart]);
     }
 }

@@ -68,6 +68,12 @@ impl Nodes {
         (nodes, machine, engine)
     }
 
+    /// Draws, and lets the window draw, from new seeds.
+    pub(crate) fn draw_from(&mut self, seeds: &mut Rng) {
+        self.rng = Rng::new(seeds.number());
+        self.window.draw_from(seeds);
+    }
+
     /// One follower takes in the new batches, now and then.
     pub(crate) fn follow_now_and_then(&mut self, leader: &Disks, options: Options<'_>) {
         if self.rng.below(1_000) < self.looks_per_mille {

@@ -71,6 +71,11 @@ impl NoteShelf {
         })))
     }
 
+    /// Draws from a new seed.
+    pub(crate) fn draw_from(&self, seeds: &mut Rng) {
+        self.0.lock().rng = Rng::new(seeds.number());
+    }
+
     /// Lets a leader die at `last_act`, of whose changes no more than `arriving` arrive.
     pub(crate) fn die_amid(&self, arriving: u64, last_act: impl FnOnce()) {
         self.0.lock().left = Some(arriving);

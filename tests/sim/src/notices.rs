@@ -143,6 +143,14 @@ impl Notices {
         Self { world, running, former, awaited, copy, copy_after }
     }
 
+    /// Draws, and lets the notes draw, from new seeds.
+    pub(crate) fn draw_from(&mut self, seeds: &mut Rng) {
+        self.world.rng = Rng::new(seeds.number());
+        if let Some(notes) = &self.world.notes {
+            notes.shelf.draw_from(seeds);
+        }
+    }
+
     /// The switch has started, and letters will once the tables show what is durable. The leader of a cluster has a
     /// connection to the window.
     pub(crate) fn await_tables(&mut self, durable: RecordSeq, leader: Option<&SimulatedWindow>) {

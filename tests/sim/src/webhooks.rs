@@ -144,6 +144,14 @@ impl Webhooks {
         }
     }
 
+    /// Draws, and lets the notes draw, from new seeds.
+    pub(crate) fn draw_from(&mut self, seeds: &mut Rng) {
+        self.receivers.rng = Rng::new(seeds.number());
+        if let Some(notes) = &self.notes {
+            notes.shelf.draw_from(seeds);
+        }
+    }
+
     /// The switch has started, and the dispatcher will once the tables show what is durable. The leader of a cluster
     /// has a connection to the window.
     pub(crate) fn await_tables(&mut self, durable: RecordSeq, leader: Option<&SimulatedWindow>) {

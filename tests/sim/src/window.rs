@@ -86,6 +86,11 @@ impl SimulatedWindow {
         Self { shared: Arc::clone(&self.shared), writer }
     }
 
+    /// Draws from a new seed.
+    pub(crate) fn draw_from(&self, seeds: &mut Rng) {
+        self.shared.lock().rng = Rng::new(seeds.number());
+    }
+
     /// Leaves requests without an answer and lets ghosts come, or does not any more.
     pub(crate) fn set_trouble(&self, is_troubled: bool) {
         self.shared.lock().is_troubled = is_troubled;

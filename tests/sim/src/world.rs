@@ -48,7 +48,7 @@ use self::writes::SlowWrites;
 use crate::audit::{audit_reads, audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
-use crate::happening::{Happening, Part};
+use crate::happening::{Happening, Part, ToldHappening};
 use crate::marks::{Mark, Marks};
 use crate::model::{LateHolds, Model};
 use crate::nodes::{Machine, Nodes};
@@ -92,23 +92,24 @@ impl Story {
 
 /// Runs the world of a seed until so many commands were answered. Its happenings are added to `told`.
 /// Panics: where the switch breaks a promise.
-pub fn run(seed: u64, length: u64, place: &Path, told: &mut Vec<Happening>) -> Story {
+pub fn run(seed: u64, length: u64, place: &Path, told: &mut Vec<ToldHappening>) -> Story {
     let mut world = World::new(seed, length, place);
     world.open_companies();
+    let mut seeds = Rng::new(seed ^ 0xBE51DE);
     while world.story.commands < length {
-        let happening = world.draw();
-        told.push(happening.clone());
-        world.befall(happening);
+        let next = ToldHappening { happening: world.draw(), seed: seeds.number() };
+        told.push(next.clone());
+        world.undergo(next);
     }
     world.finish()
 }
 
 /// Tells a story again: the same seed, and only these happenings.
 /// Panics: where the switch breaks a promise.
-pub fn run_again(seed: u64, length: u64, place: &Path, told: &[Happening]) -> Story {
+pub fn run_again(seed: u64, length: u64, place: &Path, told: &[ToldHappening]) -> Story {
     let mut world = World::new(seed, length, place);
     world.open_companies();
-    told.iter().for_each(|happening| world.befall(happening.clone()));
+    told.iter().for_each(|next| world.undergo(next.clone()));
     world.finish()
 }
 
@@ -300,6 +301,25 @@ impl World {
         self.make_endpoints();
         if let Some(nodes) = &self.nodes {
             nodes.window().set_trouble(true);
+        }
+    }
+
+    fn undergo(&mut self, told: ToldHappening) {
+        self.draw_beside_from(told.seed);
+        self.befall(told.happening);
+    }
+
+    /// Draws all that moves beside the switch from this seed on.
+    fn draw_beside_from(&mut self, seed: u64) {
+        let mut seeds = Rng::new(seed);
+        if let Some(nodes) = &mut self.nodes {
+            nodes.draw_from(&mut seeds);
+        }
+        if let Some(webhooks) = &mut self.webhooks {
+            webhooks.draw_from(&mut seeds);
+        }
+        if let Some(notices) = &mut self.notices {
+            notices.draw_from(&mut seeds);
         }
     }
 
@@ -515,6 +535,7 @@ impl World {
     }
 
     fn finish(mut self) -> Story {
+        self.draw_beside_from(self.seed);
         if let Some(nodes) = &self.nodes {
             nodes.window().set_trouble(false);
         }
