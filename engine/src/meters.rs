@@ -145,12 +145,13 @@ pub struct Meters {
 }
 
 /// Replies other than decisions about a purchase: kind and outcome, in the order of their counts.
-pub const OTHER_ANSWERS: [(&str, &str); 17] = [
+pub const OTHER_ANSWERS: [(&str, &str); 18] = [
     ("reversal", "reversed"),
     ("reversal", "not_found"),
     ("reversal", "nothing_held"),
     ("reversal", "amount_out_of_range"),
     ("posting", "posted"),
+    ("posting", "already_posted"),
     ("posting", "unknown_card"),
     ("posting", "not_found"),
     ("posting", "out_of_bounds"),
@@ -242,20 +243,21 @@ fn place_of(reply: &Reply) -> MeterSlot {
             },
             NetworkReply::Posting(reply) => match reply.outcome {
                 PostingOutcome::Posted => 4,
-                PostingOutcome::UnknownCard => 5,
-                PostingOutcome::NotFound => 6,
-                PostingOutcome::OutOfBounds => 7,
+                PostingOutcome::AlreadyPosted => 5,
+                PostingOutcome::UnknownCard => 6,
+                PostingOutcome::NotFound => 7,
+                PostingOutcome::OutOfBounds => 8,
             },
-            NetworkReply::Balance(reply) if reply.response_code.is_approved() => 8,
-            NetworkReply::Balance(_) => 9,
-            NetworkReply::Transfer(_) => 10,
-            NetworkReply::Conflict => 11,
-            NetworkReply::FormatError(_) => 12,
+            NetworkReply::Balance(reply) if reply.response_code.is_approved() => 9,
+            NetworkReply::Balance(_) => 10,
+            NetworkReply::Transfer(_) => 11,
+            NetworkReply::Conflict => 12,
+            NetworkReply::FormatError(_) => 13,
         },
-        Reply::Done(_) => 13,
-        Reply::Rejected(_) => 14,
-        Reply::Ticked => 15,
-        Reply::OutcomeUnknown => 16,
+        Reply::Done(_) => 14,
+        Reply::Rejected(_) => 15,
+        Reply::Ticked => 16,
+        Reply::OutcomeUnknown => 17,
     })
 }
 

@@ -224,6 +224,7 @@ pub(crate) fn answer_of(
         NetworkReply::Posting(reply) => {
             let (code, reason) = match reply.outcome {
                 PostingOutcome::Posted => (ResponseCode::Approved, None),
+                PostingOutcome::AlreadyPosted => (ResponseCode::Approved, Some("already_posted")),
                 PostingOutcome::UnknownCard => {
                     (ResponseCode::Declined, SubReason::UnknownCard.text())
                 }

@@ -103,7 +103,7 @@ impl De39 {
     /// The answer to a presentment or refund.
     pub const fn of_posting(outcome: PostingOutcome) -> Self {
         match outcome {
-            PostingOutcome::Posted => Self::APPROVED,
+            PostingOutcome::Posted | PostingOutcome::AlreadyPosted => Self::APPROVED,
             PostingOutcome::UnknownCard => Self::UNKNOWN_CARD,
             PostingOutcome::NotFound => Self::NOT_FOUND,
             PostingOutcome::OutOfBounds => Self::FORMAT_ERROR,

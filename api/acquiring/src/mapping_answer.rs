@@ -235,6 +235,7 @@ fn of_key_exchange(reply: &Reply) -> AnswerElements {
 fn of_posting(reply: &PostingReply) -> AnswerElements {
     let (code, reason) = match reply.outcome {
         PostingOutcome::Posted => (ResponseCode::Approved, None),
+        PostingOutcome::AlreadyPosted => (ResponseCode::Approved, Some("already_posted")),
         PostingOutcome::UnknownCard => (ResponseCode::Declined, SubReason::UnknownCard.text()),
         PostingOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
         PostingOutcome::OutOfBounds => (ResponseCode::Declined, SubReason::OutOfBounds.text()),

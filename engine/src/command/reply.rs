@@ -98,8 +98,10 @@ pub struct ReversalReply {
 /// The outcome of a presentment or refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PostingOutcome {
-    /// Posted now, or before.
+    /// Posted now.
     Posted,
+    /// Posted before: nothing is posted now. Source: ISO DE39 00.
+    AlreadyPosted,
     /// No card has this number. Source: ISO DE39 14.
     UnknownCard,
     /// No transaction has this id, and no card is named to post to. Source: ISO DE39 25.

@@ -17,7 +17,7 @@ pub enum LaterMessageKind {
     Increment,
     /// It set the hold, as the completion of a fuel pump.
     Completion,
-    /// It posted, as the presentment of this number; each number posts once only.
+    /// It posted, as the presentment of this number.
     Presentment(u8),
 }
 
@@ -28,7 +28,9 @@ pub struct LaterMessage {
     pub kind: LaterMessageKind,
     /// The key by which a reversal names it, if one can.
     pub key: Option<OriginalKey>,
-    /// The amount that it took, less the amounts given back by its name.
+    /// The amount that it took.
+    pub amount: Minor,
+    /// The same, less the amounts given back of it.
     pub left: Minor,
     /// Its rate, if it asked in another currency: the purchase's may be another one by then.
     pub conversion: Option<Conversion>,
@@ -89,6 +91,19 @@ impl LaterMessages {
         self.0.iter().any(|message| message.kind == LaterMessageKind::Presentment(number))
     }
 
+    /// Whether a presentment of this key was seen.
+    pub fn has_presentment_of(&self, key: OriginalKey) -> bool {
+        self.presentments().any(|presented| presented.key == Some(key))
+    }
+
+    /// Whether this amount was presented, or any if none is named, and not all of it was given back.
+    pub fn has_presented(&self, amount: Option<Minor>) -> bool {
+        let is_left =
+            |presented: &&LaterMessage| presented.left.is_positive() || presented.amount.is_zero();
+        let mut left = self.presentments().filter(is_left);
+        left.any(|presented| amount.is_none_or(|amount| presented.amount == amount))
+    }
+
     /// The place of the newest message of this key.
     pub fn place_of(&self, key: OriginalKey) -> Option<usize> {
         self.0.iter().rposition(|message| message.key == Some(key))
@@ -123,12 +138,26 @@ impl LaterMessages {
         Some(newest.unwrap_or(first))
     }
 
+    fn presentments(&self) -> impl Iterator<Item = &LaterMessage> {
+        self.0.iter().filter(|message| !message.is_change_of_hold())
+    }
+
     fn changes_of_hold(&self) -> impl Iterator<Item = &LaterMessage> {
         self.0.iter().filter(|message| message.is_change_of_hold())
     }
 }
 
 impl LaterMessage {
+    /// A message that took this amount, of which nothing is given back yet.
+    pub const fn new(
+        kind: LaterMessageKind,
+        key: Option<OriginalKey>,
+        amount: Minor,
+        conversion: Option<Conversion>,
+    ) -> Self {
+        Self { kind, key, amount, left: amount, conversion }
+    }
+
     const fn is_change_of_hold(&self) -> bool {
         matches!(self.kind, LaterMessageKind::Increment | LaterMessageKind::Completion)
     }
@@ -154,7 +183,7 @@ mod tests {
     #[test]
     fn increments_without_end_leave_the_newest_and_every_presentment() {
         let mut later = LaterMessages::default();
-        let of_five = |kind, key| LaterMessage { kind, key, left: Minor(5), conversion: None };
+        let of_five = |kind, key| LaterMessage::new(kind, key, Minor(5), None);
         later.add(of_five(LaterMessageKind::Presentment(1), None));
         later.add(of_five(LaterMessageKind::Increment, None));
         for number in 0..100 {
@@ -183,7 +212,7 @@ mod tests {
         };
         let mut later = LaterMessages::default();
         let mut add = |kind, conversion| {
-            later.add(LaterMessage { kind, key: None, left: Minor(5), conversion });
+            later.add(LaterMessage::new(kind, None, Minor(5), conversion));
         };
         let completions = [rate(978, 110), rate(978, 120), rate(826, 130), None];
         completions.iter().for_each(|rate| add(LaterMessageKind::Completion, *rate));
@@ -194,8 +223,7 @@ mod tests {
         assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX);
         for currency in 1..200 {
             let conversion = rate(currency, 150);
-            let (kind, left) = (LaterMessageKind::Completion, Minor(5));
-            later.add(LaterMessage { kind, key: None, left, conversion });
+            later.add(LaterMessage::new(LaterMessageKind::Completion, None, Minor(5), conversion));
         }
         assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX);
         assert_eq!(of_hold(&later, 199), rate(199, 150));

@@ -60,12 +60,13 @@ prop_compose! {
             any::<u8>().prop_map(LaterMessageKind::Presentment),
         ],
         key in any::<Option<u64>>(),
-        left in any::<i64>(),
+        (amount, left) in any::<(i64, i64)>(),
         conversion in prop::option::of((any::<u16>(), 1..=i64::MAX, any::<i64>())),
     ) -> LaterMessage {
         LaterMessage {
             kind,
             key: key.map(OriginalKey),
+            amount: Minor(amount),
             left: Minor(left),
             conversion: conversion.map(|(currency, amount, billed)| {
                 let asked =

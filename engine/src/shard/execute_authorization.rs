@@ -254,7 +254,7 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
     let conversion = Conversion::of(foreign, amount);
     if let Some(purchase) = held {
         let (kind, key) = (LaterMessageKind::Completion, facts.trace.original_key);
-        let completion = LaterMessage { kind, key, left: amount, conversion };
+        let completion = LaterMessage::new(kind, key, amount, conversion);
         return complete_hold(change, purchase, completion);
     }
     // The network has given the merchant its word, so what a reversal leaves of it counts.

@@ -89,12 +89,8 @@ fn add_to_purchase(
     if is_approved {
         let mut progress = open.progress.clone();
         money.hold(change, amount, &mut progress);
-        progress.later.add(LaterMessage {
-            kind: LaterMessageKind::Increment,
-            key: command.own_key,
-            left: amount,
-            conversion: Conversion::of(foreign, amount),
-        });
+        let (kind, conversion) = (LaterMessageKind::Increment, Conversion::of(foreign, amount));
+        progress.later.add(LaterMessage::new(kind, command.own_key, amount, conversion));
         progress.hold_expires_at = change.moment.at.plus(hold_lifetime(open.mcc.or(mcc)));
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {

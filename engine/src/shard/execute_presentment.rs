@@ -50,14 +50,13 @@ fn present_original(
     };
     let mut money = CardMoney::open(change, card, seq);
     let id = change.moment.ids.transaction_id(open.authorized_at, seq);
-    // A purchase that settled at once has nothing to present, and each presentment posts once, for ever.
-    let is_known = open.kind == TransactionKind::SingleMessagePurchase
-        || open.progress.later.has_presentment(command.number.number);
-    if is_known {
-        return NetworkReply::Posting(posted(id, Minor::ZERO, &money));
-    }
     let currency = money.account.currency();
-    let (amount, conversion) = match presented_amount(command.amounts.as_ref(), open, currency) {
+    let presented = presented_amount(command.amounts.as_ref(), open, currency);
+    if is_posted_before(command, open, presented.ok().map(|(amount, _)| amount)) {
+        let outcome = PostingOutcome::AlreadyPosted;
+        return NetworkReply::Posting(PostingReply { outcome, ..posted(id, Minor::ZERO, &money) });
+    }
+    let (amount, conversion) = match presented {
         Ok(presented) => presented,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
@@ -85,6 +84,23 @@ fn present_original(
     NetworkReply::Posting(reply)
 }
 
+/// Whether the presentment was posted before. A purchase that settled at once has nothing to present, and
+/// each of several presentments posts once, for ever.
+/// CHOICE: the number of an only one tells nothing. It is the same as one of its key; behind the last one
+/// also as one of its amount, of which something is left. Any other posts.
+fn is_posted_before(command: &Present, open: &OpenTransaction, amount: Option<Minor>) -> bool {
+    let OpenTransaction { kind, progress, .. } = open;
+    if *kind == TransactionKind::SingleMessagePurchase {
+        return true;
+    }
+    if command.number != PresentmentNumber::ONLY {
+        return progress.later.has_presentment(command.number.number);
+    }
+    let key = command.facts.as_ref().and_then(|facts| facts.trace.original_key);
+    key.is_some_and(|key| progress.later.has_presentment_of(key))
+        || progress.held.is_empty() && progress.later.has_presented(amount)
+}
+
 /// The amount of a presentment, and its rate; the open hold at its own where it names none.
 /// Errors: it names none and nothing is held. Posting nothing would use its number up.
 fn presented_amount(
@@ -107,9 +123,9 @@ fn presented_amount(
 fn presentment(
     number: PresentmentNumber,
     key: Option<OriginalKey>,
-    (left, conversion): (Minor, Option<Conversion>),
+    (amount, conversion): (Minor, Option<Conversion>),
 ) -> LaterMessage {
-    LaterMessage { kind: LaterMessageKind::Presentment(number.number), key, left, conversion }
+    LaterMessage::new(LaterMessageKind::Presentment(number.number), key, amount, conversion)
 }
 
 /// Posts an amount: against the open hold if there is one, else by force. The final presentment

@@ -202,7 +202,9 @@ fn reverse_later(
     let message = progress.later.at_mut(at);
     let asked = amount_given_back(message.conversion, amount, message.left)?;
     let is_posting = matches!(message.kind, LaterMessageKind::Presentment(_));
-    if message.left.is_positive() && !is_posting && held.is_zero() && !is_over {
+    // Refunds may have given back all that is posted: until one is reversed there is nothing to give.
+    let is_nothing_open = if is_posting { !posted.is_positive() } else { held.is_zero() };
+    if message.left.is_positive() && is_nothing_open && !is_over {
         return Err(ReversalOutcome::NothingHeld);
     }
     if is_posting {

@@ -34,6 +34,7 @@ mod money_bounds;
 mod office;
 mod pan_key;
 mod people;
+mod presented_again;
 mod presented_in_parts;
 mod recall;
 mod refunds;

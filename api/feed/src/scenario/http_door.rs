@@ -140,7 +140,8 @@ pub(super) fn answered(answer: &HttpAnswer) -> StepAnswer {
     let reason = [&body["sub_reason"], &body["outcome"], &body["detail"]["code"]]
         .into_iter()
         .find_map(text)
-        .filter(|_| code != 0);
+        // Other words for what is done say no more than the code.
+        .filter(|reason| code != 0 || reason == "already_posted");
     let money = |value: &Value| Money::parse_any(&value.to_string());
     let authorization_id = body["authorization_id"].as_str();
     StepAnswer {

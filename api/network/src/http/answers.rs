@@ -240,6 +240,7 @@ impl PostingAnswer {
         let balance = Amount::new(reply.allowance_balance, currency);
         let (code, outcome) = match reply.outcome {
             PostingOutcome::Posted => (ResponseCode::Approved, "posted"),
+            PostingOutcome::AlreadyPosted => (ResponseCode::Approved, "already_posted"),
             PostingOutcome::UnknownCard => (ResponseCode::Declined, "unknown_card"),
             PostingOutcome::NotFound => (ResponseCode::Declined, "not_found"),
             PostingOutcome::OutOfBounds => (ResponseCode::Declined, "out_of_bounds"),
@@ -255,7 +256,8 @@ impl PostingAnswer {
 }
 
 fn posting_outcomes() -> RefOr<Schema> {
-    one_of("Outcome.", ["posted", "unknown_card", "not_found", "out_of_bounds"])
+    let words = ["posted", "already_posted", "unknown_card", "not_found", "out_of_bounds"];
+    one_of("Outcome.", words)
 }
 
 impl TransferAnswer {

@@ -280,7 +280,8 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         let about =
             "Amount to return, in the account's currency; all if this and `remaining` are absent.";
         let given_back = self.fields.may("amount", about, limit(own, ABOVE_ZERO));
-        let remaining = self.fields.may("remaining", "Amount that stays.", budget(own));
+        let remaining =
+            self.fields.may("remaining", "Amount that stays, with what is posted.", budget(own));
         let amount = match (given_back, remaining) {
             (Some(_), Some(_)) => {
                 let message = "must not be given together with `amount`";

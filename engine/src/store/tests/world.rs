@@ -349,12 +349,9 @@ impl World {
         let amount = progress.held.total();
         let (cleared, usage) = (&mut progress.cleared, &self.cards[card].1);
         progress.held.take_oldest(amount, |piece| cleared.add(piece, usage));
-        progress.later.add(LaterMessage {
-            kind: LaterMessageKind::Presentment(1),
-            key: Some(OriginalKey(amount.0.unsigned_abs())),
-            left: amount,
-            conversion: Conversion::of(record.foreign, amount),
-        });
+        let (kind, key) = (LaterMessageKind::Presentment(1), OriginalKey(amount.0.unsigned_abs()));
+        let conversion = Conversion::of(record.foreign, amount);
+        progress.later.add(LaterMessage::new(kind, Some(key), amount, conversion));
         progress.posted += amount;
         progress.state = TransactionState::Completed;
         progress.posted_at.get_or_insert(self.at);

@@ -178,6 +178,7 @@ pub struct Purchase {
 struct LaterMessage {
     key: Option<OriginalKey>,
     is_posting: bool,
+    amount: i64,
     left: i64,
     rate: Option<Rate>,
 }

@@ -170,7 +170,7 @@ impl ExpectedAnswer {
             }
             NetworkReply::Posting(reply) => {
                 let code = match reply.outcome {
-                    PostingOutcome::Posted => *b"00",
+                    PostingOutcome::Posted | PostingOutcome::AlreadyPosted => *b"00",
                     PostingOutcome::UnknownCard => *b"14",
                     PostingOutcome::NotFound => *b"25",
                     PostingOutcome::OutOfBounds => *b"30",

@@ -94,12 +94,14 @@ impl Workload {
             }
         };
         let held = found.map_or(500, |at| model.purchases[at].held());
-        let amount = match self.rng.below(20) {
+        let amount = match self.rng.below(21) {
             0..8 => held,
             8..13 => self.rng.between(0, held.clamp(1, 1 << 40)),
             13..17 => held + self.rng.between(1, 2_000),
             17 => 0,
-            18 => self.rng.between(1, 4_000),
+            // As once more.
+            18 => found.map_or(500, |at| model.purchases[at].posted),
+            19 => self.rng.between(1, 4_000),
             _ => -self.rng.between(1, 9),
         };
         let card = match card {

@@ -36,7 +36,7 @@ impl Model {
             .filter(|_| command.outcome == AdviceOutcome::Approved);
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
         if let Some(held) = held {
-            let completion = LaterMessage { key, is_posting: false, left: amount, rate };
+            let completion = LaterMessage { key, is_posting: false, amount, left: amount, rate };
             let asked = self.asked_before_message(facts.trace.original_key);
             return self.complete_hold(held, completion, asked);
         }

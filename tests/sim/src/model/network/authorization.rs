@@ -150,8 +150,8 @@ impl Model {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
             let rate = Rate::of(foreign, amount);
-            let later =
-                LaterMessage { key: command.own_key, is_posting: false, left: amount, rate };
+            let key = command.own_key;
+            let later = LaterMessage { key, is_posting: false, amount, left: amount, rate };
             self.purchases[found].later.push(later);
             let of_hold = self.purchases[found].mcc.or(mcc);
             self.purchases[found].expires_at = at + hold_lifetime(of_hold);

@@ -18,6 +18,25 @@ impl Purchase {
         take_last(&mut self.cleared, too_much)
     }
 
+    /// One of several is known by its number, which posts once. The only one is known by its key; where nothing is
+    /// held, also by its amount, of which something is still posted. One that names no amount is about what is
+    /// held.
+    fn is_posted_before(&self, command: &Present, amount: Option<i64>) -> bool {
+        if self.kind == TransactionKind::SingleMessagePurchase {
+            return true;
+        }
+        if command.number.count > 1 || command.number.number > 1 {
+            return self.presented.contains(&command.number.number);
+        }
+        let key = own_key(command);
+        self.later.iter().filter(|later| later.is_posting).any(|posting| {
+            let is_of_key = key.is_some() && posting.key == key;
+            let is_taken_back = posting.amount > 0 && posting.left == 0;
+            let is_of_amount = amount.is_none_or(|amount| posting.amount == amount);
+            is_of_key || (self.held() == 0 && is_of_amount && !is_taken_back)
+        })
+    }
+
     pub(super) fn unrefunded(&self) -> i64 {
         (self.posted - self.refunded).max(0)
     }
@@ -42,13 +61,12 @@ impl Model {
                 let purchase = &self.purchases[found];
                 let owner = purchase.card;
                 self.turn_pages(owner, at);
-                let purchase = &self.purchases[found];
-                if purchase.kind == TransactionKind::SingleMessagePurchase
-                    || purchase.presented.contains(&command.number.number)
-                {
-                    return self.posted(found, 0);
+                let presented = self.presented_amount(found, command.amounts.as_ref());
+                let amount = presented.as_ref().ok().map(|(amount, _)| *amount);
+                if self.purchases[found].is_posted_before(command, amount) {
+                    return self.posting(found, PostingOutcome::AlreadyPosted, 0);
                 }
-                match self.presented_amount(found, command.amounts.as_ref()) {
+                match presented {
                     Ok((amount, rate)) => (found, amount, rate),
                     Err(reply) => return reply,
                 }
@@ -77,7 +95,8 @@ impl Model {
         }
         let known = &self.purchases[found];
         let is_forced = known.presented.is_empty() && known.held.is_empty();
-        let message = LaterMessage { key: own_key(command), is_posting: true, left: amount, rate };
+        let key = own_key(command);
+        let message = LaterMessage { key, is_posting: true, amount, left: amount, rate };
         self.settle(found, command.number, message);
         let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
         if is_forced && !self.purchases[found].flags.contains(used_up) {
@@ -181,9 +200,13 @@ impl Model {
     }
 
     fn posted(&self, purchase: usize, amount: i64) -> NetworkReply {
+        self.posting(purchase, PostingOutcome::Posted, amount)
+    }
+
+    fn posting(&self, purchase: usize, outcome: PostingOutcome, amount: i64) -> NetworkReply {
         let card = self.purchases[purchase].card;
         NetworkReply::Posting(PostingReply {
-            outcome: PostingOutcome::Posted,
+            outcome,
             transaction: Some(self.id_of(purchase)),
             posted: Minor(amount),
             allowance_balance: Minor(self.allowance_balance(card)),

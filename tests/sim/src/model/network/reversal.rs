@@ -154,7 +154,8 @@ impl Model {
         let LaterMessage { left, is_posting, rate, .. } = purchase.later[later];
         let amount = asked_back(rate, asked, left)?;
         let is_canceled = purchase.state == TransactionState::Canceled;
-        if left > 0 && held == 0 && !is_posting && !is_canceled {
+        let open = if is_posting { posted } else { held };
+        if left > 0 && open == 0 && !is_canceled {
             return Err(ReversalOutcome::NothingHeld);
         }
         let given_back = match is_posting {
