@@ -13,7 +13,7 @@ pub use explanation::{
     explain_increment,
 };
 pub use facts::{AttemptWindow, DecisionFacts, IncrementDecision, VelocityFacts};
-pub use rules::{Rule, RuleSet};
+pub use rules::{Rule, RuleClass, RuleSet};
 
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::domain::enumeration::enumeration;
 use crate::domain::response_code::{ResponseCode, SubReason};
 
-/// Declares the rules: each with its name on the wire, the code of its decline, and the exact cause
-/// for codes with more than one.
+/// Declares the rules: each with its class, its name on the wire, the code of its decline, and the
+/// exact cause for codes with more than one.
 macro_rules! rules {
     ($(
-        $(#[$about:meta])* $rule:ident $name:literal => $code:ident $(, $reason:ident)?;
+        $(#[$about:meta])*
+        $rule:ident: $class:ident $name:literal => $code:ident $(, $reason:ident)?;
     )+) => {
         enumeration! {
             /// A rule of authorization. Source: spec "Response codes".
@@ -23,6 +24,11 @@ macro_rules! rules {
         }
 
         impl Rule {
+            /// The rule's class.
+            pub const fn class(self) -> RuleClass {
+                match self { $(Self::$rule => RuleClass::$class,)+ }
+            }
+
             /// The response code of a decline by this rule.
             pub const fn response_code(self) -> ResponseCode {
                 match self { $(Self::$rule => ResponseCode::$code,)+ }
@@ -44,51 +50,70 @@ macro_rules! rules {
     };
 }
 
+/// A class of rules: which messages they are asked for, and who can do something about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleClass {
+    /// The card, its company and its holder. A balance inquiry is judged by it.
+    Card,
+    /// What overrules the network's decision, too.
+    Veto,
+    /// A credential in the message. A balance inquiry is judged by it.
+    Credential,
+    /// The manner and number of purchases.
+    Risk,
+    /// The allowance's window and scope, which administrators change.
+    Constraint,
+    /// An amount of the allowance, which administrators change. A smaller purchase may pass.
+    Budget,
+    /// An amount of the account, not told to those who do not see it. A smaller purchase may pass.
+    Funds,
+}
+
 rules! {
     /// The card is terminated.
-    CardTerminated "card_terminated" => Declined, CardTerminated;
+    CardTerminated: Card "card_terminated" => Declined, CardTerminated;
     /// The company is not in business, or the holder of the card is inactive.
-    CompanyClosed "company_closed" => Declined, CompanyClosed;
+    CompanyClosed: Card "company_closed" => Declined, CompanyClosed;
     /// A reversal of this purchase came before it.
-    ReversedBefore "reversed_before" => Declined, ReversedBefore;
+    ReversedBefore: Veto "reversed_before" => Declined, ReversedBefore;
     /// The amount, or a balance after it, is beyond the ledger's range.
-    OutOfBounds "out_of_bounds" => Declined, OutOfBounds;
+    OutOfBounds: Veto "out_of_bounds" => Declined, OutOfBounds;
     /// The card was never activated.
-    CardUnactivated "card_unactivated" => CardUnactivated;
+    CardUnactivated: Card "card_unactivated" => CardUnactivated;
     /// The card is suspended.
-    CardSuspended "card_suspended" => CardSuspended;
+    CardSuspended: Card "card_suspended" => CardSuspended;
     /// The card is past its expiration.
-    CardExpired "card_expired" => CardExpired;
+    CardExpired: Card "card_expired" => CardExpired;
     /// The message carries credentials, and too many wrong ones in an hour have locked the card's.
-    CredentialsLocked "credentials_locked" => Risk;
+    CredentialsLocked: Card "credentials_locked" => Risk;
     /// The expiry in the message is not the card's.
-    ExpirationDiffers "expiration_differs" => InvalidExpiration;
+    ExpirationDiffers: Credential "expiration_differs" => InvalidExpiration;
     /// The PIN is wrong, not set, or locked.
-    PinWrong "pin_wrong" => InvalidPin;
+    PinWrong: Credential "pin_wrong" => InvalidPin;
     /// The CVV is wrong.
-    CvvWrong "cvv_wrong" => InvalidCvv;
+    CvvWrong: Credential "cvv_wrong" => InvalidCvv;
     /// The ZIP is not the card's.
-    ZipDiffers "zip_differs" => InvalidZip;
+    ZipDiffers: Credential "zip_differs" => InvalidZip;
     /// The purchase is a cash withdrawal.
-    CashWithdrawal "cash_withdrawal" => CashDenied;
+    CashWithdrawal: Risk "cash_withdrawal" => CashDenied;
     /// Too many attempts in a minute.
-    VelocityPerMinute "velocity_per_minute" => Risk;
+    VelocityPerMinute: Risk "velocity_per_minute" => Risk;
     /// Too many attempts in an hour.
-    VelocityPerHour "velocity_per_hour" => Risk;
+    VelocityPerHour: Risk "velocity_per_hour" => Risk;
     /// The allowance has not started.
-    BeforeStart "before_start_time" => AllowanceConstraints;
+    BeforeStart: Constraint "before_start_time" => AllowanceConstraints;
     /// The allowance has ended.
-    AfterEnd "after_end_time" => AllowanceConstraints;
+    AfterEnd: Constraint "after_end_time" => AllowanceConstraints;
     /// The merchant's category is outside the scope.
-    OutOfScope "out_of_scope" => AllowanceConstraints;
+    OutOfScope: Constraint "out_of_scope" => AllowanceConstraints;
     /// The amount is over the transaction limit.
-    TransactionLimit "transaction_limit" => TransactionLimitExceeded;
+    TransactionLimit: Budget "transaction_limit" => TransactionLimitExceeded;
     /// The amount is over the rest of the daily limit.
-    DailyLimit "daily_limit" => AllowanceExceeded;
+    DailyLimit: Budget "daily_limit" => AllowanceExceeded;
     /// The amount is over the allowance's balance.
-    AllowanceBalance "allowance_balance" => AllowanceExceeded;
+    AllowanceBalance: Budget "allowance_balance" => AllowanceExceeded;
     /// The amount is over the account's available credit.
-    AvailableCredit "available_credit" => InsufficientFunds;
+    AvailableCredit: Funds "available_credit" => InsufficientFunds;
 }
 
 impl Rule {
@@ -122,6 +147,17 @@ impl RuleSet {
         Self(bits)
     }
 
+    const fn of_class(class: RuleClass) -> Self {
+        let mut set = Self::EMPTY;
+        let mut place = 0;
+        while place < Rule::ALL.len() {
+            let rule = Rule::ALL[place];
+            set.insert_if(rule, rule.class() as u8 == class as u8);
+            place += 1;
+        }
+        set
+    }
+
     /// No rule.
     pub const EMPTY: Self = Self(0);
 
@@ -131,28 +167,20 @@ impl RuleSet {
         Self(self.0 & other.0)
     }
 
+    /// The rules on the cardholder's credentials.
+    pub const CREDENTIALS: Self = Self::of_class(RuleClass::Credential);
+
     /// The rules on the card itself and its holder's credentials, without any amount.
     /// A balance inquiry is judged by these alone.
-    pub const CARD_AND_CREDENTIALS: Self = Self(
-        Rule::CardTerminated.bit()
-            | Rule::CompanyClosed.bit()
-            | Rule::CardUnactivated.bit()
-            | Rule::CardSuspended.bit()
-            | Rule::CardExpired.bit()
-            | Rule::CredentialsLocked.bit()
-            | Self::CREDENTIALS.0,
-    );
+    pub const CARD_AND_CREDENTIALS: Self =
+        Self(Self::of_class(RuleClass::Card).0 | Self::CREDENTIALS.0);
 
     /// The rules that a smaller amount could pass.
-    pub const AMOUNTS: Self = Self(
-        Rule::TransactionLimit.bit()
-            | Rule::DailyLimit.bit()
-            | Rule::AllowanceBalance.bit()
-            | Rule::AvailableCredit.bit(),
-    );
+    pub const AMOUNTS: Self =
+        Self(Self::of_class(RuleClass::Budget).0 | Self::of_class(RuleClass::Funds).0);
 
     /// The rules that overrule the network's decision.
-    pub const VETOES: Self = Self(Rule::ReversedBefore.bit() | Rule::OutOfBounds.bit());
+    pub const VETOES: Self = Self::of_class(RuleClass::Veto);
 
     /// Every rule.
     pub const ALL: Self = Self(u32::MAX);
@@ -162,14 +190,6 @@ impl RuleSet {
     pub const fn without(self, rule: Rule) -> Self {
         Self(self.0 & !rule.bit())
     }
-
-    /// The rules on the cardholder's credentials.
-    pub const CREDENTIALS: Self = Self(
-        Rule::ExpirationDiffers.bit()
-            | Rule::PinWrong.bit()
-            | Rule::CvvWrong.bit()
-            | Rule::ZipDiffers.bit(),
-    );
 
     /// Whether no rule failed.
     pub const fn is_empty(self) -> bool {

@@ -2,7 +2,7 @@
 //! without figures for those who do not see the company's money.
 
 use cardswitch_engine::decision::{
-    DecisionMaker, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
+    DecisionMaker, Explanation, IncrementDecision, Remedy, Rule, RuleClass, RuleFinding, explain,
     explain_increment,
 };
 use cardswitch_engine::domain::allowance::Scope;
@@ -144,7 +144,7 @@ impl<'a> Teller<'a> {
     /// Whether the figures of a rule tell how much is in the account.
     fn keeps(&self, rule: Rule) -> bool {
         self.figures == AccountFigures::Kept
-            && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)
+            && (rule.class() == RuleClass::Funds || rule == Rule::OutOfBounds)
     }
 
     /// The finding of a rule, as a sentence.
@@ -183,15 +183,7 @@ pub(super) fn approved_part(view: &View<'_>, row: &TransactionRow) -> Option<Min
 
 /// Whether a rule is one of a card's own limits, which administrators change.
 const fn is_limit(rule: Rule) -> bool {
-    matches!(
-        rule,
-        Rule::BeforeStart
-            | Rule::AfterEnd
-            | Rule::OutOfScope
-            | Rule::TransactionLimit
-            | Rule::DailyLimit
-            | Rule::AllowanceBalance
-    )
+    matches!(rule.class(), RuleClass::Constraint | RuleClass::Budget)
 }
 
 fn verdict(code: ResponseCode, decline: impl Fn() -> String) -> String {
