@@ -3,9 +3,10 @@
 
 use chrono_tz::Tz;
 
-use super::explanation::{Change, ComparedValues, Quantity, Remedy};
+use super::comparison::{Altered, Comparison, Limit, Window};
+use super::explanation::{Change, Quantity, Remedy};
 use super::facts::{AttemptWindow, DecisionFacts, IncrementDecision};
-use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
+use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide, each_room};
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
 use crate::domain::card::{CardRecord, CardState, PanHash, SuspensionReason};
@@ -73,6 +74,14 @@ impl Case {
     }
 
     fn decide_again(&self) -> RuleSet {
+        let failed = self.ask(|facts, question| decide(facts, question).failed);
+        let is_own_doing =
+            self.has_used_card_up && self.facts.usage.suspension == SuspensionReason::SingleUse;
+        if is_own_doing { failed.without(Rule::CardSuspended) } else { failed }
+    }
+
+    /// Asks for what follows from the facts and the question of the decision.
+    fn ask<T>(&self, ask: impl FnOnce(&Facts<'_>, &Question<'_>) -> T) -> T {
         let DecisionFacts { terms, known, expires_on, failures, .. } = self.facts;
         let today = date_at(self.zone, self.at);
         let usage = self.facts.usage.rolled(terms.interval, today);
@@ -103,25 +112,21 @@ impl Case {
             at: self.at,
             today,
         };
-        let failed = decide(&facts, &question).failed;
-        let is_own_doing = self.has_used_card_up && usage.suspension == SuspensionReason::SingleUse;
-        if is_own_doing { failed.without(Rule::CardSuspended) } else { failed }
+        ask(&facts, &question)
     }
 
     fn has(&self, credential: CredentialPresence) -> bool {
         self.facts.credentials.contains(credential)
     }
 
-    fn window(&self, rule: Rule) -> Option<AttemptWindow> {
-        let velocity = self.facts.velocity?;
-        Some(if rule == Rule::VelocityPerMinute { velocity.minute } else { velocity.hour })
-    }
-
     fn velocity(&self) -> VelocityFinding {
-        let is_over = |rule| self.window(rule).is_some_and(|window| window.is_over(self.at));
+        let is_over = |window: Window| {
+            let velocity = self.facts.velocity;
+            velocity.is_some_and(|mut velocity| window(&mut velocity).is_over(self.at))
+        };
         VelocityFinding {
-            over_minute: is_over(Rule::VelocityPerMinute),
-            over_hour: is_over(Rule::VelocityPerHour),
+            over_minute: is_over(|velocity| &mut velocity.minute),
+            over_hour: is_over(|velocity| &mut velocity.hour),
         }
     }
 
@@ -162,33 +167,11 @@ impl Case {
         for _ in Rule::ALL {
             let failed = changed.decide_again().intersection(has_say);
             let Some(rule) = failed.first() else { return remedies };
-            let (_, change) = changed.compare(rule, Minor::ZERO);
-            changed.make(rule, change);
+            let Comparison { change, altered, .. } = changed.compare(rule, Minor::ZERO);
+            changed.make(rule, change, altered);
             remedies.push(Remedy { rule, change, after: self.opens_at(rule) });
         }
         if changed.decide_again().intersection(has_say).is_empty() { remedies } else { Vec::new() }
-    }
-
-    /// The limit that an amount rule compares with.
-    fn limit(&mut self, rule: Rule) -> &mut Minor {
-        let DecisionFacts { terms, known, .. } = &mut self.facts;
-        match rule {
-            Rule::TransactionLimit => &mut terms.transaction_limit,
-            Rule::DailyLimit => &mut terms.daily_limit,
-            Rule::AllowanceBalance => &mut terms.amount,
-            _ => &mut known.available_credit,
-        }
-    }
-
-    /// The amount that an amount rule leaves.
-    fn room(mut self, rule: Rule) -> Minor {
-        let DecisionFacts { terms, usage, .. } = &self.facts;
-        match rule {
-            Rule::DailyLimit => usage.day_room(terms),
-            Rule::AllowanceBalance => usage.allowance_balance(terms),
-            Rule::TransactionLimit => terms.transaction_limit - self.added_to,
-            _ => *self.limit(rule),
-        }
     }
 
     /// The largest amount within the ledger's range.
@@ -200,7 +183,7 @@ impl Case {
     }
 
     /// Makes a change.
-    fn make(&mut self, rule: Rule, change: Change) {
+    fn make(&mut self, rule: Rule, change: Change, altered: Altered) {
         let facts = &mut self.facts;
         let terms = &mut facts.terms;
         match change {
@@ -213,49 +196,31 @@ impl Case {
             Change::StartBy(at) => terms.starts_at = at,
             Change::EndFrom(at) => terms.ends_at = at,
             Change::Category(_) => terms.scope = Scope::default(),
-            Change::Raise { to, .. } => *self.limit(rule) = to,
-            Change::Attempts(count) => {
-                if let Some(velocity) = &mut facts.velocity {
-                    let is_minute = rule == Rule::VelocityPerMinute;
-                    let window = if is_minute { &mut velocity.minute } else { &mut velocity.hour };
-                    window.count = count;
-                }
-            }
             Change::WrongCredentials(count) => {
                 facts.failures = facts.failures.map(|known| CredentialFailures { count, ..known });
             }
-            Change::Otherwise => self.make_otherwise(rule),
-        }
-    }
-
-    fn make_otherwise(&mut self, rule: Rule) {
-        self.failed = self.failed.without(rule);
-        match rule {
-            Rule::PinWrong => {
-                self.facts.usage.pin_failures = 0;
-                self.facts.credentials.insert_if(CredentialPresence::CARD_HAS_PIN, true);
+            Change::Raise { to, .. } => {
+                if let Altered::Limit(limit) = altered {
+                    *limit(facts) = to;
+                }
             }
-            Rule::CashWithdrawal => {
-                self.is_cash = false;
-                self.mcc = self.mcc.filter(|mcc| !Mcc::CASH.contains(mcc));
+            Change::Attempts(count) => {
+                if let (Altered::Window(window), Some(velocity)) = (altered, &mut facts.velocity) {
+                    window(velocity).count = count;
+                }
             }
-            _ => {}
+            Change::Otherwise => {
+                self.failed = self.failed.without(rule);
+                if let Altered::Objection(remove) = altered {
+                    remove(self);
+                }
+            }
         }
     }
 
     /// The first instant at which a failed rule would pass and no other would fail instead.
     fn opens_at(&self, rule: Rule) -> Option<Timestamp> {
-        let today = date_at(self.zone, self.at);
-        let opens_at = match rule {
-            Rule::BeforeStart => self.facts.terms.starts_at,
-            Rule::VelocityPerMinute | Rule::VelocityPerHour => self.window(rule)?.room_at,
-            Rule::CredentialsLocked => self.facts.failures?.since.plus(Timestamp::HOUR),
-            Rule::DailyLimit => start_of_date(self.zone, BusinessDate(today.0 + 1)),
-            Rule::AllowanceBalance => {
-                start_of_date(self.zone, today.next_period_start(self.facts.terms.interval)?)
-            }
-            _ => return None,
-        };
+        let opens_at = self.compare(rule, Minor::ZERO).opens_at?;
         if opens_at > Timestamp::CALENDAR_MAX {
             return None;
         }
@@ -267,93 +232,100 @@ impl Case {
     /// The largest amount that would have been approved; none if there is none, or if other rules
     /// than those of amounts failed.
     pub(super) fn amount_at_most(&self) -> Option<Minor> {
-        let rooms = RuleSet::AMOUNTS.iter().map(|rule| self.room(rule));
-        let amount = rooms.fold(self.bound(), Minor::min);
+        let mut amount = self.bound();
+        self.ask(|facts, question| {
+            each_room(facts, question.added_to, |_, room| amount = amount.min(room));
+        });
         let would = Self { amount, ..*self };
         (amount.is_positive() && would.decide_again().is_empty()).then_some(amount)
     }
 
-    /// The values that a rule compared, in a decision that took `taken`, and the least change that
-    /// satisfies the rule if it failed.
-    pub(super) fn compare(&self, rule: Rule, taken: Minor) -> (ComparedValues, Change) {
-        let facts = self.facts;
-        let only = |input| ComparedValues { input, threshold: None, usage: None };
-        let against = |input, threshold| ComparedValues { input, threshold, usage: None };
-        let is = |is| (only(Quantity::Is(is)), Change::Otherwise);
-        // The bounded amount is that of the whole purchase after the increment.
-        let whole = Quantity::Amount(self.amount + self.added_to);
+    /// What a rule compared, in a decision that took `taken`, and what satisfies it if it failed.
+    pub(super) fn compare(&self, rule: Rule, taken: Minor) -> Comparison {
+        let DecisionFacts { terms, usage, expires_on, .. } = self.facts;
         let (now, today) = (Quantity::Instant(self.at), date_at(self.zone, self.at));
+        // An amount with what it adds to: bounds and the limit of a transaction are for both.
+        let whole = self.amount + self.added_to;
+        let amount = |asked, limit| self.compare_amount(rule, asked, limit);
+        let objection = |remove| Comparison::objection(self.failed.contains(rule), remove);
+        let credential = |of| Comparison::objection(self.is_compared(of), NOT_KEPT);
+        let used = |before: Minor| [before, before + taken].map(Quantity::Amount);
         match rule {
             Rule::CardTerminated | Rule::CardUnactivated | Rule::CardSuspended => {
-                let card = Quantity::Card(facts.usage.state, facts.usage.suspension);
-                (only(card), Change::ActiveCard)
+                Comparison::of(Quantity::Card(usage.state, usage.suspension), Change::ActiveCard)
             }
-            Rule::CompanyClosed | Rule::ReversedBefore | Rule::CashWithdrawal => {
-                is(self.failed.contains(rule))
-            }
+            Rule::CompanyClosed | Rule::ReversedBefore => objection(NOT_KEPT),
+            Rule::CashWithdrawal => objection(|case| {
+                case.is_cash = false;
+                case.mcc = case.mcc.filter(|mcc| !Mcc::CASH.contains(mcc));
+            }),
             Rule::OutOfBounds => {
-                let bound = Quantity::Amount(Minor::AMOUNT_MAX);
-                (against(whole, Some(bound)), Change::Amount(self.bound()))
+                Comparison::of(Quantity::Amount(whole), Change::Amount(self.bound()))
+                    .against(Quantity::Amount(Minor::AMOUNT_MAX))
             }
-            Rule::CardExpired => {
-                let last = Quantity::Date(facts.expires_on);
-                (against(Quantity::Date(today), Some(last)), Change::ValidThrough(today))
-            }
-            Rule::ExpirationDiffers => is(self.is_compared(CredentialPresence::EXPIRY)),
-            Rule::PinWrong => (self.compared_pin(), Change::Otherwise),
-            Rule::CvvWrong => is(self.is_compared(CredentialPresence::CVV)),
-            Rule::ZipDiffers => is(self.is_compared(CredentialPresence::ZIP)),
-            Rule::VelocityPerMinute | Rule::VelocityPerHour => self.compare_attempts(rule),
-            Rule::CredentialsLocked => {
-                const MAX: u8 = CredentialFailures::COUNT_MAX;
-                let count = facts.failures.map_or(0, |failures| failures.count);
-                let [count, limit] = [count, MAX].map(|count| Quantity::Count(count.into()));
-                (against(count, Some(limit)), Change::WrongCredentials(MAX - 1))
-            }
+            Rule::CardExpired => Comparison::of(Quantity::Date(today), Change::ValidThrough(today))
+                .against(Quantity::Date(expires_on)),
+            Rule::ExpirationDiffers => credential(CredentialPresence::EXPIRY),
+            Rule::PinWrong => self.compare_pin(),
+            Rule::CvvWrong => credential(CredentialPresence::CVV),
+            Rule::ZipDiffers => credential(CredentialPresence::ZIP),
+            Rule::VelocityPerMinute => self.compare_attempts(|velocity| &mut velocity.minute),
+            Rule::VelocityPerHour => self.compare_attempts(|velocity| &mut velocity.hour),
+            Rule::CredentialsLocked => self.compare_wrong_credentials(),
             Rule::BeforeStart => {
-                let start = facts.terms.starts_at;
+                let start = terms.starts_at;
                 let bound = (start != Timestamp::MIN).then_some(Quantity::Instant(start));
-                (against(now, bound), Change::StartBy(self.at))
+                Comparison::of(now, Change::StartBy(self.at)).against(bound).opens_at(start)
             }
             Rule::AfterEnd => {
-                let end = facts.terms.ends_at;
+                let end = terms.ends_at;
                 let bound = (end != Timestamp::MAX).then_some(Quantity::Instant(end));
-                (against(now, bound), Change::EndFrom(self.at))
+                Comparison::of(now, Change::EndFrom(self.at)).against(bound)
             }
             Rule::OutOfScope => {
-                let scope = facts.terms.scope;
+                let scope = terms.scope;
                 let bound = (!scope.codes().is_empty()).then_some(Quantity::Scope(scope));
-                (against(Quantity::Category(self.mcc), bound), Change::Category(self.mcc))
+                Comparison::of(Quantity::Category(self.mcc), Change::Category(self.mcc))
+                    .against(bound)
             }
-            Rule::TransactionLimit
-            | Rule::DailyLimit
-            | Rule::AllowanceBalance
-            | Rule::AvailableCredit => self.compare_amount(rule, taken),
+            Rule::TransactionLimit => amount(whole, |facts| &mut facts.terms.transaction_limit),
+            Rule::DailyLimit => {
+                let tomorrow = BusinessDate(today.0 + 1);
+                amount(self.amount, |facts| &mut facts.terms.daily_limit)
+                    .used(used(usage.day_spent))
+                    .opens_at(start_of_date(self.zone, tomorrow))
+            }
+            Rule::AllowanceBalance => {
+                let next_period = today.next_period_start(terms.interval);
+                amount(self.amount, |facts| &mut facts.terms.amount)
+                    .used(used(usage.spent))
+                    .opens_at(next_period.map(|date| start_of_date(self.zone, date)))
+            }
+            Rule::AvailableCredit => amount(self.amount, |facts| &mut facts.known.available_credit),
         }
     }
 
-    /// The compared amount and the limit of an amount rule, with the least change.
-    fn compare_amount(mut self, rule: Rule, taken: Minor) -> (ComparedValues, Change) {
-        let limit = *self.limit(rule);
-        // The distance is computed for a failed rule only: that to no limit would overflow.
-        let room = self.room(rule);
-        let by = if self.amount > room { self.amount - room } else { Minor::ZERO };
-        let (asked, usage) = (self.amount, self.facts.usage);
-        let used = |before| Some([before, before + taken].map(Quantity::Amount));
-        let (input, usage) = match rule {
-            Rule::TransactionLimit => (asked + self.added_to, None),
-            Rule::DailyLimit => (asked, used(usage.day_spent)),
-            Rule::AllowanceBalance => (asked, used(usage.spent)),
-            _ => (asked, None),
-        };
-        let threshold = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
-        let compared = ComparedValues { input: Quantity::Amount(input), threshold, usage };
-        (compared, Change::Raise { by, to: limit + by })
+    /// The compared amount and the limit of a rule of amounts, with the least raise.
+    fn compare_amount(mut self, rule: Rule, asked: Minor, limit: Limit) -> Comparison {
+        let mut by = Minor::ZERO;
+        self.ask(|facts, question| {
+            each_room(facts, question.added_to, |of, room| {
+                // For a failed rule only: the distance to no limit would overflow.
+                if of == rule && self.amount > room {
+                    by = self.amount - room;
+                }
+            });
+        });
+        let most = *limit(&mut self.facts);
+        let raise = Change::Raise { by, to: most + by };
+        let threshold = (most != Minor::UNLIMITED).then_some(Quantity::Amount(most));
+        let asked = Comparison::of(Quantity::Amount(asked), raise).against(threshold);
+        Comparison { altered: Altered::Limit(limit), ..asked }
     }
 
     /// The PIN's comparison: the wrong PINs in a row before and after it, beside the number that
     /// locks the PIN.
-    fn compared_pin(&self) -> ComparedValues {
+    fn compare_pin(&self) -> Comparison {
         let before = self.facts.usage.pin_failures;
         let is_compared = self.is_compared(CredentialPresence::PIN) && before < PIN_FAILURES_MAX;
         let after = match (is_compared, self.failed.contains(Rule::PinWrong)) {
@@ -361,28 +333,43 @@ impl Case {
             (true, true) => before + 1,
             (true, false) => 0,
         };
-        ComparedValues {
-            input: Quantity::Is(is_compared),
-            threshold: Some(Quantity::Count(u16::from(PIN_FAILURES_MAX))),
-            usage: Some([before, after].map(|count| Quantity::Count(u16::from(count)))),
-        }
+        let count = |count: u8| Quantity::Count(count.into());
+        let set_right = |case: &mut Self| {
+            case.facts.usage.pin_failures = 0;
+            case.facts.credentials.insert_if(CredentialPresence::CARD_HAS_PIN, true);
+        };
+        Comparison::objection(is_compared, set_right)
+            .against(count(PIN_FAILURES_MAX))
+            .used([before, after].map(count))
+    }
+
+    /// The wrong credentials of the hour before, and the number that locks them.
+    fn compare_wrong_credentials(&self) -> Comparison {
+        const MAX: u8 = CredentialFailures::COUNT_MAX;
+        let failures = self.facts.failures;
+        let count = failures.map_or(0, |failures| failures.count);
+        let [count, most] = [count, MAX].map(|count| Quantity::Count(count.into()));
+        Comparison::of(count, Change::WrongCredentials(MAX - 1))
+            .against(most)
+            .opens_at(failures.map(|failures| failures.since.plus(Timestamp::HOUR)))
     }
 
     /// The attempt itself, with the number of attempts and the number that the company allows.
-    fn compare_attempts(&self, rule: Rule) -> (ComparedValues, Change) {
-        let window = self.window(rule).filter(|window| window.limit > 0);
-        let usage = |window: AttemptWindow| {
-            [window.count, window.count.saturating_add(1)].map(Quantity::Count)
-        };
-        let compared = ComparedValues {
-            input: Quantity::Count(1),
-            threshold: window.map(|window| Quantity::Count(window.limit)),
-            usage: window.map(usage),
-        };
-        let limit = window.map_or(0, |window| window.limit);
-        (compared, Change::Attempts(limit.saturating_sub(1)))
+    fn compare_attempts(&self, window: Window) -> Comparison {
+        let known = self.facts.velocity.map(|mut velocity| *window(&mut velocity));
+        let limited = known.filter(|known| known.limit > 0);
+        let fewer = limited.map_or(0, |limited| limited.limit - 1);
+        let one = Comparison::of(Quantity::Count(1), Change::Attempts(fewer));
+        let one = Comparison { altered: Altered::Window(window), ..one };
+        let Some(AttemptWindow { limit, count, room_at }) = limited else { return one };
+        one.against(Quantity::Count(limit))
+            .used([count, count.saturating_add(1)].map(Quantity::Count))
+            .opens_at(room_at)
     }
 }
+
+/// Of an objection whose input is not kept, only the failure is undone.
+const NOT_KEPT: fn(&mut Case) = |_| {};
 
 #[cfg(test)]
 #[path = "case_tests.rs"]

@@ -3,6 +3,8 @@
 use chrono_tz::America::Los_Angeles;
 use chrono_tz::Asia::Kolkata;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::decision::{Explanation, KnownAmounts, VelocityFacts, explain_increment};
@@ -382,17 +384,32 @@ fn one_less(change: Change, case: &Case) -> Option<Change> {
     })
 }
 
+/// Makes a change, which need not be the least.
+fn make(case: &mut Case, rule: Rule, change: Change) {
+    case.make(rule, change, case.compare(rule, Minor::ZERO).altered);
+}
+
 /// The rules that fail after all changes, with the one at `place` replaced or left out.
 fn changed(case: &Case, remedies: &[Remedy], place: usize, instead: Option<Change>) -> RuleSet {
     let mut changed = *case;
     for (at, remedy) in remedies.iter().enumerate() {
         match instead {
-            _ if at != place => changed.make(remedy.rule, remedy.change),
-            Some(change) => changed.make(remedy.rule, change),
+            _ if at != place => make(&mut changed, remedy.rule, remedy.change),
+            Some(change) => make(&mut changed, remedy.rule, change),
             None => {}
         }
     }
     changed.decide_again()
+}
+
+#[test]
+fn every_rule_fails_in_some_case() {
+    let mut runner = TestRunner::deterministic();
+    let cases = (0..2_000).map(|_| any_case().new_tree(&mut runner).unwrap().current());
+    let failed = cases.fold(0, |bits, case| bits | case.failed.bits());
+    let never: Vec<_> =
+        Rule::ALL.into_iter().filter(|rule| failed >> *rule as u8 & 1 == 0).collect();
+    assert_eq!(never, []);
 }
 
 proptest! {
@@ -426,7 +443,7 @@ proptest! {
         // Beyond the bounds, the instant holds for the largest amount instead.
         let mut asked = case;
         for remedy in remedies.iter().filter(|remedy| remedy.rule == Rule::OutOfBounds) {
-            asked.make(remedy.rule, remedy.change);
+            make(&mut asked, remedy.rule, remedy.change);
         }
         let failed_before = RuleSet::from_bits(case.failed.bits() | asked.decide_again().bits());
         for remedy in remedies {

@@ -170,7 +170,7 @@ pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation 
     let finding = |rule| RuleFinding {
         rule,
         passed: !failed.contains(rule),
-        compared: Some(case.compare(rule, taken).0),
+        compared: Some(case.compare(rule, taken).compared),
     };
     let rules = Rule::ALL.into_iter().map(finding).collect();
     let decided_by = DecisionMaker::Rules;
@@ -204,7 +204,7 @@ fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> Dec
 fn findings(record: &TransactionRecord, is_partial: bool, case: Option<&Case>) -> Vec<RuleFinding> {
     let compare = |rule| {
         let case = case?;
-        Some(case.compare(rule, taken_of(record, is_partial, case)).0)
+        Some(case.compare(rule, taken_of(record, is_partial, case)).compared)
     };
     let findings = Rule::ALL.into_iter().map(|rule| finding(record, rule));
     findings.map(|found| RuleFinding { compared: compare(found.rule), ..found }).collect()

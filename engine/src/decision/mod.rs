@@ -4,6 +4,7 @@
 //! `rules` gives the response code. This module changes no state.
 
 mod case;
+mod comparison;
 mod explanation;
 mod facts;
 mod rules;
@@ -221,30 +222,33 @@ fn decide_constraints(facts: &Facts<'_>, question: &Question<'_>, failed: &mut R
 }
 
 fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
-    let (terms, amount) = (&facts.card.terms, question.amount);
-    // An increment is one transaction with what it adds to, but takes only itself from the rest.
-    let whole = amount + question.added_to;
-    failed.insert_if(Rule::TransactionLimit, whole > terms.transaction_limit);
     // Nothing passes an exhausted budget, not even a check of zero below it: a verification asks
     // whether a purchase could follow, so the rules compare it like any amount.
-    failed.insert_if(Rule::DailyLimit, amount > facts.usage.day_room(terms));
-    failed.insert_if(Rule::AllowanceBalance, amount > facts.usage.allowance_balance(terms));
-    failed.insert_if(Rule::AvailableCredit, amount > facts.known.available_credit);
+    let amount = question.amount;
+    each_room(facts, question.added_to, |rule, room| failed.insert_if(rule, amount > room));
+}
+
+/// Visits each rule of amounts with the largest amount that it lets pass; an increment adds to what
+/// is held. A visit rather than a list: the hot path then compares each as soon as it is known.
+/// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
+#[inline]
+fn each_room(facts: &Facts<'_>, added_to: Minor, mut visit: impl FnMut(Rule, Minor)) {
+    let terms = &facts.card.terms;
+    // An increment is one transaction with what it adds to; it takes only itself from the rest.
+    visit(Rule::TransactionLimit, terms.transaction_limit - added_to);
+    visit(Rule::DailyLimit, facts.usage.day_room(terms));
+    visit(Rule::AllowanceBalance, facts.usage.allowance_balance(terms));
+    visit(Rule::AvailableCredit, facts.known.available_credit);
 }
 
 /// The largest part of a purchase that could be approved if only amount rules decline it; none if
 /// another rule declines it, or if no amount is left.
-/// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
 pub fn approvable_part(facts: &Facts<'_>, failed: RuleSet) -> Option<Minor> {
     if failed.is_empty() || failed.intersection(RuleSet::AMOUNTS) != failed {
         return None;
     }
-    let terms = &facts.card.terms;
-    let part = terms
-        .transaction_limit
-        .min(facts.usage.day_room(terms))
-        .min(facts.usage.allowance_balance(terms))
-        .min(facts.known.available_credit);
+    let mut part = Minor::AMOUNT_MAX;
+    each_room(facts, Minor::ZERO, |_, room| part = part.min(room));
     part.is_positive().then_some(part)
 }
 
