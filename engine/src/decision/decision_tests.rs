@@ -19,8 +19,7 @@ const PIN: PinVerifier = PinVerifier(77);
 /// A purchase of 10.00 that every rule approves; rows change their own fields.
 struct Case {
     card: CardRecord,
-    balances: AccountBalances,
-    credit_limit: Minor,
+    known: KnownAmounts,
     is_company_closed: bool,
     is_reversed_before: bool,
     velocity: VelocityFinding,
@@ -59,8 +58,7 @@ fn case() -> Case {
     };
     Case {
         card,
-        balances: AccountBalances { ledger: Minor(1_000_000), ..AccountBalances::default() },
-        credit_limit: Minor::ZERO,
+        known: KnownAmounts::funds(Minor(1_000_000), Minor::ZERO),
         is_company_closed: false,
         is_reversed_before: false,
         velocity: VelocityFinding::default(),
@@ -90,10 +88,7 @@ impl Case {
         let facts = Facts {
             card: &self.card,
             usage: self.card.usage,
-            known: KnownAmounts::funds(
-                self.balances.available_credit(self.credit_limit),
-                self.balances.held,
-            ),
+            known: self.known,
             is_company_closed: self.is_company_closed,
             is_reversed_before: self.is_reversed_before,
             velocity: self.velocity,
@@ -175,7 +170,7 @@ fn amounts_and_balances_stay_in_bounds() {
     fn ask(case: &mut Case, amount: Minor) {
         case.amount = amount;
         case.card.terms.amount = Minor::AMOUNT_MAX;
-        case.balances.ledger = Minor::BALANCE_MAX;
+        case.known.available_credit = Minor::BALANCE_MAX;
     }
     check(&[
         ("the largest amount", &[], |c| ask(c, Minor::AMOUNT_MAX)),
@@ -192,12 +187,10 @@ fn amounts_and_balances_stay_in_bounds() {
         ("below zero", &[Rule::OutOfBounds], |c| ask(c, Minor(-1))),
         ("the smallest there is", &[Rule::OutOfBounds], |c| ask(c, Minor(i64::MIN))),
         ("holds up to the bound", &[], |c| {
-            c.balances.held = Minor::BALANCE_MAX - c.amount;
-            c.balances.ledger = c.balances.held + c.amount;
+            c.known.held = Minor::BALANCE_MAX - c.amount;
         }),
         ("holds beyond the bound", &[Rule::OutOfBounds], |c| {
-            c.balances.held = Minor::BALANCE_MAX - c.amount + Minor(1);
-            c.balances.ledger = c.balances.held + c.amount;
+            c.known.held = Minor::BALANCE_MAX - c.amount + Minor(1);
         }),
         ("usage beyond the bound", &[Rule::OutOfBounds, Rule::AllowanceBalance], |c| {
             c.card.usage.spent = Minor::BALANCE_MAX;
@@ -351,6 +344,12 @@ fn window_and_scope() {
 
 #[test]
 fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
+    fn ledger(minor: i64) -> AccountBalances {
+        AccountBalances { ledger: Minor(minor), ..AccountBalances::default() }
+    }
+    fn fund(case: &mut Case, balances: AccountBalances, credit_limit: i64) {
+        case.known.available_credit = balances.available_credit(Minor(credit_limit));
+    }
     check(&[
         ("transaction limit", &[], |c| c.card.terms.transaction_limit = c.amount),
         ("above it", &[Rule::TransactionLimit], |c| {
@@ -370,24 +369,19 @@ fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
         }),
         ("the budget", &[], |c| c.card.usage.spent = Minor(99_000)),
         ("above it", &[Rule::AllowanceBalance], |c| c.card.usage.spent = Minor(99_001)),
-        ("the funds", &[], |c| c.balances.ledger = c.amount),
-        ("above them", &[Rule::AvailableCredit], |c| c.balances.ledger = c.amount - Minor(1)),
-        ("holds bind funds", &[Rule::AvailableCredit], |c| c.balances.held = Minor(999_001)),
+        ("the funds", &[], |c| fund(c, ledger(1_000), 0)),
+        ("above them", &[Rule::AvailableCredit], |c| fund(c, ledger(999), 0)),
+        ("holds bind funds", &[Rule::AvailableCredit], |c| {
+            fund(c, AccountBalances { held: Minor(1), ..ledger(1_000) }, 0);
+        }),
         ("so do withdrawals", &[Rule::AvailableCredit], |c| {
-            c.balances.debits_in_transit = Minor(999_001);
+            fund(c, AccountBalances { debits_in_transit: Minor(1), ..ledger(1_000) }, 0);
         }),
         ("deposits on their way do not count", &[Rule::AvailableCredit], |c| {
-            c.balances.ledger = Minor::ZERO;
-            c.balances.credits_in_transit = Minor(1_000_000);
+            fund(c, AccountBalances { credits_in_transit: Minor(1), ..ledger(999) }, 0);
         }),
-        ("credit", &[], |c| {
-            c.balances.ledger = Minor(-4_000);
-            c.credit_limit = Minor(5_000);
-        }),
-        ("above it", &[Rule::AvailableCredit], |c| {
-            c.balances.ledger = Minor(-4_001);
-            c.credit_limit = Minor(5_000);
-        }),
+        ("credit", &[], |c| fund(c, ledger(-4_000), 5_000)),
+        ("above it", &[Rule::AvailableCredit], |c| fund(c, ledger(-4_001), 5_000)),
         ("zero of an empty budget", &[], |c| {
             c.amount = Minor::ZERO;
             c.card.usage.spent = c.card.terms.amount;
@@ -402,14 +396,11 @@ fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
 type Breaker = (Rule, u16, fn(&mut Case));
 
 /// Each rule with a change that makes it fail, in the order of precedence with its code.
-const BREAKERS: [Breaker; 22] = [
+const BREAKERS: [Breaker; Rule::ALL.len()] = [
     (Rule::CardTerminated, 1000, |c| c.card.usage.state = CardState::Terminated),
     (Rule::CompanyClosed, 1000, |c| c.is_company_closed = true),
     (Rule::ReversedBefore, 1000, |c| c.is_reversed_before = true),
-    (Rule::OutOfBounds, 1000, |c| {
-        c.balances.held = Minor::BALANCE_MAX;
-        c.balances.ledger += Minor::BALANCE_MAX;
-    }),
+    (Rule::OutOfBounds, 1000, |c| c.known.held = Minor::BALANCE_MAX),
     (Rule::CardUnactivated, 1201, |c| c.card.usage.state = CardState::Unactivated),
     (Rule::CardSuspended, 1202, |c| c.card.usage.suspend(SuspensionReason::Manual)),
     (Rule::CardExpired, 1203, |c| c.today = date("2029-07-01")),
@@ -434,7 +425,7 @@ const BREAKERS: [Breaker; 22] = [
     (Rule::TransactionLimit, 1503, |c| c.card.terms.transaction_limit = Minor(1)),
     (Rule::DailyLimit, 1502, |c| c.card.terms.daily_limit = Minor(1)),
     (Rule::AllowanceBalance, 1502, |c| c.card.terms.amount = Minor(1)),
-    (Rule::AvailableCredit, 1101, |c| c.balances.ledger += Minor(-1_000_000)),
+    (Rule::AvailableCredit, 1101, |c| c.known.available_credit = Minor::ZERO),
 ];
 
 #[test]

@@ -42,7 +42,7 @@ impl Model {
         let available = self.available(card.company) + company.credit_limit;
         let wrong = self.wrong_credentials(at, card, shown);
         let scope = terms.scope.codes();
-        let checks = [
+        let checks: [_; Rule::ALL.len()] = [
             (Rule::CardTerminated, card.state == CardState::Terminated),
             (Rule::CompanyClosed, company.is_closed || self.is_holder_gone(card)),
             (Rule::ReversedBefore, tried.is_reversed_before),
