@@ -16,6 +16,7 @@ use cardswitch_tools::{Outcome, fail};
 use super::closed_loop::Lane;
 use super::peer::Peer;
 use super::program::{Card, Program, Purchase, Verdict};
+use super::rules::{bit, evaluated};
 use super::shard::Shard;
 
 const OPENING_BALANCE: i64 = 1_000_000;
@@ -23,12 +24,6 @@ const AMOUNT: i64 = 1_000;
 const PIN: u64 = 0xfeed_beef_dead_cafe;
 /// One minute. Units: microseconds.
 const MINUTE: i64 = 60_000_000;
-
-/// The rules that the cases fail, by their bit: all that concern a purchase alone.
-const EVERY_RULE: u32 = 0x3f_9ff9;
-/// Those of a ledger.
-pub(crate) const BUDGET: u32 = 1 << 20;
-pub(crate) const FUNDS: u32 = 1 << 21;
 
 /// The name of a change, and the change, at an instant.
 type Row = (&'static str, fn(&mut Card, &mut Purchase, i64));
@@ -166,7 +161,8 @@ pub(crate) async fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     for amount in [left + 1, left, 1] {
         both.ask(&[("the account's funds", buy(&program.cards[RICH], amount))]).await?;
     }
-    if both.rules != EVERY_RULE & both.peer.rules() {
+    let rules = evaluated().map(bit).sum::<u32>() & both.peer.rules();
+    if both.rules != rules {
         return fail(format!("the cases fail the rules {:#x} only", both.rules));
     }
     let (books, expected) = (both.peer.books().await?, both.shard.books());
@@ -271,6 +267,8 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
+    use cardswitch_engine::decision::Rule;
+
     use super::super::peer::Books;
     use super::*;
 
@@ -281,7 +279,9 @@ mod tests {
     impl Lane for ShardPeer {
         async fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
             let mut verdicts = self.0.borrow_mut().authorize(batch)?;
-            for verdict in verdicts.iter_mut().filter(|verdict| verdict.failed_rules == 1 << 19) {
+            for verdict in
+                verdicts.iter_mut().filter(|verdict| verdict.failed_rules == bit(Rule::DailyLimit))
+            {
                 if self.1 {
                     (verdict.failed_rules, verdict.response_code) = (0, 0);
                 }

@@ -11,6 +11,7 @@ mod postgresql;
 mod program;
 mod redis;
 mod report;
+mod rules;
 mod shard;
 mod tigerbeetle;
 

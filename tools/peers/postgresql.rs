@@ -3,6 +3,7 @@
 //! The work itself is in `postgresql.sql`. Settings are those of a machine that does nothing else,
 //! and where a choice is between fast and usual, it is fast, as long as every answer is durable.
 
+use cardswitch_engine::decision::Rule;
 use cardswitch_tools::Outcome;
 use chrono::DateTime;
 use serde_json::{Value, json};
@@ -14,9 +15,10 @@ use uuid::Uuid;
 use super::closed_loop::{Discipline, Lane};
 use super::peer::{Books, Peer};
 use super::program::{Card, MERCHANT, MERCHANT_ID, Program, Purchase, TRACE, Verdict};
+use super::rules::{bit, fill_in};
 use crate::postgresql::{ALONE, Cluster, Setting};
 
-const SCHEMA: &str = include_str!("postgresql.sql");
+pub(super) const SCHEMA: &str = include_str!("postgresql.sql");
 const ACCOUNT: i32 = 1;
 /// Cards written by one statement while a program is founded.
 const FOUNDING_CARDS: usize = 10_000;
@@ -80,7 +82,10 @@ impl Peer for Postgresql {
     async fn found(&mut self, program: &Program) -> Outcome<()> {
         let client = self.cluster.connect().await?;
         client.batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public;").await?;
-        client.batch_execute(SCHEMA).await?;
+        let code = |rule: Rule| {
+            format!("WHEN v_failed & {} <> 0 THEN {} ", bit(rule), rule.response_code().number())
+        };
+        client.batch_execute(&fill_in(SCHEMA, code)).await?;
         let account = format!(
             "INSERT INTO account (id, zone, ledger_balance, credit_limit) \
              VALUES ({ACCOUNT}, 'America/Los_Angeles', {}, 0)",

@@ -78,11 +78,7 @@ CREATE TABLE card_transaction (
 -- Not unique: a key may come again after a day. Within it, the lock on the card keeps it single.
 CREATE INDEX card_transaction_network_key ON card_transaction (network_key);
 
--- Bits of `failed_rules`, in the order of precedence:
---  0 terminated    3 out of bounds     4 unactivated  5 suspended  6 expired  7 too many wrong credentials
---  8 expiry differs  9 PIN wrong      10 CVV wrong   11 ZIP differs          12 cash
--- 15 before start 16 after end        17 out of scope                        18 transaction limit
--- 19 daily limit  20 allowance balance               21 available credit
+-- A name in braces is the bit of a rule in `failed_rules`: see `rules.rs`.
 CREATE FUNCTION authorize(
     p_account           integer,
     p_account_first     boolean, -- lock the account at once: for a batch that ran out of funds
@@ -201,48 +197,35 @@ BEGIN
         -- While wrong credentials lock a card's, none is compared.
         v_locked := c.failure_count >= 5 AND v_now < c.failures_since + interval '1 hour';
         v_failed :=
-              (c.state = 3)::int
-            | ((m.amount < 0 OR m.amount > 10000000000000000)::int << 3)
-            | ((c.state = 0)::int << 4)
-            | ((c.state = 2 AND NOT (c.suspension = 3 AND v_now > c.ends_at IS TRUE))::int << 5)
-            | ((v_today > c.expires_on)::int << 6)
+              (c.state = 3)::int * {card_terminated}
+            | ((m.amount < 0 OR m.amount > 10000000000000000)::int * {out_of_bounds})
+            | ((c.state = 0)::int * {card_unactivated})
+            | ((c.state = 2 AND NOT (c.suspension = 3 AND v_now > c.ends_at IS TRUE))::int * {card_suspended})
+            | ((v_today > c.expires_on)::int * {card_expired})
             | ((v_locked AND (m.shown_expiry IS NOT NULL OR m.shown_pin IS NOT NULL
-               OR m.cvv_matches IS NOT NULL OR m.shown_zip IS NOT NULL))::int << 7)
-            | ((NOT v_locked AND m.shown_expiry <> c.expiry IS TRUE)::int << 8)
+               OR m.cvv_matches IS NOT NULL OR m.shown_zip IS NOT NULL))::int * {credentials_locked})
+            | ((NOT v_locked AND m.shown_expiry <> c.expiry IS TRUE)::int * {expiration_differs})
             | ((NOT v_locked AND m.shown_pin IS NOT NULL
-               AND (c.pin_failures >= 3 OR m.shown_pin IS DISTINCT FROM c.pin))::int << 9)
-            | ((NOT v_locked AND m.cvv_matches IS FALSE)::int << 10)
-            | ((NOT v_locked AND m.shown_zip <> c.zip IS TRUE)::int << 11)
-            | ((m.is_cash OR m.mcc IN (6010, 6011) IS TRUE)::int << 12)
-            | ((v_now < c.starts_at IS TRUE)::int << 15)
-            | ((v_now > c.ends_at IS TRUE)::int << 16)
-            | ((cardinality(c.scope) > 0 AND m.mcc = ANY (c.scope) IS NOT TRUE)::int << 17)
-            | ((m.amount > c.transaction_limit IS TRUE)::int << 18)
-            | ((m.amount > c.daily_limit - c.day_spent IS TRUE)::int << 19)
-            | ((m.amount > c.budget - c.spent)::int << 20)
-            | ((m.amount > v_funds)::int << 21);
+               AND (c.pin_failures >= 3 OR m.shown_pin IS DISTINCT FROM c.pin))::int * {pin_wrong})
+            | ((NOT v_locked AND m.cvv_matches IS FALSE)::int * {cvv_wrong})
+            | ((NOT v_locked AND m.shown_zip <> c.zip IS TRUE)::int * {zip_differs})
+            | ((m.is_cash OR m.mcc IN (6010, 6011) IS TRUE)::int * {cash_withdrawal})
+            | ((v_now < c.starts_at IS TRUE)::int * {before_start_time})
+            | ((v_now > c.ends_at IS TRUE)::int * {after_end_time})
+            | ((cardinality(c.scope) > 0 AND m.mcc = ANY (c.scope) IS NOT TRUE)::int * {out_of_scope})
+            | ((m.amount > c.transaction_limit IS TRUE)::int * {transaction_limit})
+            | ((m.amount > c.daily_limit - c.day_spent IS TRUE)::int * {daily_limit})
+            | ((m.amount > c.budget - c.spent)::int * {allowance_balance})
+            | ((m.amount > v_funds)::int * {available_credit});
         v_code := CASE
             WHEN v_failed = 0            THEN 0
-            WHEN v_failed & 15 <> 0      THEN 1000
-            WHEN v_failed & 16 <> 0      THEN 1201
-            WHEN v_failed & 32 <> 0      THEN 1202
-            WHEN v_failed & 64 <> 0      THEN 1203
-            WHEN v_failed & 128 <> 0     THEN 1701
-            WHEN v_failed & 256 <> 0     THEN 1301
-            WHEN v_failed & 512 <> 0     THEN 1302
-            WHEN v_failed & 1024 <> 0    THEN 1303
-            WHEN v_failed & 2048 <> 0    THEN 1304
-            WHEN v_failed & 4096 <> 0    THEN 1702
-            WHEN v_failed & 229376 <> 0  THEN 1501 -- bits 15, 16, 17
-            WHEN v_failed & 262144 <> 0  THEN 1503
-            WHEN v_failed & 1572864 <> 0 THEN 1502 -- bits 19, 20
-            ELSE 1101
+            {codes}
         END;
 
         IF NOT v_locked AND m.shown_pin IS NOT NULL AND c.pin_failures < 3 THEN
-            c.pin_failures := CASE WHEN v_failed & 512 <> 0 THEN c.pin_failures + 1 ELSE 0 END;
+            c.pin_failures := CASE WHEN v_failed & {pin_wrong} <> 0 THEN c.pin_failures + 1 ELSE 0 END;
         END IF;
-        IF v_failed & 3840 <> 0 THEN -- bits 8 to 11
+        IF v_failed & {credentials} <> 0 THEN
             IF v_now < c.failures_since + interval '1 hour' THEN
                 c.failure_count := least(c.failure_count + 1, 255);
             ELSE

@@ -34,12 +34,8 @@ local AMOUNT_MAX = 1e16
 local call, pack, unpack = redis.call, struct.pack, struct.unpack
 local band, tonumber = bit.band, tonumber
 
--- The code of the first rule that failed; bits as `decide` sets them.
-local CODES = {
-    [0] = 1000, [3] = 1000, [4] = 1201, [5] = 1202, [6] = 1203, [7] = 1701, [8] = 1301,
-    [9] = 1302, [10] = 1303, [11] = 1304, [12] = 1702, [15] = 1501, [16] = 1501, [17] = 1501,
-    [18] = 1503, [19] = 1502, [20] = 1502, [21] = 1101,
-}
+-- The code of each rule. A name in braces is the bit of a rule: see `rules.rs`.
+local CODES = { {codes} }
 
 local function response_code(failed)
     if failed == 0 then return 0 end
@@ -116,40 +112,40 @@ local function decide(at)
     local shown_expiry, cvv = tonumber(ARGV[at + 5]), ARGV[at + 6]
     local shown_pin, shown_zip = ARGV[at + 7], ARGV[at + 8]
     local failed = 0
-    if state == 3 then failed = failed + 1 end
-    if amount < 0 or amount > AMOUNT_MAX then failed = failed + 8 end
-    if state == 0 then failed = failed + 16 end
+    if state == 3 then failed = failed + {card_terminated} end
+    if amount < 0 or amount > AMOUNT_MAX then failed = failed + {out_of_bounds} end
+    if state == 0 then failed = failed + {card_unactivated} end
     local is_ended = ends ~= NONE and now > ends
-    if state == 2 and not (suspension == 3 and is_ended) then failed = failed + 32 end
-    if today > expires_on then failed = failed + 64 end
+    if state == 2 and not (suspension == 3 and is_ended) then failed = failed + {card_suspended} end
+    if today > expires_on then failed = failed + {card_expired} end
     -- While wrong credentials lock a card's, none is compared.
     local is_locked = failures >= 5 and now < since + HOUR
     local pin_wrong = false
     if is_locked then
         if shown_expiry ~= NONE or shown_pin ~= '' or cvv ~= '' or shown_zip ~= '' then
-            failed = failed + 128
+            failed = failed + {credentials_locked}
         end
     else
-        if shown_expiry ~= NONE and shown_expiry ~= expiry then failed = failed + 256 end
+        if shown_expiry ~= NONE and shown_expiry ~= expiry then failed = failed + {expiration_differs} end
         pin_wrong = shown_pin ~= ''
             and (pin_failures >= 3 or pin == ABSENT or shown_pin ~= pin)
-        if pin_wrong then failed = failed + 512 end
-        if cvv == '0' then failed = failed + 1024 end
-        if shown_zip ~= '' and zip ~= ABSENT and shown_zip ~= zip then failed = failed + 2048 end
+        if pin_wrong then failed = failed + {pin_wrong} end
+        if cvv == '0' then failed = failed + {cvv_wrong} end
+        if shown_zip ~= '' and zip ~= ABSENT and shown_zip ~= zip then failed = failed + {zip_differs} end
     end
-    if is_cash == '1' or mcc == 6010 or mcc == 6011 then failed = failed + 4096 end
-    if starts ~= NONE and now < starts then failed = failed + 32768 end
-    if is_ended then failed = failed + 65536 end
-    if not is_in_scope(terms, mcc) then failed = failed + 131072 end
-    if transaction_limit ~= NONE and amount > transaction_limit then failed = failed + 262144 end
-    if daily_limit ~= NONE and amount > daily_limit - day_spent then failed = failed + 524288 end
-    if amount > budget - spent then failed = failed + 1048576 end
-    if amount > ledger + credit_limit - debits - held then failed = failed + 2097152 end
+    if is_cash == '1' or mcc == 6010 or mcc == 6011 then failed = failed + {cash_withdrawal} end
+    if starts ~= NONE and now < starts then failed = failed + {before_start_time} end
+    if is_ended then failed = failed + {after_end_time} end
+    if not is_in_scope(terms, mcc) then failed = failed + {out_of_scope} end
+    if transaction_limit ~= NONE and amount > transaction_limit then failed = failed + {transaction_limit} end
+    if daily_limit ~= NONE and amount > daily_limit - day_spent then failed = failed + {daily_limit} end
+    if amount > budget - spent then failed = failed + {allowance_balance} end
+    if amount > ledger + credit_limit - debits - held then failed = failed + {available_credit} end
 
     if not is_locked and shown_pin ~= '' and pin_failures < 3 then
         pin_failures = pin_wrong and pin_failures + 1 or 0
     end
-    if band(failed, 3840) ~= 0 then
+    if band(failed, {credentials}) ~= 0 then
         if now < since + HOUR then
             failures = math.min(failures + 1, 255)
         else

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, cmd};
+use cardswitch_engine::decision::Rule;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_tools::{Outcome, fail};
 use chrono::Utc;
@@ -15,9 +16,10 @@ use rustix::process::Signal;
 use super::closed_loop::Lane;
 use super::peer::{Books, Peer};
 use super::program::{Card, MERCHANT, MERCHANT_ID, Program, Purchase, TRACE, Verdict};
+use super::rules::fill_in;
 use crate::server::{Server, find_program};
 
-const SCRIPT: &str = include_str!("redis.lua");
+pub(super) const SCRIPT: &str = include_str!("redis.lua");
 const PACKAGE: &str = "redis-server";
 const ACCOUNT: &str = "account";
 /// Commands sent at a time while a program is founded.
@@ -91,9 +93,11 @@ impl Peer for Redis {
 
     async fn connect(&mut self, count: usize) -> Outcome<Vec<Connection>> {
         let mut lanes = Vec::new();
+        let code = |rule: Rule| format!("[{}] = {}, ", rule as u8, rule.response_code().number());
+        let script = fill_in(SCRIPT, code);
         for _ in 0..count {
             let mut connection = self.open().await?;
-            let load = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).to_owned();
+            let load = cmd("SCRIPT").arg("LOAD").arg(&script).to_owned();
             let script = load.query_async(&mut connection).await?;
             lanes.push(Connection { connection, script });
         }

@@ -54,7 +54,7 @@ impl Shard {
         Ok(Verdict {
             transaction,
             response_code: reply.response_code.number(),
-            failed_rules: reply.failed_rules.iter().map(|rule| 1 << rule as u32).sum(),
+            failed_rules: reply.failed_rules.bits(),
             allowance_balance: reply.allowance_balance.0,
         })
     }

@@ -13,13 +13,14 @@ use ::tigerbeetle::{
     Account, AccountFilter, AccountFilterFlags, AccountFlags, Client, CreateAccountStatus,
     CreateTransferResult, CreateTransferStatus, Error, Transfer, TransferFlags,
 };
+use cardswitch_engine::decision::Rule;
 use cardswitch_tools::{Outcome, fail};
 use rustix::process::Signal;
 
 use super::closed_loop::Lane;
-use super::conformity::{BUDGET, FUNDS};
 use super::peer::{Books, Peer};
 use super::program::{Program, Purchase, Verdict};
+use super::rules::bit;
 use crate::server::Server;
 
 const DATA_FILE: &str = "0_0.tigerbeetle";
@@ -92,7 +93,7 @@ impl Peer for Tigerbeetle {
     type Lane = Session;
 
     fn rules(&self) -> u32 {
-        BUDGET | FUNDS
+        bit(Rule::AllowanceBalance) | bit(Rule::AvailableCredit)
     }
 
     async fn found(&mut self, program: &Program) -> Outcome<()> {
@@ -229,10 +230,11 @@ fn verdict_of(card: &CreateTransferResult, company: &CreateTransferResult) -> Ou
     use CreateTransferStatus::{
         Created, DebitAccountNotFound, ExceedsCredits, Exists, IdAlreadyFailed, LinkedEventFailed,
     };
+    let decline = |rule: Rule| (None, rule.response_code().number(), bit(rule));
     let (transaction, response_code, failed_rules) = match (card.status, company.status) {
         (Created, Created) | (Exists, LinkedEventFailed) => (Some(card.timestamp), 0, 0),
-        (ExceedsCredits | IdAlreadyFailed, LinkedEventFailed) => (None, 1502, BUDGET),
-        (LinkedEventFailed, ExceedsCredits | IdAlreadyFailed) => (None, 1101, FUNDS),
+        (ExceedsCredits | IdAlreadyFailed, LinkedEventFailed) => decline(Rule::AllowanceBalance),
+        (LinkedEventFailed, ExceedsCredits | IdAlreadyFailed) => decline(Rule::AvailableCredit),
         (DebitAccountNotFound, LinkedEventFailed) => (None, 1000, 0),
         other => return fail(format!("TigerBeetle answers {other:?}")),
     };
@@ -305,9 +307,9 @@ mod tests {
         let repeat = verdict(Exists, LinkedEventFailed).unwrap();
         assert_eq!((repeat.transaction, repeat.response_code), (Some(7), 0));
         let over = verdict(ExceedsCredits, LinkedEventFailed).unwrap();
-        assert_eq!((over.response_code, over.failed_rules), (1502, BUDGET));
+        assert_eq!((over.response_code, over.failed_rules), (1502, bit(Rule::AllowanceBalance)));
         let empty = verdict(LinkedEventFailed, ExceedsCredits).unwrap();
-        assert_eq!((empty.response_code, empty.failed_rules), (1101, FUNDS));
+        assert_eq!((empty.response_code, empty.failed_rules), (1101, bit(Rule::AvailableCredit)));
         assert!(verdict(LinkedEventFailed, LinkedEventFailed).is_err());
     }
 }
