@@ -51,10 +51,21 @@ pub struct Question<'a> {
     pub today: BusinessDate,
 }
 
-/// Declares the amounts that rules read of the shard, with the expression that reads each. They are
-/// kept with the decision, packed in the order of their declaration: a new one is a line at the
-/// end.
-macro_rules! known_amounts {
+/// Hands the amounts that rules read of the shard to a macro, each with the expression that reads
+/// it. They are kept with the decision, packed in this order: a new one is a line at the end.
+#[macro_export]
+macro_rules! each_known_amount {
+    ($visit:ident) => {
+        $visit! {
+            /// Funds of the account, with its line of credit.
+            available_credit = |of| of.balances.available_credit(of.credit_limit);
+            /// Open holds of the account.
+            held = |of| of.balances.held;
+        }
+    };
+}
+
+macro_rules! define_known_amounts {
     ($($(#[$about:meta])* $amount:ident = |$source:ident| $read:expr;)+) => {
         /// Amounts that the shard knows. Units: minor units of the account's currency.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,13 +92,7 @@ macro_rules! known_amounts {
         }
     };
 }
-
-known_amounts! {
-    /// Funds of the account, with its line of credit.
-    available_credit = |of| of.balances.available_credit(of.credit_limit);
-    /// Open holds of the account.
-    held = |of| of.balances.held;
-}
+each_known_amount!(define_known_amounts);
 
 /// The sources of amounts.
 #[derive(Clone, Copy, Debug)]

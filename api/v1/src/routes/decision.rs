@@ -8,11 +8,12 @@ use cardswitch_engine::decision::{
     Change, DecisionFacts, DecisionMaker, Explanation, IncrementDecision, Quantity, Remedy, Rule,
     RuleFinding, explain, explain_increment,
 };
-use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
+use cardswitch_engine::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::credential::CredentialPresence;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::each_known_amount;
 use cardswitch_engine::store::query::TransactionRow;
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
@@ -145,22 +146,40 @@ enum ChangeBody {
     Other {},
 }
 
-/// Facts of the decision.
-#[derive(Debug, Serialize, ToSchema)]
-struct FactsBody {
-    #[schema(value_type = words::CardState)]
-    card_state: &'static str,
-    #[schema(value_type = Option<words::SuspensionReason>)]
-    suspension_reason: Option<&'static str>,
-    /// The last day on which the card is valid.
-    valid_through: String,
-    allowance: TermsBody,
-    usage: RuleUsageBody,
-    available_credit: Amount,
-    held: Amount,
-    /// Credentials that the message carried; of an advice none, since none is compared.
-    credentials: Vec<&'static str>,
+macro_rules! define_facts_body {
+    ($($(#[$about:meta])* $amount:ident = |$_:ident| $read:expr;)+) => {
+        /// Facts of the decision.
+        #[derive(Debug, Serialize, ToSchema)]
+        struct FactsBody {
+            #[schema(value_type = words::CardState)]
+            card_state: &'static str,
+            #[schema(value_type = Option<words::SuspensionReason>)]
+            suspension_reason: Option<&'static str>,
+            /// The last day on which the card is valid.
+            valid_through: String,
+            allowance: TermsBody,
+            usage: RuleUsageBody,
+            $($(#[$about])* $amount: Amount,)+
+            /// Credentials that the message carried; of an advice none, since none is compared.
+            credentials: Vec<&'static str>,
+        }
+
+        impl FactsBody {
+            fn new(facts: &DecisionFacts, currency: CurrencyCode) -> Self {
+                Self {
+                    card_state: render_card_state(facts.usage.state),
+                    suspension_reason: render_suspension(facts.usage.suspension),
+                    valid_through: render_date(facts.expires_on),
+                    allowance: TermsBody::new(&facts.terms, currency),
+                    usage: RuleUsageBody::new(&facts.usage, currency),
+                    $($amount: Amount::new(facts.known.$amount, currency),)+
+                    credentials: render_credentials(facts.credentials),
+                }
+            }
+        }
+    };
 }
+each_known_amount!(define_facts_body);
 
 /// An allowance as it was.
 #[derive(Debug, Serialize, ToSchema)]
@@ -322,33 +341,26 @@ impl ChangeBody {
     }
 }
 
-impl FactsBody {
-    fn new(facts: &DecisionFacts, currency: CurrencyCode) -> Self {
-        let amount = |minor| Amount::new(minor, currency);
-        let usage = &facts.usage;
-        let credentials = [
-            (CredentialPresence::EXPIRY, "expiration"),
-            (CredentialPresence::CVV, "cvv"),
-            (CredentialPresence::PIN, "pin"),
-            (CredentialPresence::ZIP, "zip"),
-        ];
-        let shown = credentials.into_iter().filter(|(bit, _)| facts.credentials.contains(*bit));
+impl RuleUsageBody {
+    fn new(usage: &CardUsage, currency: CurrencyCode) -> Self {
         Self {
-            card_state: render_card_state(usage.state),
-            suspension_reason: render_suspension(usage.suspension),
-            valid_through: render_date(facts.expires_on),
-            allowance: TermsBody::new(&facts.terms, currency),
-            usage: RuleUsageBody {
-                spent: amount(usage.spent),
-                period_started_on: render_date(usage.period_started_on),
-                spent_today: amount(usage.day_spent),
-                day: render_date(usage.day),
-            },
-            available_credit: amount(facts.known.available_credit),
-            held: amount(facts.known.held),
-            credentials: shown.map(|(_, name)| name).collect(),
+            spent: Amount::new(usage.spent, currency),
+            period_started_on: render_date(usage.period_started_on),
+            spent_today: Amount::new(usage.day_spent, currency),
+            day: render_date(usage.day),
         }
     }
+}
+
+fn render_credentials(shown: CredentialPresence) -> Vec<&'static str> {
+    let credentials = [
+        (CredentialPresence::EXPIRY, "expiration"),
+        (CredentialPresence::CVV, "cvv"),
+        (CredentialPresence::PIN, "pin"),
+        (CredentialPresence::ZIP, "zip"),
+    ];
+    let shown = credentials.into_iter().filter(|(bit, _)| shown.contains(*bit));
+    shown.map(|(_, name)| name).collect()
 }
 
 impl TermsBody {
