@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::command::record::record_views;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::{RecordSeq, Timestamp};
-use crate::engine::{PARTITION, chain_position, journal_identity};
+use crate::engine::{PARTITION, journal_identity};
 use crate::inspection::followed_tables;
 use crate::journal::chain::BatchBuilder;
 use crate::journal::limits::SEGMENT_BYTES_MAX;
@@ -161,7 +161,7 @@ pub fn restore(
         return Err(CopyError::TooLate { tables_at: checkpoint.applied_at });
     }
     let identity = journal_identity(&source);
-    let position = chain_position(&checkpoint);
+    let position = checkpoint.position();
     let own = open_read_only(&source.journal_path(), Some(&identity), Some(position))?;
     let needed = tables_bytes(&source)? + journal_bytes(&source, &own.reader, position.number)?;
     let copy = NewDirectory::make(to, &source, needed.saturating_add(beside.bytes))?;
@@ -392,7 +392,7 @@ impl Tail {
     /// Begins behind the end of the tables, by which the chain is recognized.
     fn begin(copy: &NewDirectory, checkpoint: &Checkpoint) -> Result<Self, CopyError> {
         let identity = journal_identity(&copy.directory);
-        let position = chain_position(checkpoint);
+        let position = checkpoint.position();
         let journal = LogCopy::create(&copy.directory.journal_path(), identity, position)?;
         Ok(Self { journal, position, last_at: checkpoint.applied_at, is_cut: false })
     }

@@ -23,9 +23,8 @@ use crate::domain::public_id::IdMint;
 use crate::journal::limits::CommitLimits;
 use crate::journal::log::{Expectation, open_read_only};
 use crate::journal::{
-    BatchFeed, BatchNumber, ChainHash, ChainPosition, DirectoryId, DurablePosition, Epoch,
-    JournalError, JournalHealth, JournalIdentity, JournalNote, LogJournal, LogReader, LogRetention,
-    Trail, TrimControl,
+    BatchFeed, ChainPosition, DirectoryId, DurablePosition, JournalError, JournalHealth,
+    JournalIdentity, JournalNote, LogJournal, LogReader, LogRetention, Trail, TrimControl,
 };
 use crate::limits;
 use crate::meters::{HistogramSnapshot, Meters};
@@ -33,7 +32,7 @@ use crate::recovery_progress::RecoveryProgress;
 use crate::shard::CacheLimits;
 use crate::shard::desk::ShardDesk;
 use crate::store::overlay::SharedBackend;
-use crate::store::{Checkpoint, Pacing, ProjectionHealth, Store, StoreError, Watermark};
+use crate::store::{Pacing, ProjectionHealth, Store, StoreError, Watermark, io_failure};
 use crate::submission::{Envelope, Submission, SubmitError};
 
 /// The partition of the one shard.
@@ -402,19 +401,20 @@ impl Drop for Engine {
 /// Errors: they are missing and cannot be made anew; nothing is changed then.
 fn open_store(directory: &DataDirectory) -> Result<Store, OpenError> {
     let path = directory.store_path();
-    let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
-    if is_missing(&path).map_err(|error| failed(at_path(&path)(error)))? {
+    if is_missing(&path).map_err(|error| io_failure(at_path(&path)(error)))? {
         require_first_batch(directory)?;
         let unfinished = path.with_extension("redb.new");
         match std::fs::remove_file(&unfinished) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed(error).into());
+                return Err(io_failure(error).into());
             }
             _ => {}
         }
         drop(Store::create(&unfinished, directory.id())?);
-        std::fs::rename(&unfinished, &path).map_err(failed)?;
-        std::fs::File::open(directory.path()).and_then(|file| file.sync_all()).map_err(failed)?;
+        std::fs::rename(&unfinished, &path).map_err(io_failure)?;
+        std::fs::File::open(directory.path())
+            .and_then(|file| file.sync_all())
+            .map_err(io_failure)?;
     }
     Ok(Store::open(&path, directory.id())?)
 }
@@ -442,17 +442,4 @@ fn require_first_batch(directory: &DataDirectory) -> Result<(), JournalError> {
 /// The identity that a directory's journal must have.
 pub(crate) fn journal_identity(directory: &DataDirectory) -> JournalIdentity {
     JournalIdentity { directory_id: DirectoryId(directory.id()), partition: PARTITION }
-}
-
-/// The place in the journal's chain that a checkpoint names.
-pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
-    if checkpoint.batch == 0 {
-        return ChainPosition::GENESIS;
-    }
-    ChainPosition {
-        epoch: Epoch(checkpoint.epoch),
-        number: BatchNumber(checkpoint.batch),
-        hash: ChainHash(checkpoint.chain_hash),
-        last_seq: checkpoint.applied_seq.0,
-    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::data_directory::DataDirectory;
-use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
+use crate::engine::{OpenError, PARTITION, journal_identity};
 use crate::journal::log::open_read_only;
 use crate::store::{Snapshot, Store, StoreError, catch_up};
 use crate::verify::{VerifyError, open_store_overlaid};
@@ -45,7 +45,7 @@ impl Inspection {
 /// Errors: as `Inspection::open`.
 pub(crate) fn followed_tables(directory: &DataDirectory) -> Result<Store, VerifyError> {
     let store = open_store_overlaid(directory)?;
-    let position = chain_position(&store.checkpoint()?);
+    let position = store.checkpoint()?.position();
     let identity = journal_identity(directory);
     let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
         .map_err(OpenError::Journal)?;

@@ -14,13 +14,13 @@ use redb::backends::FileBackend;
 use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::RecordSeq;
 use crate::domain::pan_key::PanGeneration;
-use crate::engine::{EngineStorage, OpenError, PARTITION, chain_position, journal_identity};
+use crate::engine::{EngineStorage, OpenError, PARTITION, journal_identity};
 use crate::journal::log::{ReadOnlyJournal, open_read_only, open_read_only_on};
 use crate::journal::{BatchNumber, ChainPosition, JournalError, JournalFollower};
 use crate::recovery::{replay, restore_whole};
 use crate::shard::{PartHash, ShardState, StateHash};
 use crate::store::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
-use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up};
+use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up, io_failure};
 
 /// The result of a verification.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ pub fn verify_on(
 ) -> Result<Verification, VerifyError> {
     let identity = journal_identity(directory);
     let overlay = OverlayBackend::over(storage.store, OverlayLocks::Shared);
-    let store = Store::open_with_backend(overlay.map_err(unreadable)?, directory.id())?;
+    let store = Store::open_with_backend(overlay.map_err(io_failure)?, directory.id())?;
     verify_opened(store, |checkpoint| {
         open_read_only_on(&*storage.journal, Some(&identity), Some(checkpoint))
     })
@@ -94,7 +94,7 @@ fn verify_opened(
     open_journal: impl FnOnce(ChainPosition) -> Result<ReadOnlyJournal, JournalError>,
 ) -> Result<Verification, VerifyError> {
     let checkpoint = store.checkpoint()?;
-    let position = chain_position(&checkpoint);
+    let position = checkpoint.position();
     let journal = match open_journal(position) {
         Ok(journal) => journal,
         Err(error) => {
@@ -194,14 +194,10 @@ fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 /// Opens the tables without changing a byte of their file; their pages are not proven.
 pub(crate) fn open_store_overlaid(directory: &DataDirectory) -> Result<Store, OpenError> {
-    let file = File::open(directory.store_path()).map_err(unreadable)?;
+    let file = File::open(directory.store_path()).map_err(io_failure)?;
     let backend = FileBackend::new(file).map_err(StoreError::from)?;
     let overlay = OverlayBackend::over(SharedBackend::new(backend), OverlayLocks::Shared);
-    Ok(Store::open_with_backend(overlay.map_err(unreadable)?, directory.id())?)
-}
-
-fn unreadable(error: std::io::Error) -> StoreError {
-    StoreError::Storage(Box::new(redb::Error::Io(error)))
+    Ok(Store::open_with_backend(overlay.map_err(io_failure)?, directory.id())?)
 }
 
 fn compare_parts(expected: &[PartHash], found: &[PartHash]) -> Vec<AuditFigure> {

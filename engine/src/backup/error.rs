@@ -26,12 +26,9 @@ pub enum CopyError {
     /// The place of the unfinished copy is taken by something else.
     #[error("`{0}` is needed for the unfinished copy, but is none: move it away")]
     InTheWay(PathBuf),
-    /// Tables.
-    #[error("query tables: {0}")]
-    Store(#[from] StoreError),
-    /// A journal.
-    #[error("journal: {0}")]
-    Journal(#[from] JournalError),
+    /// Tables or a journal.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// A record cannot be read.
     #[error("record {0} cannot be read: {1}")]
     Record(u64, CodecError),
@@ -96,21 +93,21 @@ impl From<VerifyError> for CopyError {
     fn from(error: VerifyError) -> Self {
         match error {
             VerifyError::Directory(error) => Self::Directory(error),
-            VerifyError::Open(error) => error.into(),
-            VerifyError::Projection(error) => OpenError::Tables(error.to_string()).into(),
+            VerifyError::Open(error) => Self::Open(error),
+            error @ VerifyError::Projection(_) => OpenError::Tables(error.to_string()).into(),
         }
     }
 }
 
-impl From<OpenError> for CopyError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Journal(error) => Self::Journal(error),
-            OpenError::Store(error) => Self::Store(error),
-            OpenError::Tables(why) => Self::Io(PathBuf::new(), io::Error::other(why)),
-            OpenError::Record { batch, source } => Self::Record(batch, source),
-            OpenError::Thread(error) => Self::Io(PathBuf::new(), error),
-        }
+impl From<StoreError> for CopyError {
+    fn from(error: StoreError) -> Self {
+        Self::Open(error.into())
+    }
+}
+
+impl From<JournalError> for CopyError {
+    fn from(error: JournalError) -> Self {
+        Self::Open(error.into())
     }
 }
 
@@ -121,5 +118,21 @@ fn nothing_further(last: Option<u64>, known: u64) -> String {
              nothing; restore without it, or take a later one"
         ),
         None => "the journal has no batch: it adds nothing; restore without it".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ProjectionError;
+
+    /// Once, both named an empty path.
+    #[test]
+    fn tables_that_cannot_follow_are_named() {
+        let projection = ProjectionError::Sequence { expected: 7, found: 9 };
+        let error = CopyError::from(VerifyError::Projection(projection)).to_string();
+        assert_eq!(error, "query tables: record 9 stands where record 7 had to follow");
+        let error = CopyError::from(OpenError::Tables("they stand still".into())).to_string();
+        assert_eq!(error, "they stand still");
     }
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use super::wiring::{DecidingParts, FollowingParts, RecoveredEngine};
 use super::{
-    Engine, EngineOptions, EngineStorage, OpenError, PARTITION, Retention, chain_position,
-    journal_identity, open_store,
+    Engine, EngineOptions, EngineStorage, OpenError, PARTITION, Retention, journal_identity,
+    open_store,
 };
 use crate::data_directory::DataDirectory;
 use crate::disk::{Disk, RealDisk};
@@ -42,7 +42,7 @@ pub struct Standby {
 /// torn end, which other nodes may have. Returns its newest record.
 /// Errors: as for an engine.
 pub fn leave_chain(directory: &DataDirectory) -> Result<RecordSeq, OpenError> {
-    let checkpoint = chain_position(&open_store(directory)?.checkpoint()?);
+    let checkpoint = open_store(directory)?.checkpoint()?.position();
     let identity = journal_identity(directory);
     let expected = Expectation { identity, checkpoint: Some(checkpoint) };
     let disk = RealDisk::open(&directory.journal_path())

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use crossbeam_channel::bounded;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Engine, EngineOptions, OpenError, PARTITION, chain_position, journal_identity};
+use super::{Engine, EngineOptions, OpenError, PARTITION, journal_identity};
 use crate::domain::public_id::IdMint;
 use crate::inbox::{Doorbell, Inbox, InboxSender, inbox};
 use crate::journal::limits::CommitLimits;
@@ -137,7 +137,7 @@ impl RecoveredEngine {
         let EngineOptions { directory, id_key, clock, pacing, caches, commits, .. } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
-        let position = chain_position(&checkpoint);
+        let position = checkpoint.position();
         let expected =
             Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
         let (log, state) = recover(&store, caches, position, || open_journal(&expected), progress)?;

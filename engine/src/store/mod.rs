@@ -399,7 +399,7 @@ impl Drop for Store {
     }
 }
 
-fn io_failure(error: std::io::Error) -> StoreError {
+pub(crate) fn io_failure(error: std::io::Error) -> StoreError {
     StoreError::Storage(Box::new(redb::Error::Io(error)))
 }
 

@@ -11,6 +11,7 @@ use cardswitch_engine::backup::{
 };
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::engine::OpenError;
 use cardswitch_engine::verify::{Verification, verify};
 
 use crate::desk::{Desk, authorization, purchase};
@@ -253,7 +254,7 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     let wanted = RestoreRequest { further_journal: Some(&other), until: None, check: None };
     assert!(matches!(
         restore(&data, &to, &wanted, CopyBeside::new(0, &mut nothing)),
-        Err(CopyError::Journal(_))
+        Err(CopyError::Open(OpenError::Journal(_)))
     ));
     let journal = data.join("journal").join("0000000000000001.segment");
     let mut bytes = fs::read(&journal).unwrap();
