@@ -9,21 +9,18 @@
 //! key. So the keys of a share can be counted, and nothing tells whose they are. Tokens with a scope
 //! that needs approval have a share of their own: a smaller scope does not use up their keys.
 //!
-//! A sealed answer is: format (1 byte, 1), nonce (12), ciphertext and tag.
+//! A sealed answer is as of [`seal`].
 
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, OWNER_BYTES};
-use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
-use chacha20poly1305::{ChaCha20Poly1305, Nonce};
+use chacha20poly1305::ChaCha20Poly1305;
+use chacha20poly1305::aead::KeyInit as _;
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::{SealError, derived};
-
-const SEAL_FORMAT: u8 = 1;
-const NONCE_BYTES: usize = 12;
+use crate::{SealError, derived, seal};
 
 /// The secret keys behind idempotency keys.
 #[derive(Clone)]
@@ -92,21 +89,13 @@ impl IdempotencyKeys {
     /// Seals an answer for keeping, under a nonce of its own.
     /// Errors: no randomness.
     pub fn seal(&self, name: &AnswerName, plain: &[u8]) -> Result<Vec<u8>, SealError> {
-        let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
-        let payload = Payload { msg: plain, aad: &name.bytes() };
-        let sealed =
-            self.seal.encrypt(&Nonce::from(nonce), payload).map_err(|_| SealError::Cipher)?;
-        Ok([&[SEAL_FORMAT][..], &nonce, &sealed].concat())
+        seal::seal(&self.seal, seal::fresh_nonce()?, plain, &name.bytes())
     }
 
     /// Opens what was sealed for this row; none where it was sealed for another or elsewhere.
     pub fn open(&self, row: &KeyedAnswer, sealed: &[u8]) -> Option<Vec<u8>> {
-        let (&SEAL_FORMAT, rest) = sealed.split_first()? else { return None };
-        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>()?;
         let name = AnswerName { key: row.key, request: row.request, status: row.status };
-        let payload = Payload { msg: ciphertext, aad: &name.bytes() };
-        self.seal.decrypt(&Nonce::from(*nonce), payload).ok()
+        seal::open(&self.seal, sealed, &name.bytes()).map(|mut plain| std::mem::take(&mut *plain))
     }
 }
 
