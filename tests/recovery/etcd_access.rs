@@ -81,7 +81,7 @@ fn nodes_take_part_by_certificates_and_as_users() {
         (by(&ca, USER, &wrong), "invalid user ID or password"),
         (by(&ca, "stranger", &password), "permission denied"),
         (by(&ca, USER, &file("none")), "No such file"),
-        (by(&password, USER, &password), "it has no certificate"),
+        (by(&password, USER, &password), "has no certificate"),
         (format!("{place}?ca={}", text_of(&ca)), "no member of etcd answers"),
         (place.replace("etcds://", "etcd://"), "no member of etcd answers"),
     ] {

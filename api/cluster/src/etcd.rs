@@ -199,7 +199,7 @@ impl Drop for EtcdClient {
 /// Errors: `Tls` where every member is there and none is reached by TLS.
 async fn connect(
     endpoints: &[String],
-    credentials: &mut EtcdCredentials,
+    credentials: &EtcdCredentials,
     current: &mut usize,
     connection: Option<EtcdMember>,
 ) -> Result<EtcdMember, EtcdError> {
@@ -208,7 +208,10 @@ async fn connect(
     {
         return Ok(member);
     }
-    credentials.follow_files();
+    if let Some(tls) = &credentials.tls {
+        // Certificates end while a node runs.
+        tls.read_changes();
+    }
     let mut refused = None;
     for _ in 0..endpoints.len() {
         match timeout(CONNECT_TIMEOUT, reach(&endpoints[*current], credentials)).await {
@@ -232,9 +235,7 @@ async fn reach(host: &str, credentials: &EtcdCredentials) -> Result<EtcdMember, 
     stream.set_nodelay(true)?;
     match &credentials.tls {
         None => speak(format!("http://{host}"), stream).await,
-        Some(connector) => {
-            speak(format!("https://{host}"), secure(connector, host, stream).await?).await
-        }
+        Some(tls) => speak(format!("https://{host}"), secure(tls, host, stream).await?).await,
     }
 }
 

@@ -20,10 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Signs that a file was replaced; none where there is none.
 type Stamp = Option<(SystemTime, u64)>;
 
-/// The stamps of files just before they were read first.
-pub(crate) struct FirstStamps(Vec<Stamp>);
+/// The stamps of files just before they were read.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct FileStamps(Vec<Stamp>);
 
-impl FirstStamps {
+impl FileStamps {
     /// Looks at the files.
     pub(crate) fn of<'a>(files: impl IntoIterator<Item = &'a Path>) -> Self {
         Self(stamps(files))
@@ -33,7 +34,7 @@ impl FirstStamps {
 /// Calls `reload` whenever one of `files` changes, also before this is called, or SIGHUP comes, until `stop` turns true.
 pub(crate) async fn follow<'a, F: Future<Output = ()>>(
     files: impl IntoIterator<Item = &'a Path>,
-    FirstStamps(first): &FirstStamps,
+    FileStamps(first): &FileStamps,
     mut stop: watch::Receiver<bool>,
     reload: impl Fn() -> F,
 ) {
@@ -66,12 +67,19 @@ pub(crate) async fn read_again<T: Send + 'static>(
     user: &(impl Debug + Sync),
 ) {
     match tokio::task::spawn_blocking(read).await {
-        Ok(Ok(new)) => {
+        Ok(read) => replace(config, read, user),
+        Err(error) => tracing::error!(?user, %error, "certificates were not read"),
+    }
+}
+
+/// Replaces `config` by what was read, where that can be used by `user`.
+pub(crate) fn replace<T>(config: &Mutex<Arc<T>>, read: Result<T, TlsFileError>, user: &impl Debug) {
+    match read {
+        Ok(new) => {
             *config.lock() = Arc::new(new);
             tracing::info!(?user, "new certificates are used");
         }
-        Ok(Err(error)) => tracing::error!(?user, %error, "the certificates before stay in use"),
-        Err(error) => tracing::error!(?user, %error, "certificates were not read"),
+        Err(error) => tracing::error!(?user, %error, "the certificates before stay in use"),
     }
 }
 
@@ -95,7 +103,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("certificate");
         fs::write(&file, "old").unwrap();
-        let first = FirstStamps::of([file.as_path()]);
+        let first = FileStamps::of([file.as_path()]);
         fs::write(&file, "a newer one").unwrap();
         let (stop, reloads) = (watch::Sender::new(false), AtomicUsize::new(0));
         follow([file.as_path()], &first, stop.subscribe(), || {

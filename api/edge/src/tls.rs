@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use crate::followed_files::{FirstStamps, follow, read_again};
+use crate::followed_files::{FileStamps, follow, read_again};
 use crate::plain_http::{refuse_plain, speaks_plain};
 
 /// How long a peer may take until TLS is agreed on.
@@ -84,7 +84,7 @@ pub enum TlsProtocol {
 pub struct TlsDoor {
     protocol: TlsProtocol,
     files: TlsFiles,
-    first_stamps: FirstStamps,
+    first_stamps: FileStamps,
     config: Mutex<Arc<ServerConfig>>,
 }
 
@@ -94,7 +94,7 @@ impl TlsDoor {
     /// Reads the files.
     /// Errors: the first file that cannot be used.
     pub fn open(protocol: TlsProtocol, files: TlsFiles) -> Result<Self, TlsFileError> {
-        let first_stamps = FirstStamps::of(files.paths());
+        let first_stamps = FileStamps::of(files.paths());
         let config = Mutex::new(Arc::new(config_of(&files, protocol)?));
         Ok(Self { protocol, files, first_stamps, config })
     }

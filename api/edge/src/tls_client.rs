@@ -13,9 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+pub use tokio_rustls::client::TlsStream;
 
-use crate::followed_files::{FirstStamps, follow, read_again};
+use crate::followed_files::{FileStamps, follow, read_again, replace};
 use crate::tls::{TlsFileError, authorities, certificate_and_key, refusing};
 
 /// How long a door may take until TLS is agreed on.
@@ -41,7 +41,9 @@ impl ClientTlsFiles {
 /// The TLS of a client, towards doors of any name.
 pub struct ClientTls {
     files: ClientTlsFiles,
-    first_stamps: FirstStamps,
+    protocol: Option<&'static str>,
+    /// The stamps of the files that were read first, or by `read_changes`.
+    stamps: Mutex<FileStamps>,
     config: Mutex<Arc<ClientConfig>>,
 }
 
@@ -63,9 +65,23 @@ impl ClientTls {
     /// Reads the files.
     /// Errors: the first file that cannot be used, or whose certificates are all invalid now.
     pub fn open(files: ClientTlsFiles) -> Result<Arc<Self>, TlsFileError> {
-        let first_stamps = FirstStamps::of(files.paths());
-        let config = Mutex::new(Arc::new(config_of(&files)?));
-        Ok(Arc::new(Self { files, first_stamps, config }))
+        Self::open_for(None, files)
+    }
+
+    /// The same for doors that ask for the name of the protocol, such as `h2`.
+    /// Errors: as of `open`.
+    pub fn open_for(
+        protocol: Option<&'static str>,
+        files: ClientTlsFiles,
+    ) -> Result<Arc<Self>, TlsFileError> {
+        let stamps = Mutex::new(FileStamps::of(files.paths()));
+        let config = Mutex::new(Arc::new(config_of(&files, protocol)?));
+        Ok(Arc::new(Self { files, protocol, stamps, config }))
+    }
+
+    /// Trusts what the system trusts, and shows no certificate.
+    pub fn of_system() -> Arc<Self> {
+        Self::open(ClientTlsFiles::default()).expect("without files none can be refused")
     }
 
     /// The same towards the door at `host`, which is what its certificate has to be for: a name or an address.
@@ -80,12 +96,22 @@ impl ClientTls {
     /// Reads the files again whenever they change or SIGHUP comes, until `stop` turns true. Connections that are
     /// made from then on use what was read.
     pub async fn follow_files(self: Arc<Self>, stop: watch::Receiver<bool>) {
-        follow(self.files.paths(), &self.first_stamps, stop, || Arc::clone(&self).reload()).await;
+        let first = self.stamps.lock().clone();
+        follow(self.files.paths(), &first, stop, || Arc::clone(&self).reload()).await;
     }
 
     async fn reload(self: Arc<Self>) {
-        let files = self.files.clone();
-        read_again(&self.config, move || config_of(&files), &"client").await;
+        let (files, protocol) = (self.files.clone(), self.protocol);
+        read_again(&self.config, move || config_of(&files, protocol), &"client").await;
+    }
+
+    /// Reads the files again if they have changed, for a client that blocks and asks before it connects.
+    pub fn read_changes(&self) {
+        let now = FileStamps::of(self.files.paths());
+        if *self.stamps.lock() != now {
+            *self.stamps.lock() = now;
+            replace(&self.config, config_of(&self.files, self.protocol), &"client");
+        }
     }
 }
 
@@ -96,13 +122,22 @@ impl TlsClient {
         &self,
         stream: S,
     ) -> io::Result<TlsStream<S>> {
-        let connector = TlsConnector::from(Arc::clone(&self.tls.config.lock()));
-        let agreed = timeout(HANDSHAKE_TIMEOUT, connector.connect(self.name.clone(), stream));
+        let agreed = timeout(HANDSHAKE_TIMEOUT, self.agree_patiently(stream));
         agreed.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// The same for a caller with a time limit of its own.
+    /// Errors: the door is not believed, or does not believe.
+    pub async fn agree_patiently<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+    ) -> io::Result<TlsStream<S>> {
+        let connector = TlsConnector::from(Arc::clone(&self.tls.config.lock()));
+        connector.connect(self.name.clone(), stream).await
     }
 }
 
-fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
+fn config_of(files: &ClientTlsFiles, protocol: Option<&str>) -> Result<ClientConfig, TlsFileError> {
     let roots = match &files.authorities {
         Some(path) => authorities("authorities", path)?,
         None => system_roots(),
@@ -112,18 +147,20 @@ fn config_of(files: &ClientTlsFiles) -> Result<ClientConfig, TlsFileError> {
         .with_safe_default_protocol_versions()
         .expect("the provider has the default versions of TLS");
     let trusting = versions.with_root_certificates(roots);
-    match &files.shown {
-        None => Ok(trusting.with_no_client_auth()),
+    let mut config = match &files.shown {
+        None => trusting.with_no_client_auth(),
         Some((certificate, key)) => {
             let (chain, private) = certificate_and_key(certificate, key)?;
             let shown = trusting.with_client_auth_cert(chain, private);
-            shown.map_err(|error| refusing("key", key)(error.to_string()))
+            shown.map_err(|error| refusing("key", key)(error.to_string()))?
         }
-    }
+    };
+    config.alpn_protocols = protocol.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Ok(config)
 }
 
 /// The authorities that the system trusts. Entries that are no certificates are left out.
-pub fn system_roots() -> RootCertStore {
+fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     let (taken, _) = roots.add_parsable_certificates(found.certs);

@@ -13,19 +13,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardswitch_acquiring::fault_plan::{FaultPlan, WebhookFault};
 use cardswitch_edge::descriptors::SendBounds;
-use cardswitch_edge::tls_client::system_roots;
+use cardswitch_edge::tls_client::ClientTls;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::{Semaphore, oneshot};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
 use super::addresses::Reach;
@@ -73,7 +69,7 @@ pub(super) type Names = Arc<dyn Fn((String, u16)) -> AddressLookup + Send + Sync
 pub struct Sender {
     reach: Reach,
     names: Names,
-    tls: Arc<ClientConfig>,
+    tls: Arc<ClientTls>,
     lookups: Arc<Semaphore>,
     later_lookups: Arc<Semaphore>,
     /// The faults of webhooks, for receivers under test.
@@ -101,7 +97,7 @@ impl Sender {
         Self {
             reach,
             names,
-            tls: Arc::new(trusting_the_system()),
+            tls: ClientTls::of_system(),
             lookups: Arc::new(Semaphore::new(bounds.lookups)),
             later_lookups: Arc::new(Semaphore::new(bounds.later_lookups)),
             faults: None,
@@ -177,9 +173,8 @@ impl Sender {
         let stream = self.connect(&url, delivery.tries).await?;
         if url.scheme() == "https" {
             let host = url.host_str().ok_or(AttemptFailure::NotSent)?;
-            let name = host.trim_start_matches('[').trim_end_matches(']');
-            let stream = secure(Arc::clone(&self.tls), name, stream);
-            let stream = stream.await.map_err(|_| AttemptFailure::Tls)?;
+            let tls = self.tls.towards(host).map_err(|_| AttemptFailure::Tls)?;
+            let stream = tls.agree_patiently(stream).await.map_err(|_| AttemptFailure::Tls)?;
             exchange(stream, request_for(&url, &check(delivery)?)?, head).await
         } else {
             exchange(stream, request_for(&url, &check(delivery)?)?, head).await
@@ -237,35 +232,6 @@ impl Sender {
         let found = looking.await.map_err(|_| AttemptFailure::NotSent)?;
         found.map_err(|_| AttemptFailure::NoSuchHost)
     }
-}
-
-/// TLS that trusts the certificates that the system trusts.
-fn trusting_the_system() -> ClientConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the provider has the default versions of TLS");
-    versions.with_root_certificates(system_roots()).with_no_client_auth()
-}
-
-/// A connection over TLS.
-pub type SecureStream<S> = TlsStream<S>;
-
-/// Speaks TLS with the host `name` over a connection.
-/// Errors: it has no certificate for that name that the system trusts.
-pub async fn connect_securely<S>(name: &str, stream: S) -> io::Result<SecureStream<S>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    secure(Arc::new(trusting_the_system()), name, stream).await
-}
-
-async fn secure<S>(tls: Arc<ClientConfig>, name: &str, stream: S) -> io::Result<SecureStream<S>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-    TlsConnector::from(tls).connect(name, stream).await
 }
 
 fn request_for(url: &Url, delivery: &Delivery) -> Result<Request<Full<Bytes>>, AttemptFailure> {

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use cardswitch_notify::webhooks::sender::{SecureStream, connect_securely};
+use cardswitch_edge::tls_client::{ClientTls, TlsClient, TlsStream as SecureStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
@@ -14,7 +14,7 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream}
 pub(super) struct SystemTls;
 
 /// Makes one to this host.
-pub(super) struct HostConnector(String);
+pub(super) struct HostConnector(TlsClient);
 
 /// A connection.
 pub(super) struct DatabaseStream(SecureStream<Socket>);
@@ -25,7 +25,7 @@ impl MakeTlsConnect<Socket> for SystemTls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<HostConnector> {
-        Ok(HostConnector(host.to_owned()))
+        ClientTls::of_system().towards(host).map(HostConnector).map_err(io::Error::other)
     }
 }
 
@@ -35,7 +35,7 @@ impl TlsConnect<Socket> for HostConnector {
     type Future = Pin<Box<dyn Future<Output = io::Result<DatabaseStream>> + Send>>;
 
     fn connect(self, stream: Socket) -> Self::Future {
-        Box::pin(async move { connect_securely(&self.0, stream).await.map(DatabaseStream) })
+        Box::pin(async move { self.0.agree_patiently(stream).await.map(DatabaseStream) })
     }
 }
 
