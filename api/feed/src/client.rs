@@ -104,7 +104,9 @@ impl DoorConnection {
         loop {
             let (message, consumed) = match next_frame(&self.buffer, &self.dialect.framing) {
                 Frame::Complete { body, consumed, .. } => {
-                    (Some(self.plain(self.buffer.get(body).unwrap_or_default())), consumed)
+                    let message = self.buffer.get(body).unwrap_or_default();
+                    // A part that cannot be read is missing in the shown message, too.
+                    (Some(self.dialect.plain(message).0.into_owned()), consumed)
                 }
                 Frame::ZeroLength { consumed } => (None, consumed),
                 Frame::Incomplete { .. } => return Ok(None),
@@ -117,15 +119,6 @@ impl DoorConnection {
                 return Ok(message);
             }
         }
-    }
-
-    /// A message in the default spelling; unreadable parts of another spelling are left out.
-    fn plain(&self, message: &[u8]) -> Vec<u8> {
-        let Some(translation) = &self.dialect.translation else { return message.to_vec() };
-        let mut plain = Vec::new();
-        // Parts missing then are missing in the shown message, too.
-        let _ = translation.read(message, &mut plain, &mut RepeatedFields::default());
-        plain
     }
 
     /// Ends the connection for all its handles.

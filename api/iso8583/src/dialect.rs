@@ -3,9 +3,12 @@
 //! The switch reads and writes one spelling, the default one: ISO 8583:1987 in ASCII with binary bitmaps. A counterpart
 //! with another spelling has a [`Translation`] between the two, so that no second decoder and no second mapping exists.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::length_prefix::LengthPrefix;
+use crate::repeated_fields::RepeatedFields;
+use crate::translate_in::TranslationFault;
 use crate::translation::Translation;
 
 /// The most bytes that a frame may announce, TPDU included.
@@ -35,6 +38,14 @@ impl Dialect {
     /// The default spelling in this framing.
     pub fn framed(framing: Framing) -> Self {
         Self { framing, ..Self::default() }
+    }
+
+    /// A message in the default spelling, and the fault for which a part of it is missing there, if any.
+    pub fn plain<'a>(&self, message: &'a [u8]) -> (Cow<'a, [u8]>, Option<TranslationFault>) {
+        let Some(translation) = &self.translation else { return (message.into(), None) };
+        let mut plain = Vec::new();
+        let read = translation.read(message, &mut plain, &mut RepeatedFields::default());
+        (plain.into(), read.err())
     }
 }
 

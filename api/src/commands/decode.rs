@@ -1,11 +1,10 @@
 //! `cardswitch decode`: the meaning of captured bytes of a card network, without a switch.
 
-use std::borrow::Cow;
 use std::io::Read;
 use std::path::PathBuf;
 
 use cardswitch_acquiring::advice::Advice;
-use cardswitch_iso8583::{Dialect, Frame, RepeatedFields, Spelling, decode, describe, next_frame};
+use cardswitch_iso8583::{Dialect, Frame, Spelling, decode, describe, next_frame};
 
 use super::Failure;
 use crate::doors::{LengthSetting, dialect_of};
@@ -123,17 +122,10 @@ fn each_frame(
 
 fn print_message(at: usize, frame: &[u8], dialect: &Dialect) {
     println!("\noffset {at}");
-    let plain = match &dialect.translation {
-        None => Cow::Borrowed(frame),
-        Some(translation) => {
-            let mut plain = Vec::new();
-            if let Err(fault) = translation.read(frame, &mut plain, &mut RepeatedFields::default())
-            {
-                println!("{fault}");
-            }
-            Cow::Owned(plain)
-        }
-    };
+    let (plain, fault) = dialect.plain(frame);
+    if let Some(fault) = fault {
+        println!("{fault}");
+    }
     match decode(&plain) {
         Ok(message) => println!("{}", describe(&message)),
         Err(error) => {

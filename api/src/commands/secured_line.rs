@@ -201,14 +201,8 @@ impl Codes {
     /// A message of the door in the default spelling.
     /// Errors: it has no right code.
     fn opened(&self, wire: &[u8]) -> io::Result<Vec<u8>> {
-        let mut plain = Vec::new();
-        match &self.dialect.translation {
-            None => plain.extend_from_slice(wire),
-            // A part that cannot be read is missing in the shown message, too.
-            Some(translation) => {
-                drop(translation.read(wire, &mut plain, &mut RepeatedFields::default()))
-            }
-        }
+        // A part that cannot be read is missing in the shown message, too.
+        let plain = self.dialect.plain(wire).0.into_owned();
         let Some(key) = &self.mac else { return Ok(plain) };
         let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
         let message = decode(&plain).map_err(|_| refused("an answer that cannot be read"))?;
