@@ -59,7 +59,6 @@ pub mod node_clocks;
 pub mod node_door;
 mod node_image;
 pub mod node_mark;
-pub mod node_notes;
 pub mod node_pan_keys;
 pub mod node_peers;
 pub mod node_renewal;

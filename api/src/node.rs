@@ -44,7 +44,6 @@ use crate::node_clocks::watch_clocks;
 use crate::node_door::{NodeDesk, NodeDoor};
 use crate::node_image::begin_again;
 use crate::node_mark::{cluster_of, mark};
-use crate::node_notes::ClusterNotes;
 use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
@@ -448,7 +447,7 @@ async fn take_over(
     let data = data.to_path_buf();
     let taken = tokio::task::spawn_blocking(move || {
         let beats = Beats::start(node.clone(), newest, log_stall)?;
-        let notes = LeaderNotes::new(ClusterNotes(EtcdNotes::open(&node)?), NoteBounds::ETCD);
+        let notes = LeaderNotes::new(EtcdNotes::open(&node)?, NoteBounds::ETCD);
         let notes = Arc::new(notes);
         let directory = open_directory(&data).map_err(TakeOverError::Mail)?;
         let mail = NotedMail::take_over(Arc::clone(&notes), &directory, std::thread::sleep)?;

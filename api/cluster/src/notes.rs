@@ -1,8 +1,12 @@
 //! The notes of a leader in etcd beside the window. What is noted, and by whom, is in `notes.rs` of `dispatch`.
+//!
+//! Calls come from any thread, also from those of a runtime: each waits on a thread of its own.
 
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
+use cardswitch_dispatch::notes::{Note, NoteStore, OWNER, OwnerCondition, StoredNote};
 use cardswitch_engine::journal::chain::Epoch;
 
 use crate::follow::Node;
@@ -26,51 +30,6 @@ impl EtcdNotes {
         Ok(Self { keys: Keys::of(&node.cluster), window })
     }
 
-    /// The epoch of the chain's newest batch, if this run of the node has written it.
-    pub fn led_epoch(&mut self) -> Result<Option<Epoch>, EtcdError> {
-        let tip = self.window.find_tip()?;
-        Ok(tip.filter(|tip| self.window.is_of(tip)).map(|tip| tip.position.epoch))
-    }
-
-    /// Makes all of these changes in one transaction if the note `name` comes before `bound`, byte by byte, or is
-    /// absent where there is no bound; else none. Returns whether it does. A note without content is removed.
-    /// Errors: no answer; it may take effect all the same, also later.
-    pub fn change(
-        &mut self,
-        (name, bound): (&str, Option<String>),
-        changes: Vec<(String, Option<Vec<u8>>)>,
-    ) -> Result<bool, EtcdError> {
-        let key = self.key(name);
-        let compare = vec![match bound {
-            None => Compare::absent(key),
-            Some(bound) => Compare::below(key, bound.into()),
-        }];
-        let changes = changes.into_iter();
-        let success = changes.map(|(name, content)| change_of(self.key(&name), content)).collect();
-        Ok(self.window.client.call(&TxnRequest { compare, success })?.succeeded)
-    }
-
-    /// The notes whose names begin with `prefix`.
-    pub fn list(&mut self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, EtcdError> {
-        let prefix = self.key(prefix);
-        let found = self.window.client.list(prefix)?.into_iter();
-        let note = |(key, value): (String, Bytes)| Some((self.name(&key)?, value.to_vec()));
-        Ok(found.filter_map(note).collect())
-    }
-
-    /// The names of those.
-    pub fn names(&mut self, prefix: &str) -> Result<Vec<String>, EtcdError> {
-        let prefix = self.key(prefix);
-        let found = self.window.client.names(prefix)?;
-        Ok(found.iter().filter_map(|key| self.name(key)).collect())
-    }
-
-    /// The content of a note; none where there is none of that name.
-    pub fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, EtcdError> {
-        let key = self.key(name);
-        Ok(self.window.client.get(key)?.map(|value| value.to_vec()))
-    }
-
     fn name(&self, key: &str) -> Option<String> {
         key.strip_prefix(&self.key("")).map(str::to_owned)
     }
@@ -78,6 +37,51 @@ impl EtcdNotes {
     fn key(&self, name: &str) -> String {
         self.keys.named(&format!("note/{name}"))
     }
+}
+
+impl NoteStore for EtcdNotes {
+    type Error = EtcdError;
+
+    fn led_epoch(&mut self) -> Result<Option<Epoch>, EtcdError> {
+        let window = &mut self.window;
+        let tip = apart(|| window.find_tip())?;
+        Ok(tip.filter(|tip| window.is_of(tip)).map(|tip| tip.position.epoch))
+    }
+
+    fn change(&mut self, condition: OwnerCondition, changes: Vec<Note>) -> Result<bool, EtcdError> {
+        let key = self.key(OWNER);
+        let compare = vec![match condition {
+            OwnerCondition::Absent => Compare::absent(key),
+            OwnerCondition::Below(owner) => Compare::below(key, owner.into()),
+        }];
+        let changes = changes.into_iter();
+        let success = changes.map(|(name, content)| change_of(self.key(&name), content)).collect();
+        let transaction = TxnRequest { compare, success };
+        Ok(apart(|| self.window.client.call(&transaction))?.succeeded)
+    }
+
+    fn list(&mut self, prefix: &str) -> Result<Vec<StoredNote>, EtcdError> {
+        let prefix = self.key(prefix);
+        let found = apart(|| self.window.client.list(prefix))?.into_iter();
+        let note = |(key, value): (String, Bytes)| Some((self.name(&key)?, value.to_vec()));
+        Ok(found.filter_map(note).collect())
+    }
+
+    fn names(&mut self, prefix: &str) -> Result<Vec<String>, EtcdError> {
+        let prefix = self.key(prefix);
+        let found = apart(|| self.window.client.names(prefix))?;
+        Ok(found.iter().filter_map(|key| self.name(key)).collect())
+    }
+
+    fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, EtcdError> {
+        let key = self.key(name);
+        Ok(apart(|| self.window.client.get(key))?.map(|value| value.to_vec()))
+    }
+}
+
+fn apart<T: Send>(work: impl FnOnce() -> Result<T, EtcdError> + Send) -> Result<T, EtcdError> {
+    let done = thread::scope(|scope| scope.spawn(work).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn change_of(key: String, content: Option<Vec<u8>>) -> RequestOp {
