@@ -40,20 +40,26 @@ use crate::install::{by_operator, in_words};
 use crate::opening::{KeyedDirectory, open_at_rest};
 
 /// A command of an operator.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, clap::Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Administration {
-    /// `token`.
-    Token(TokenCommand),
-    /// `company`.
+    /// Add a company, or change one
+    #[command(subcommand)]
     Company(CompanySubcommand),
-    /// `user`.
+    /// Add users, give them roles
+    #[command(subcommand)]
     User(UserSubcommand),
-    /// `app`.
+    /// Register apps, and approve their scopes
+    #[command(subcommand)]
     App(AppSubcommand),
-    /// `network-key`.
+    /// Add, list and revoke access tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Replace the key of the HTTP network door
+    #[command(subcommand)]
     NetworkKey(NetworkKeyCommand),
-    /// `audit`.
+    /// List the switch's own audit log
+    #[command(subcommand)]
     Audit(AuditCommand),
 }
 

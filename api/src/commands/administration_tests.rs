@@ -6,7 +6,7 @@ use cardswitch_engine::domain::ids::CompanyId;
 use clap::Parser;
 
 use super::super::{Cli, CliCommand};
-use super::{Administration, Office, carry_out_by};
+use super::{Office, carry_out_by};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::config::Settings;
 use crate::test_world::by_switch;
@@ -18,9 +18,7 @@ const NAMED: [&str; 4] = ["--first-name", "Grace", "--last-name", "Hopper"];
 async fn told(bench: &Bench, line: &[&str]) -> Result<String, String> {
     let line = [&["cardswitch"], line, &["--data", "unused"]].concat();
     let command = match Cli::try_parse_from(line).unwrap().command {
-        CliCommand::App(command) => Administration::App(command),
-        CliCommand::Company(command) => Administration::Company(command),
-        CliCommand::User(command) => Administration::User(command),
+        CliCommand::Administer(command) => command,
         other => panic!("{other:?}"),
     };
     let urls = bench.state.config.urls.clone();

@@ -57,7 +57,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use cardswitch_secrets::process::keep_files_private;
 
-use self::administration::{Administration, run as administer};
+use self::administration::Administration;
 
 /// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
 /// and a simulated card network to try it with.
@@ -111,29 +111,14 @@ pub enum CliCommand {
     ZoneKeys(zone_keys::ZoneKeysArgs),
     /// Explain a decision, with the least change that would have approved it
     Explain(explain::ExplainArgs),
-    /// Add a company, or change one
-    #[command(subcommand)]
-    Company(company::CompanySubcommand),
+    /// What an operator changes in the books of a switch
+    #[command(flatten)]
+    Administer(Administration),
     /// Run several switches with the same data, on etcd
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
     /// Hand messages and requests to the cells that they name: switches that share nothing
     Route(Box<route::RouteArgs>),
-    /// Add users, give them roles
-    #[command(subcommand)]
-    User(user::UserSubcommand),
-    /// Register apps, and approve their scopes
-    #[command(subcommand)]
-    App(app::AppSubcommand),
-    /// Add, list and revoke access tokens
-    #[command(subcommand)]
-    Token(token::TokenCommand),
-    /// Replace the key of the HTTP network door
-    #[command(subcommand)]
-    NetworkKey(network_key::NetworkKeyCommand),
-    /// List the switch's own audit log
-    #[command(subcommand)]
-    Audit(audit::AuditCommand),
     /// Print a script that completes commands and flags in a shell
     Completions(manual::CompletionsArgs),
     /// Print the manual page, or write those of all commands
@@ -194,14 +179,9 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         CliCommand::RotateMasterKey(args) => master_key::run(args).await,
         CliCommand::ZoneKeys(args) => zone_keys::run(&args),
         CliCommand::Explain(args) => explain::run(&args),
-        CliCommand::Company(command) => administer(Administration::Company(command)).await,
+        CliCommand::Administer(command) => administration::run(command).await,
         CliCommand::Cluster(command) => cluster::run(command).await,
         CliCommand::Route(args) => route::run(*args).await,
-        CliCommand::User(command) => administer(Administration::User(command)).await,
-        CliCommand::App(command) => administer(Administration::App(command)).await,
-        CliCommand::Token(command) => administer(Administration::Token(command)).await,
-        CliCommand::NetworkKey(command) => administer(Administration::NetworkKey(command)).await,
-        CliCommand::Audit(command) => administer(Administration::Audit(command)).await,
         CliCommand::Completions(args) => manual::print_completions(&args),
         CliCommand::Man(args) => manual::print_manual(&args),
     }
