@@ -23,6 +23,7 @@ use crate::commands::Failure;
 use crate::commands::cluster::join::{JoinArgs, join};
 use crate::config::CONFIG_FILE;
 use crate::opening::KeyedDirectory;
+use crate::staging::remove_entry;
 use crate::telemetry::health::HealthNotes;
 
 /// The ending of the name of the directory that it had.
@@ -73,7 +74,7 @@ async fn try_renew(place: KeyedDirectory<'_>, cluster: &ClusterAddress) -> Resul
     put_back(&data, &old)?;
     // The rest of a renewal that broke off, and the directory before the one there is: the copy needs the room.
     for path in [&new, &old] {
-        remove(path)?;
+        remove_entry(path)?;
     }
     join(JoinArgs::renewing(place, new.clone(), cluster.clone())).await?;
     keep_settings(&data, &new)?;
@@ -105,17 +106,9 @@ fn put_back(data: &Path, old: &Path) -> io::Result<()> {
 fn keep_settings(data: &Path, new: &Path) -> io::Result<()> {
     let (own, copied) = (data.join(CONFIG_FILE), new.join(CONFIG_FILE));
     match fs::copy(own, &copied) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => remove(&copied),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => remove_entry(&copied),
         copied => copied.map(drop),
     }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    removed.or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(error),
-    })
 }
 
 #[cfg(test)]

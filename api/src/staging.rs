@@ -130,7 +130,8 @@ fn remove(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-fn remove_entry(path: &Path) -> io::Result<()> {
+/// Removes a file, or a folder with all in it, if it is there.
+pub(crate) fn remove_entry(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),

@@ -14,6 +14,7 @@ use cardswitch_engine::journal::window::{
     AppendOutcome, ChainWindow, WindowError, WindowTip, WriterId,
 };
 use cardswitch_engine::journal::{BatchNumber, ChainPosition, SealedBatch, StoredBatch};
+use cardswitch_secrets::hex::to_hex;
 
 use crate::address::ClusterAddress;
 use crate::etcd::{EtcdClient, EtcdError, end_of};
@@ -138,7 +139,7 @@ impl EtcdWindow {
     ) -> Result<Self, OpenWindowError> {
         let mut window = Self::reach(address, writer, is_closed)?;
         let found = window.client.get(window.keys.named("directory"))?;
-        let expected = hex(&directory);
+        let expected = to_hex(&directory);
         match found.map(|id| String::from_utf8_lossy(&id).into_owned()) {
             None => Err(OpenWindowError::Absent(Box::new(address.clone()))),
             Some(found) if found != expected => Err(OpenWindowError::OtherDirectory {
@@ -164,7 +165,7 @@ impl EtcdWindow {
             compare: vec![Compare::absent(tip_key.clone())],
             success: vec![
                 put(tip_key, tip_bytes(&tip)),
-                put(directory_key, hex(&directory).into()),
+                put(directory_key, to_hex(&directory).into()),
             ],
         })?;
         if made.succeeded {
@@ -421,10 +422,6 @@ fn tip_of(bytes: Option<Bytes>) -> Result<WindowTip, WindowError> {
         }),
         _ => Err(WindowError::Foreign("the cluster's tip is none of this build".to_owned())),
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

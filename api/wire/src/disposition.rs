@@ -30,7 +30,7 @@ pub fn name_in_disposition(header: &str) -> Option<String> {
         // Charset, language, text. Source: RFC 8187, 3.2.1.
         let (charset, rest) = value.split_once('\'')?;
         let (_, encoded) = rest.split_once('\'')?;
-        charset.eq_ignore_ascii_case("UTF-8").then(|| decode(encoded))?
+        charset.eq_ignore_ascii_case("UTF-8").then(|| decode_percents(encoded))?
     });
     extended.or_else(|| named("filename").map(str::to_owned))
 }
@@ -71,8 +71,8 @@ pub fn name_in_form(name: &str) -> String {
     name.replace("%22", "\"")
 }
 
-/// Undoes percent signs; none where they make no text.
-fn decode(text: &str) -> Option<String> {
+/// The text behind `%41` and its like; none where it is no text.
+pub fn decode_percents(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

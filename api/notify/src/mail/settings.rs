@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fmt, fs};
 
+use cardswitch_wire::disposition::decode_percents;
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;
 use serde::{Deserialize, Serialize, Serializer};
@@ -173,7 +174,7 @@ fn parse_address(text: &str) -> Result<ParsedAddress, &'static str> {
         None => TlsUse::Required,
         Some(_) => return Err("mail.smtp_url (tls: required, opportunistic or none)"),
     };
-    let decoded = |text: &str| percent_decoded(text).ok_or(NO_SERVER);
+    let decoded = |text: &str| decode_percents(text).ok_or(NO_SERVER);
     let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded).transpose()?;
     let password = url.password().map(decoded).transpose()?;
     let is_readable = matches!(tls, TlsUse::None | TlsUse::Opportunistic);
@@ -213,23 +214,6 @@ fn tls_asked(url: &Url) -> Result<Option<String>, &'static str> {
         asked = Some(value.into_owned());
     }
     Ok(asked)
-}
-
-/// The text behind `%41` and its like; none where it is no text.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = after.get(2..)?;
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
