@@ -18,6 +18,7 @@ use cardswitch_dialects::DialectError;
 use cardswitch_edge::tls::{TlsFileError, TlsFiles};
 use cardswitch_iso8583::line_of;
 use cardswitch_notify::mail::settings::{MailFlags, MailSettings, SettingError};
+use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_zone::KeyFileError;
 
 use crate::commands::{parse_address, parse_count};
@@ -354,9 +355,7 @@ fn check_site(name: &'static str, url: &str) -> Result<(), ConfigError> {
 impl Settings {
     /// Checks what types alone do not.
     pub fn checked(self) -> Result<Self, ConfigError> {
-        let is_bin =
-            (6..=8).contains(&self.bin.len()) && self.bin.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_bin {
+        if CardNumbers::new(&self.bin).is_none() {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
         }
         let urls = [("base_url", &self.base_url), ("app_url", &self.app_url)];
