@@ -1,9 +1,5 @@
-//! The file `mail/cursor`: the transaction up to which letters about declines were written. One
-//! line of text:
-//!
-//! | text | is |
-//! |---|---|
-//! | `SEQ AT` | the transaction, and when it was made (microseconds since 1970; `-` before the first one) |
+//! The file `mail/cursor`: the transaction up to which letters about declines were written, as a
+//! `TransactionPlace` of the engine's codec.
 //!
 //! A directory that came out of a backup gives numbers out again: the instant tells two
 //! transactions apart.
@@ -12,13 +8,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_engine::codec::{decode, encode};
 use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
+use serde::{Deserialize, Serialize};
 
 use super::limits::CURSOR_INTERVAL;
 use super::store::MailStore;
 
 /// A transaction, by its number and by when it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TransactionPlace {
     /// Its number; 0 before the first one.
     pub(super) seq: TransactionSeq,
@@ -50,34 +48,17 @@ impl Cursor {
     /// Errors: it cannot be read, or is not understood.
     pub(super) fn read(&self) -> io::Result<Option<TransactionPlace>> {
         let Some(bytes) = self.store.read(NAME)? else { return Ok(None) };
-        parse(&String::from_utf8_lossy(&bytes)).map(Some).map_err(|why| {
-            io::Error::new(io::ErrorKind::InvalidData, format!("`mail/cursor` {why}"))
+        decode(&bytes).map(Some).map_err(|error| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("`mail/cursor`: {error}"))
         })
     }
 
     /// Cost: blocks for two syncs.
     pub(super) fn write(&mut self, place: TransactionPlace, now: Duration) -> io::Result<()> {
-        self.store.write(NAME, render(place).as_bytes())?;
+        self.store.write(NAME, &encode(&place).map_err(io::Error::other)?)?;
         self.written_at = now;
         Ok(())
     }
-}
-
-fn render(TransactionPlace { seq, at }: TransactionPlace) -> String {
-    let at = at.map_or_else(|| "-".to_owned(), |at| at.0.to_string());
-    format!("{} {at}", seq.0)
-}
-
-/// Errors: why it is not understood.
-fn parse(text: &str) -> Result<TransactionPlace, String> {
-    let not_understood = || format!("is not understood: `{}`", text.trim());
-    let (seq, at) = text.split_once(' ').ok_or_else(not_understood)?;
-    let seq = seq.parse().map(TransactionSeq).map_err(|_| not_understood())?;
-    let at = match at {
-        "-" => None,
-        at => Some(at.parse().map(Timestamp).map_err(|_| not_understood())?),
-    };
-    Ok(TransactionPlace { seq, at })
 }
 
 #[cfg(test)]
@@ -106,9 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn another_text_is_refused() {
-        for text in ["", "many", "12", "12 soon", "many 3", "1 2 3", "-1 3", "12  -"] {
-            assert!(parse(text).unwrap_err().contains("not understood"), "{text:?}");
+    fn another_content_is_refused() {
+        for content in ["", "many", "12 soon"] {
+            let store = MailDirectory::open(Arc::new(FaultyDisk::default())).unwrap();
+            store.write(NAME, content.as_bytes()).unwrap();
+            let error = Cursor::at(Arc::new(store), Duration::ZERO).read().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{content:?}: {error}");
         }
     }
 }
