@@ -23,7 +23,7 @@ use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::content::Content;
 use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptResult, Deliveries};
 use cardswitch_notify::webhooks::dispatcher::{
-    Dispatcher, DispatcherProgress, RequestPlaces, StepContext, Tools,
+    Dispatcher, DispatcherProgress, Request, RequestPlaces, StepContext, Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
 use cardswitch_notify::webhooks::sender::{AddressLookup, Sender};
@@ -172,7 +172,7 @@ fn due_events(bench: &Bench, dispatcher: &mut Dispatcher) -> Vec<EventNumber> {
     let now = StepContext { tables, time, uptime: Duration::ZERO };
     while dispatcher.step(now) != DispatcherProgress::Idle {}
     let requests = std::iter::from_fn(|| dispatcher.next_request());
-    requests.flat_map(|request| request.content.numbers().to_vec()).collect()
+    requests.flat_map(|(request, _)| request.content.numbers().to_vec()).collect()
 }
 
 /// Once, the first purchase of a company that had just let an app in was never told: the switch read it before
@@ -238,9 +238,7 @@ enum ConcurrentChange {
 
 /// A request to the app's endpoint of two events, one of each company, during whose wait something
 /// changes: its result, and the number of events of each company that the receiver got.
-async fn told_after(
-    meanwhile: ConcurrentChange,
-) -> (Option<AttemptResult>, Option<(usize, usize)>) {
+async fn told_after(meanwhile: ConcurrentChange) -> (AttemptResult, Option<(usize, usize)>) {
     let bench = &Bench::new().await;
     let state = &bench.state;
     make_app(bench).await;
@@ -273,16 +271,16 @@ async fn told_after(
             Ok((endpoint, snapshot.last_event()?))
         })
         .unwrap();
-    let job = Job {
-        switch: state.switch.clone(),
-        secrets: Arc::clone(&state.secrets),
-        sender: Sender::with_names(Reach::Local, SendBounds::default(), Arc::new(names)),
+    let request = Request {
         endpoint: Arc::new(endpoint),
         content: Content::Events(vec![EventNumber(last.0 - 1), last]),
         message: Uuid::nil(),
         tries: 1,
-        now: state.now(),
+        time: state.now(),
     };
+    let (switch, secrets) = (state.switch.clone(), Arc::clone(&state.secrets));
+    let sender = Sender::with_names(Reach::Local, SendBounds::default(), Arc::new(names));
+    let job = Job { switch, secrets, sender, request };
     let told = tokio::spawn(job.run());
     ask.await.unwrap();
     match meanwhile {
@@ -307,21 +305,22 @@ async fn told_after(
 /// until they had ended.
 #[tokio::test]
 async fn what_changes_while_a_host_is_looked_up_counts() {
-    let taken = || Some(AttemptResult::Answered(204));
+    let taken = || AttemptResult::Answered(204);
     let off = GivenChanges { is_enabled: Some(false), ..GivenChanges::default() };
     let elsewhere = "http://localhost:10/hook".to_owned();
     let moved = GivenChanges { address: Some(elsewhere), ..GivenChanges::default() };
     let named =
         GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
-    let again = Some(AttemptResult::Unanswered(AttemptFailure::NotSent));
+    let again = AttemptResult::Unanswered(AttemptFailure::NotSent);
+    let untold = || AttemptResult::Unanswered(AttemptFailure::NothingToTell);
     let rows = [
         ("nothing", ConcurrentChange::Nothing, taken(), Some((1, 1))),
         ("another name", ConcurrentChange::Changed(named), taken(), Some((1, 1))),
         ("one company", ConcurrentChange::Revoked(OTHER_COMPANY), taken(), Some((1, 0))),
         ("the other company", ConcurrentChange::Revoked(COMPANY), taken(), Some((0, 1))),
-        ("turned off", ConcurrentChange::Changed(off), None, None),
+        ("turned off", ConcurrentChange::Changed(off), untold(), None),
         ("another address", ConcurrentChange::Changed(moved), again, None),
-        ("deleted", ConcurrentChange::Deleted, None, None),
+        ("deleted", ConcurrentChange::Deleted, untold(), None),
     ];
     for (story, meanwhile, result, told) in rows {
         assert_eq!(told_after(meanwhile).await, (result, told), "{story}");

@@ -8,8 +8,9 @@ use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use uuid::Uuid;
 
+use crate::deliveries::KeptLane;
 use crate::endpoint_queue::QueuePlace;
-use crate::lane::{Lane, MESSAGE_EVENTS_MAX, QueuedEvent};
+use crate::lane::{MESSAGE_EVENTS_MAX, QueuedEvent};
 
 /// How many events of all companies are read at a time for a lane, so that a lane with much to read
 /// holds up no other. The next read goes on from there.
@@ -21,17 +22,8 @@ const MISSED_SCANNED_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct EndpointDesk {
     pub(crate) endpoint: Arc<WebhookEndpoint>,
-    /// The companies whose events it gets; they rise.
-    pub(crate) companies: Vec<CompanySlot>,
-    /// The events still to be delivered to it.
-    pub(crate) lane: Lane,
-    /// How many attempts it has had.
-    pub(crate) attempts: u64,
-    /// The `enabled_at` of its endpoint when the lane was turned on last.
-    pub(crate) on_since: Timestamp,
-    /// The address that was gone while it was on since then. Tables that still show the endpoint on
-    /// do not turn it on again, only a person does.
-    pub(crate) gone_url: Option<String>,
+    /// Its lane, with all that is kept of it.
+    pub(crate) kept: KeptLane,
     /// Its place among those that have something to send.
     pub(crate) queued: Option<QueuePlace>,
     /// Whether it stands among those that read the log by themselves.
@@ -55,7 +47,7 @@ impl EndpointDesk {
         } else {
             let mut events = snapshot.events_after(after, SCANNED_MAX)?;
             let upto = events.last().map_or(after, |event| event.number);
-            events.retain(|event| self.companies.binary_search(&event.company).is_ok());
+            events.retain(|event| self.kept.companies.binary_search(&event.company).is_ok());
             (events, upto)
         };
         let known = events.iter().filter(|event| event.number <= followed);
@@ -65,13 +57,13 @@ impl EndpointDesk {
     /// Hands the lane the events that it has read past. Returns whether there were any.
     pub(crate) fn take_missed(&mut self, missed: MissedEvents, followed: EventNumber) -> bool {
         let MissedEvents { entries, again_after } = missed;
-        if self.lane.is_off || (entries.is_empty() && again_after.is_none()) {
+        if self.kept.lane.is_off || (entries.is_empty() && again_after.is_none()) {
             return false;
         }
         match again_after {
             // The events of its other companies since then are delivered once more.
-            Some(after) => self.lane.recover(after, followed),
-            None => self.lane.take_missed(entries),
+            Some(after) => self.kept.lane.recover(after, followed),
+            None => self.kept.lane.take_missed(entries),
         }
         true
     }

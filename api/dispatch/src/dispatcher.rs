@@ -148,7 +148,7 @@ pub struct Dispatcher {
     /// The number of requests under way that callers wait for, by the company of the endpoint.
     sending_asked: BTreeMap<CompanySlot, usize>,
     /// Requests that the driver has not taken.
-    requests: VecDeque<Request>,
+    requests: VecDeque<(Request, EndedRequest)>,
     /// Endpoints that the engine is to turn off, which the driver has not taken.
     gone: Vec<Arc<WebhookEndpoint>>,
     delivered: u64,
@@ -218,8 +218,8 @@ impl Dispatcher {
         if has_more { DispatcherProgress::More } else { DispatcherProgress::Idle }
     }
 
-    /// The next request to send, if there is one. The driver says how it has ended (`end`).
-    pub fn next_request(&mut self) -> Option<Request> {
+    /// The next request to send, if there is one, and its end, which the driver gives back with the outcome (`end`).
+    pub fn next_request(&mut self) -> Option<(Request, EndedRequest)> {
         self.requests.pop_front()
     }
 
@@ -257,7 +257,7 @@ impl Dispatcher {
             let entry = QueuedEvent { number: event.number, transaction: event.transaction };
             for id in self.by_company.get(&event.company).into_iter().flatten() {
                 // A lane that takes nothing of it, such as one that is behind, is not written down anew.
-                if self.desks.get_mut(id).is_some_and(|desk| desk.lane.offer(entry)) {
+                if self.desks.get_mut(id).is_some_and(|desk| desk.kept.lane.offer(entry)) {
                     touched.insert(*id);
                 }
             }
@@ -274,11 +274,11 @@ impl Dispatcher {
             let Some(id) = self.behind.pop_front() else { break };
             let Some(desk) = self.desks.get_mut(&id) else { continue };
             desk.is_queued_behind = false;
-            let Some(after) = desk.lane.wants() else { continue };
+            let Some(after) = desk.kept.lane.wants() else { continue };
             let followed = self.followed.number;
             let read = now.tables.read();
             match read.and_then(|snapshot| desk.read_after(&snapshot, after, followed)) {
-                Ok((entries, upto)) => desk.lane.take_up(entries, upto, followed),
+                Ok((entries, upto)) => desk.kept.lane.take_up(entries, upto, followed),
                 Err(error) => {
                     self.refresh(id, now.time);
                     return Err(error);
@@ -293,16 +293,16 @@ impl Dispatcher {
     fn refresh(&mut self, id: WebhookEndpointId, now: Timestamp) {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         self.dirty.insert(id);
-        let line = QueueLine::of(desk.lane.is_failing());
+        let line = QueueLine::of(desk.kept.lane.is_failing());
         // A lane with fresh events stands in line from the moment they came.
-        let queued = desk.lane.due().map(|due| match desk.queued {
+        let queued = desk.kept.lane.due().map(|due| match desk.queued {
             Some(queued) if due.0 == i64::MIN && queued.at <= now => QueuePlace { line, ..queued },
             _ if due.0 == i64::MIN => QueuePlace { at: now, line },
             _ => QueuePlace { at: due, line },
         });
         self.due.put(id, desk.queued, queued);
         desk.queued = queued;
-        if desk.lane.wants().is_some() && !desk.is_queued_behind {
+        if desk.kept.lane.wants().is_some() && !desk.is_queued_behind {
             desk.is_queued_behind = true;
             self.behind.push_back(id);
         }
@@ -337,8 +337,8 @@ impl Dispatcher {
             DispatcherOrder::Reload(reply) => self.reloads.extend(reply),
             DispatcherOrder::Recover(id, after, reply) => {
                 let followed = self.followed.number;
-                let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off);
-                let is_there = desk.map(|desk| desk.lane.recover(after, followed)).is_some();
+                let desk = self.desks.get_mut(&id).filter(|desk| !desk.kept.lane.is_off);
+                let is_there = desk.map(|desk| desk.kept.lane.recover(after, followed)).is_some();
                 self.refresh(id, now.time);
                 reply(is_there);
             }
@@ -348,7 +348,7 @@ impl Dispatcher {
             }
             DispatcherOrder::Attempts(id, reply) => reply(self.attempts(id)),
             DispatcherOrder::Health(ids, reply) => {
-                let health = |id| self.desks.get(id).map(|desk| desk.lane.health());
+                let health = |id| self.desks.get(id).map(|desk| desk.kept.lane.health());
                 reply(ids.iter().map(health).collect());
             }
         }

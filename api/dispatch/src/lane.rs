@@ -357,14 +357,12 @@ impl Lane {
         }
     }
 
-    /// The lane as it is kept, with the place up to which the log was read for it: it may be kept without the place of
-    /// the follower, which has read up to `followed`.
-    pub fn as_of(&self, followed: EventNumber) -> Self {
-        let position = match self.position {
-            Position::Abreast(after) => Position::Abreast(after.max(followed)),
-            behind @ Position::Behind(_) => behind,
-        };
-        Self { position, ..self.clone() }
+    /// Notes the place up to which the log was read for it: it may be kept without the place of the follower, which has
+    /// read up to `followed`.
+    pub fn note_read(&mut self, followed: EventNumber) {
+        if let Position::Abreast(after) = &mut self.position {
+            *after = followed.max(*after);
+        }
     }
 
     /// Takes up events that the log was read past, of transactions of which nothing was delivered

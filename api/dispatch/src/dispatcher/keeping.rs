@@ -7,8 +7,7 @@ use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::Store;
 
 use super::{Dispatcher, StepContext};
-use crate::deliveries::{Changes, KeptLane};
-use crate::desk::EndpointDesk;
+use crate::deliveries::Changes;
 use crate::lane::Lane;
 
 /// How often changes are written down.
@@ -55,11 +54,9 @@ impl Dispatcher {
         self.idle_saves = 0;
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: WebhookEndpointId| {
-            let desk = self.desks.get(&id)?;
-            let (lane, gone_url) = (desk.lane.as_of(self.followed.number), desk.gone_url.clone());
-            let companies = desk.companies.clone();
-            let EndpointDesk { attempts, on_since, .. } = *desk;
-            Some((id, KeptLane { lane, attempts, on_since, gone_url, companies }))
+            let mut kept = self.desks.get(&id)?.kept.clone();
+            kept.lane.note_read(self.followed.number);
+            Some((id, kept))
         };
         Some(Changes {
             followed: self.followed,
@@ -98,7 +95,7 @@ impl Dispatcher {
 
     /// How deliveries do.
     pub fn figures(&self, tables: &Store) -> DeliveryFigures {
-        let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off);
+        let lanes = || self.desks.values().map(|desk| &desk.kept.lane).filter(|lane| !lane.is_off);
         let oldest = lanes().filter_map(Lane::oldest).min();
         let oldest = oldest.and_then(|number| {
             let after = EventNumber(number.0.saturating_sub(1));

@@ -78,10 +78,13 @@ impl Dispatcher {
         id: WebhookEndpointId,
         followed: EventNumber,
     ) -> Option<(&[CompanySlot], EventNumber)> {
-        let desk = self.desks.get(&id).map(|desk| (&desk.companies, &desk.lane));
-        let kept = || self.kept.get(&id).map(|kept| (&kept.companies, &kept.lane));
-        let (companies, lane) = desk.or_else(kept)?;
+        let KeptLane { companies, lane, .. } = self.kept_lane(id)?;
         Some((companies, lane.read_upto(followed)))
+    }
+
+    /// The lane of an endpoint: at work, or as it was kept before the start.
+    fn kept_lane(&self, id: WebhookEndpointId) -> Option<&KeptLane> {
+        self.desks.get(&id).map(|desk| &desk.kept).or_else(|| self.kept.get(&id))
     }
 
     /// The next state of an endpoint's lane. The lane gets the events from the record on that made
@@ -93,20 +96,17 @@ impl Dispatcher {
         endpoint: &WebhookEndpoint,
         settled: Timestamp,
     ) -> Result<LaneTurn, StoreError> {
-        let (desk, kept) = (self.desks.get(&endpoint.id), self.kept.get(&endpoint.id));
-        let desk = desk.map(|desk| (desk.on_since, &desk.gone_url, desk.lane.is_off));
-        let kept = kept.map(|kept| (kept.on_since, &kept.gone_url, kept.lane.is_off));
         let on_after = |at| snapshot.first_event_at(at);
-        Ok(match desk.or(kept) {
+        Ok(match self.kept_lane(endpoint.id) {
             _ if !endpoint.is_enabled() => LaneTurn::Off,
             None => LaneTurn::New(on_after(endpoint.enabled_at.max(settled))?),
-            Some((on_since, ..)) if on_since != endpoint.enabled_at => {
+            Some(kept) if kept.on_since != endpoint.enabled_at => {
                 LaneTurn::On(on_after(endpoint.enabled_at)?)
             }
-            Some((_, Some(gone_url), _)) if *gone_url == endpoint.url => LaneTurn::Off,
-            Some((_, _, true)) => LaneTurn::On(on_after(endpoint.enabled_at)?),
+            Some(kept) if kept.gone_url.as_ref() == Some(&endpoint.url) => LaneTurn::Off,
+            Some(kept) if kept.lane.is_off => LaneTurn::On(on_after(endpoint.enabled_at)?),
             // It stands where it stood.
-            Some((_, _, false)) => LaneTurn::Stays,
+            Some(_) => LaneTurn::Stays,
         })
     }
 
@@ -133,14 +133,14 @@ impl Dispatcher {
             let kept = self.kept.remove(&id);
             let desk = self.desks.entry(id).or_insert_with(|| new_desk(&endpoint, kept));
             desk.endpoint = Arc::new(endpoint);
-            let has_others = desk.companies != companies;
-            desk.companies = companies;
+            let has_others = desk.kept.companies != companies;
+            desk.kept.companies = companies;
             let has_turned = desk.turn(turn, self.followed.number);
             // A receiver that was gone before a crash is known from the lane, and from no table.
             let is_unreported = is_new && turn == LaneTurn::Off && desk.endpoint.is_enabled();
             let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
-            desk.lane.bring_near(now);
+            desk.kept.lane.bring_near(now);
             let is_far = desk.queued.is_some_and(|queued| queued.at > latest_try(now));
             if is_new || has_others || has_turned || has_missed || is_far {
                 self.refresh(id, now);
@@ -190,41 +190,24 @@ impl EndpointDesk {
         match turn {
             LaneTurn::Stays => false,
             LaneTurn::New(after) => {
-                self.lane = Lane::after(after);
+                self.kept.lane = Lane::after(after);
                 true
             }
             LaneTurn::On(after) => {
-                (self.on_since, self.gone_url) = (self.endpoint.enabled_at, None);
+                (self.kept.on_since, self.kept.gone_url) = (self.endpoint.enabled_at, None);
                 // The lane may have been off in between without being noticed.
-                self.lane.turn_off(followed);
-                self.lane.turn_on(after)
+                self.kept.lane.turn_off(followed);
+                self.kept.lane.turn_on(after)
             }
-            LaneTurn::Off => self.lane.turn_off(followed),
+            LaneTurn::Off => self.kept.lane.turn_off(followed),
         }
     }
 }
 
 /// The desk of an endpoint that is met for the first time since the start: it goes on where it stood.
 fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> EndpointDesk {
-    let on_since = endpoint.enabled_at;
-    let nothing = || KeptLane {
-        lane: Lane::after(EventNumber(0)),
-        attempts: 0,
-        on_since,
-        gone_url: None,
-        companies: Vec::new(),
-    };
-    let KeptLane { mut lane, attempts, on_since, gone_url, companies } =
-        kept.unwrap_or_else(nothing);
-    lane.resume();
-    EndpointDesk {
-        endpoint: Arc::new(endpoint.clone()),
-        companies,
-        lane,
-        attempts,
-        on_since,
-        gone_url,
-        queued: None,
-        is_queued_behind: false,
-    }
+    let mut kept = kept.unwrap_or_else(|| KeptLane::of_new(endpoint.enabled_at));
+    kept.lane.resume();
+    let endpoint = Arc::new(endpoint.clone());
+    EndpointDesk { endpoint, kept, queued: None, is_queued_behind: false }
 }

@@ -21,6 +21,7 @@ const ASKED_OF_COMPANY_MAX: usize = 2;
 const GONE: u16 = 410;
 
 /// A request to be sent.
+#[derive(Debug)]
 pub struct Request {
     /// The endpoint as it is now.
     pub endpoint: Arc<WebhookEndpoint>,
@@ -32,16 +33,13 @@ pub struct Request {
     pub tries: u8,
     /// The engine's time.
     pub time: Timestamp,
-    /// Its end, to be given back with the outcome.
-    pub done: EndedRequest,
 }
 
 /// The outcome of a request.
 #[derive(Debug)]
 pub struct RequestReport {
-    /// The result of the request. None where there was nothing to tell: the endpoint may see none
-    /// of the events any more, or they are no more.
-    pub result: Option<AttemptResult>,
+    /// The result of the request.
+    pub result: AttemptResult,
     /// How long it took. Units: milliseconds.
     pub duration_ms: u32,
     /// The bodies.
@@ -51,7 +49,7 @@ pub struct RequestReport {
 impl RequestReport {
     /// The report of a request that was never sent.
     pub const NOT_SENT: Self = Self {
-        result: Some(AttemptResult::Unanswered(AttemptFailure::NotSent)),
+        result: AttemptResult::Unanswered(AttemptFailure::NotSent),
         duration_ms: 0,
         bodies: Bodies::NONE,
     };
@@ -79,7 +77,7 @@ pub struct WaitingCaller {
     reply: ReplyTo<Option<Attempt>>,
 }
 
-cardswitch_engine::opaque!(Request, EndedRequest, WaitingCaller);
+cardswitch_engine::opaque!(EndedRequest, WaitingCaller);
 
 impl Dispatcher {
     /// Sends messages that are due, as far as there are places.
@@ -98,10 +96,10 @@ impl Dispatcher {
 
     fn start(&mut self, id: WebhookEndpointId, now: Timestamp) {
         let Some(desk) = self.desks.get_mut(&id) else { return };
-        let was_failing = desk.lane.is_failing();
+        let was_failing = desk.kept.lane.is_failing();
         let series = self.tools.deliveries.series();
         let name = |entries: &[QueuedEvent]| message_id(series, id, &numbers_of(entries));
-        if let Some(message) = desk.lane.start(now, name) {
+        if let Some(message) = desk.kept.lane.start(now, name) {
             match was_failing {
                 true => self.sending_failing += 1,
                 false => self.sending += 1,
@@ -145,15 +143,9 @@ impl Dispatcher {
             bodies: Bodies::NONE,
         };
         let (endpoint, tried) = (Arc::clone(&desk.endpoint), Arc::clone(&desk.endpoint));
-        let done = EndedRequest {
-            id,
-            attempt,
-            report: RequestReport::NOT_SENT,
-            tried,
-            asked,
-            was_failing,
-        };
-        self.requests.push_back(Request { endpoint, content, message, tries, time: now, done });
+        let report = RequestReport::NOT_SENT;
+        let done = EndedRequest { id, attempt, report, tried, asked, was_failing };
+        self.requests.push_back((Request { endpoint, content, message, tries, time: now }, done));
     }
 
     /// Notes the outcome of a request.
@@ -167,9 +159,8 @@ impl Dispatcher {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         attempt.duration_ms = report.duration_ms;
         attempt.bodies = report.bodies;
-        let is_told = report.result.is_some();
-        let untold = AttemptResult::Unanswered(AttemptFailure::NothingToTell);
-        attempt.result = report.result.unwrap_or(untold);
+        attempt.result = report.result;
+        let is_told = attempt.result != AttemptResult::Unanswered(AttemptFailure::NothingToTell);
         // The address that was tried is gone; by now there may be another one, or somebody may have
         // turned it on once more.
         let is_gone = attempt.result == AttemptResult::Answered(GONE)
@@ -179,8 +170,8 @@ impl Dispatcher {
             settle(desk, &mut attempt, now.time);
         }
         if is_gone {
-            desk.gone_url = Some(tried.url.clone());
-            desk.lane.turn_off(self.followed.number);
+            desk.kept.gone_url = Some(tried.url.clone());
+            desk.kept.lane.turn_off(self.followed.number);
             attempt.again_at = None;
         }
         if is_told {
@@ -207,8 +198,8 @@ impl Dispatcher {
     fn note(&mut self, id: WebhookEndpointId, attempt: &Attempt) {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         if self.unsaved.len() < UNSAVED_MAX {
-            self.unsaved.push((id, desk.attempts, attempt.clone()));
-            desk.attempts += 1;
+            self.unsaved.push((id, desk.kept.attempts, attempt.clone()));
+            desk.kept.attempts += 1;
         }
     }
 
@@ -280,7 +271,7 @@ fn settle(desk: &mut EndpointDesk, attempt: &mut Attempt, now: Timestamp) {
         AttemptResult::Unanswered(AttemptFailure::NothingToTell) => AttemptOutcome::Untold,
         _ => AttemptOutcome::Failed,
     };
-    match desk.lane.settle(outcome, now) {
+    match desk.kept.lane.settle(outcome, now) {
         MessageFate::Again(at) => attempt.again_at = Some(at),
         MessageFate::GivenUp => attempt.is_last = true,
         MessageFate::Delivered | MessageFate::Dropped => {}

@@ -133,8 +133,8 @@ impl Driver {
         if progress == DispatcherProgress::Reloaded {
             self.dispatcher.rest(self.uptime(), watch.elapsed());
         }
-        while let Some(request) = self.dispatcher.next_request() {
-            self.send(request);
+        while let Some((request, done)) = self.dispatcher.next_request() {
+            self.send(request, done);
         }
         while let Some(endpoint) = self.dispatcher.next_gone() {
             self.report_gone(endpoint);
@@ -160,18 +160,10 @@ impl Driver {
         Box::pin(async move { matches!(switch.events_beyond(followed).await, Ok(Some(_))) })
     }
 
-    fn send(&self, request: Request) {
-        let Request { endpoint, content, message, tries, time, done } = request;
-        let job = Job {
-            switch: self.tools.switch.clone(),
-            secrets: Arc::clone(&self.tools.secrets),
-            sender: self.tools.sender.clone(),
-            endpoint,
-            content,
-            message,
-            tries,
-            now: time,
-        };
+    fn send(&self, request: Request, done: EndedRequest) {
+        let DriverTools { switch, secrets, sender, .. } = &self.tools;
+        let (switch, secrets, sender) = (switch.clone(), Arc::clone(secrets), sender.clone());
+        let job = Job { switch, secrets, sender, request };
         let mut ending = Ending { ended: self.ended.clone(), done: Some(done) };
         tokio::spawn(async move {
             let report = job.run().await;
@@ -317,6 +309,6 @@ mod tests {
         });
         assert!(task.await.unwrap_err().is_panic());
         let done = ends.recv().await.unwrap();
-        assert_eq!(done.report.result, Some(AttemptResult::Unanswered(AttemptFailure::NotSent)));
+        assert_eq!(done.report.result, AttemptResult::Unanswered(AttemptFailure::NotSent));
     }
 }

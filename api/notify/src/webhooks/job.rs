@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use cardswitch_dispatch::content::{Content, EndpointEvents};
 use cardswitch_dispatch::deliveries::{AttemptFailure, AttemptResult, Bodies};
-use cardswitch_dispatch::dispatcher::RequestReport;
+use cardswitch_dispatch::dispatcher::{Request, RequestReport};
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::{Clock, Stopwatch};
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
-use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::webhook_signature::{
     SignedMessage, WebhookSecret, message_text, signature_header,
 };
 use cardswitch_secrets::{SealedSecret, Secrets};
-use uuid::Uuid;
 
 use super::composing::{MessageContent, compose, example};
 use super::sender::{Delivery, Sender};
@@ -28,16 +26,8 @@ pub struct Job {
     pub secrets: Arc<Secrets>,
     /// The sender of requests.
     pub sender: Sender,
-    /// The endpoint.
-    pub endpoint: Arc<WebhookEndpoint>,
-    /// The content of the message.
-    pub content: Content,
-    /// The id of the message, the same for each try.
-    pub message: Uuid,
-    /// The number of the try, from 1.
-    pub tries: u8,
-    /// The engine's time.
-    pub now: Timestamp,
+    /// The request.
+    pub request: Request,
 }
 
 impl Job {
@@ -46,9 +36,8 @@ impl Job {
         let watch = Stopwatch::start();
         let mut bodies = Bodies::NONE;
         let result = self.send(&mut bodies).await;
-        let is_told = result != AttemptResult::Unanswered(AttemptFailure::NothingToTell);
         let duration_ms = u32::try_from(watch.elapsed().as_millis()).unwrap_or(u32::MAX);
-        RequestReport { result: is_told.then_some(result), duration_ms, bodies }
+        RequestReport { result, duration_ms, bodies }
     }
 
     async fn send(&self, bodies: &mut Bodies) -> AttemptResult {
@@ -74,30 +63,30 @@ impl Job {
     fn delivery(&self) -> Result<Delivery, AttemptFailure> {
         match self.switch.read_at_once(|snapshot| self.make(snapshot)) {
             // A message that waited for another address is tried again at the present one.
-            Ok(Some(delivery)) if delivery.address != self.endpoint.url => {
+            Ok(Some(delivery)) if delivery.address != self.request.endpoint.url => {
                 Err(AttemptFailure::NotSent)
             }
             Ok(Some(delivery)) => Ok(delivery),
             Ok(None) => Err(AttemptFailure::NothingToTell),
             Err(error) => {
-                tracing::error!(%error, endpoint = %self.endpoint.id.0, "a webhook cannot be made");
+                tracing::error!(%error, endpoint = %self.request.endpoint.id.0, "a webhook cannot be made");
                 Err(AttemptFailure::NotSent)
             }
         }
     }
 
     fn make(&self, snapshot: &Snapshot) -> Result<Option<Delivery>, StoreError> {
-        let addressed = self.content.address(snapshot, &self.endpoint)?;
+        let addressed = self.request.content.address(snapshot, &self.request.endpoint)?;
         let Some(addressed) = addressed else { return Ok(None) };
         let Some(MessageContent { body, sequence }) = self.compose(snapshot, &addressed)? else {
             return Ok(None);
         };
-        let id = message_text(self.message);
+        let id = message_text(self.request.message);
         // A matter between two machines that keep the time, whatever the time of a simulation is.
         let timestamp_s = Clock::System.now().0.div_euclid(1_000_000);
         let message = SignedMessage { id: &id, timestamp_s, body: &body };
         let signature = signature_header(&self.signing_secrets(&addressed.endpoint)?, &message);
-        let (address, tries) = (addressed.endpoint.url, self.tries);
+        let (address, tries) = (addressed.endpoint.url, self.request.tries);
         Ok(Some(Delivery { address, id, timestamp_s, signature, sequence, tries, body }))
     }
 
@@ -106,8 +95,8 @@ impl Job {
         snapshot: &Snapshot,
         EndpointEvents { companies, events, .. }: &EndpointEvents,
     ) -> Result<Option<MessageContent>, StoreError> {
-        if matches!(self.content, Content::Example) {
-            let company = snapshot.company(self.endpoint.company)?;
+        if matches!(self.request.content, Content::Example) {
+            let company = snapshot.company(self.request.endpoint.company)?;
             return Ok(company.map(|company| example(company.id)));
         }
         compose(snapshot, events, |company| companies.binary_search(&company).is_ok())
@@ -117,7 +106,7 @@ impl Job {
         &self,
         endpoint: &WebhookEndpoint,
     ) -> Result<Vec<WebhookSecret>, StoreError> {
-        let sealed = endpoint.signing_secrets(self.now);
+        let sealed = endpoint.signing_secrets(self.request.time);
         let of = SealedSecret::Webhook(endpoint.id);
         let opened =
             sealed.map(|sealed| self.secrets.open(of, sealed).map(WebhookSecret::from_bytes));

@@ -59,7 +59,7 @@ impl SwitchView {
 
 /// A request on its way.
 enum Flight {
-    Unsent(Box<Request>),
+    Unsent(Box<Request>, Box<EndedRequest>),
     /// It arrives, and then the dispatcher learns of it, if it has not given it up.
     Arriving(Letter, Option<(Box<EndedRequest>, AttemptResult)>),
     /// It has ended; without a result there was nothing to tell.
@@ -148,20 +148,20 @@ impl DispatcherRun {
             self.dispatcher.rest(self.uptime, pause / 20);
             receivers.book.notice(&mut self.book, &view.snapshot());
         }
-        while let Some(request) = self.dispatcher.next_request() {
-            self.begin(request, receivers);
+        while let Some((request, done)) = self.dispatcher.next_request() {
+            self.begin(request, done, receivers);
         }
         progress
     }
 
-    fn begin(&mut self, request: Request, receivers: &mut Receivers) {
+    fn begin(&mut self, request: Request, done: EndedRequest, receivers: &mut Receivers) {
         let followed = self.dispatcher.followed().0;
         let oldest = request.content.numbers()[0].0;
         receivers.marks.pass_if(Mark::LaneBehind, oldest + BEHIND_EVENTS < followed);
         receivers.marks.pass_if(Mark::WebhookRetried, request.tries > 1);
         let is_repeated = receivers.book.begin(&mut self.book, &request, &receivers.context);
         receivers.marks.pass_if(Mark::RepeatedAfterFailOver, self.is_noted && is_repeated);
-        self.flights.push(Flight::Unsent(Box::new(request)));
+        self.flights.push(Flight::Unsent(Box::new(request), Box::new(done)));
     }
 
     /// A request that is under way moves. Returns whether one arrived.
@@ -171,7 +171,7 @@ impl DispatcherRun {
         }
         let at = receivers.rng.below(self.flights.len() as u64) as usize;
         match self.flights.swap_remove(at) {
-            Flight::Unsent(request) => self.send(*request, receivers, view),
+            Flight::Unsent(request, done) => self.send(*request, done, receivers, view),
             Flight::Arriving(letter, ending) => {
                 receivers.marks.pass_if(Mark::LateArrival, ending.is_none());
                 receivers.book.arrive(&letter, &receivers.context);
@@ -191,12 +191,17 @@ impl DispatcherRun {
         }
     }
 
-    fn send(&mut self, request: Request, receivers: &mut Receivers, view: &SwitchView) {
+    fn send(
+        &mut self,
+        request: Request,
+        done: Box<EndedRequest>,
+        receivers: &mut Receivers,
+        view: &SwitchView,
+    ) {
         let (applied, durable) = (view.applied, view.durable);
         assert!(applied <= durable, "{}: {applied:?} is told of", receivers.context);
         let addressed = request.content.address(&view.snapshot(), &request.endpoint).unwrap();
         let id = request.endpoint.id;
-        let done = Box::new(request.done);
         let Some(addressed) = addressed else {
             self.flights.push(Flight::Ending(done, None));
             return;
@@ -219,6 +224,8 @@ impl DispatcherRun {
     ) {
         let is_given_up = receivers.book.end(&mut self.book, &done, result.as_ref());
         receivers.marks.pass_if(Mark::WebhookGivenUp, is_given_up);
+        let untold = AttemptResult::Unanswered(AttemptFailure::NothingToTell);
+        let result = result.unwrap_or(untold);
         done.report = RequestReport { result, duration_ms: 1, bodies: Bodies::NONE };
         self.dispatcher.end(done, view.at(receivers, self.uptime));
     }
