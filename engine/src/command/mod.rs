@@ -14,6 +14,7 @@ pub mod seen_object;
 
 pub use audit_line::{AuditLine, AuditTarget, AuditedPlace};
 pub use moment::Moment;
+pub(crate) use new_transaction::bank_record;
 pub use new_transaction::{NewTransaction, NewTransactionView};
 
 use crate::domain::audit::AuditNote;

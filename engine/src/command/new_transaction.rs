@@ -12,12 +12,18 @@
 //! INVARIANT: the amount held by a new transaction was moved from funds to holds, so the posting
 //! follows from the row and is never written beside it.
 
+use super::Moment;
 use crate::codec::CodecError;
+use crate::decision::RuleSet;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
-use crate::domain::ids::{AccountSlot, TransactionSeq};
+use crate::domain::ids::{AccountSlot, CompanySlot, TransactionSeq};
+use crate::domain::money::Minor;
+use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::{Book, Posting};
-use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::transaction::{
+    BankAccount, TransactionKind, TransactionProgress, TransactionRecord,
+};
 use crate::packed::{
     BALANCES_BYTES, RowAnswer, TransactionView, USAGE_BYTES, append_row, pack_balances, pack_usage,
     parse_balances, parse_usage,
@@ -29,6 +35,37 @@ const KNOWN: u8 = USAGE | BALANCES;
 
 /// The bytes before the row: the flags of present parts, the row's length.
 const HEAD_BYTES: usize = 5;
+
+/// The record of a transfer between an account and the company's bank, by the rules that it failed.
+pub(crate) fn bank_record(
+    moment: &Moment<'_>,
+    (seq, company, account): (TransactionSeq, CompanySlot, AccountSlot),
+    (kind, requested): (TransactionKind, Minor),
+    bank_account: BankAccount,
+    failed: RuleSet,
+) -> TransactionRecord {
+    TransactionRecord {
+        seq,
+        id: moment.ids.transaction_id(moment.at, seq),
+        kind,
+        company,
+        account,
+        card: None,
+        member: None,
+        requested,
+        foreign: None,
+        merchant: None,
+        bank_account: Some(bank_account),
+        trace: NetworkTrace::default(),
+        response_code: failed.response_code(),
+        sub_reason: failed.sub_reason(),
+        failed_rules: failed,
+        facts: None,
+        refund_of: None,
+        authorized_at: moment.at,
+        dimensions: [None; 4],
+    }
+}
 
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]

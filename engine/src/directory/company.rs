@@ -4,12 +4,11 @@
 //! Decisions read both, so their rows are in the domain (`domain/company.rs`, `domain/account.rs`).
 
 use super::change::{PartitionView, StateChange};
-use crate::command::Moment;
-use crate::command::NewTransaction;
 use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
+use crate::command::{Moment, NewTransaction, bank_record};
 use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances, FundingSource};
 use crate::domain::business_date::DayWindow;
@@ -19,12 +18,10 @@ use crate::domain::ids::{
     AccountId, AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq,
 };
 use crate::domain::money::{CurrencyCode, Minor};
-use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::text::LineText;
 use crate::domain::transaction::{
-    BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+    BankAccount, TransactionKind, TransactionProgress, TransactionState,
 };
 use chrono_tz::Tz;
 
@@ -221,7 +218,8 @@ fn open_balance(
     progress.posted = -amount;
     progress.is_final = true;
     progress.posted_at = Some(change.moment.at);
-    let record = opening_record(change.moment, new, seq, (company, account));
+    let (place, moved) = ((seq, company, account), (TransactionKind::BankTransfer, amount));
+    let record = bank_record(change.moment, place, moved, bank_account_of(new), RuleSet::EMPTY);
     let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
     let made = NewTransaction { balances: Some(balances), ..NewTransaction::of(record, progress) };
     change.push(Effect::Transaction(Box::new(made)));
@@ -244,37 +242,12 @@ fn open_balance(
 
 const OPENING_DESCRIPTION: &str = "Opening balance";
 
-fn opening_record(
-    moment: &Moment<'_>,
-    new: &NewCompany,
-    seq: TransactionSeq,
-    (company, account): (CompanySlot, AccountSlot),
-) -> TransactionRecord {
+fn bank_account_of(new: &NewCompany) -> BankAccount {
     let source = new.account.funding_source.as_ref();
-    TransactionRecord {
-        seq,
-        id: moment.ids.transaction_id(moment.at, seq),
-        kind: TransactionKind::BankTransfer,
-        company,
-        account,
-        card: None,
-        member: None,
-        requested: new.account.opening_balance,
-        foreign: None,
-        merchant: None,
-        bank_account: Some(BankAccount {
-            description: LineText::spaced(OPENING_DESCRIPTION),
-            name: source.map(|source| source.name.clone()).unwrap_or_default(),
-            number: LineText::default(),
-        }),
-        trace: NetworkTrace::default(),
-        response_code: ResponseCode::Approved,
-        sub_reason: SubReason::None,
-        failed_rules: RuleSet::EMPTY,
-        facts: None,
-        refund_of: None,
-        authorized_at: moment.at,
-        dimensions: [None; 4],
+    BankAccount {
+        description: LineText::spaced(OPENING_DESCRIPTION),
+        name: source.map(|source| source.name.clone()).unwrap_or_default(),
+        number: LineText::default(),
     }
 }
 

@@ -12,22 +12,18 @@
 use super::account_money::AccountMoney;
 use super::open_transaction::OpenTransaction;
 use super::shard_change::ShardChange;
-use super::state::ShardState;
-use crate::command::Moment;
-use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::command::network::{ConcludeTransfer, Transfer, TransferConclusion, TransferTiming};
 use crate::command::reply::{NetworkReply, TransferOutcome, TransferReply};
+use crate::command::{NewTransaction, bank_record};
 use crate::decision::{Rule, RuleSet};
 use crate::domain::account::AccountBalances;
-use crate::domain::ids::{AccountSlot, TransactionId, TransactionSeq};
+use crate::domain::ids::TransactionId;
 use crate::domain::money::{CurrencyCode, Minor};
-use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::Book;
 use crate::domain::response_code::ResponseCode;
 use crate::domain::transaction::{
-    TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
-    TransferDirection,
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionState, TransferDirection,
 };
 
 pub(super) fn execute_transfer(change: &mut ShardChange<'_>, command: &Transfer) -> NetworkReply {
@@ -54,7 +50,13 @@ pub(super) fn execute_transfer(change: &mut ShardChange<'_>, command: &Transfer)
             outcome = TransferOutcome::Settled;
         }
     }
-    let record = record_of(change.state, change.moment, command, (seq, account), failed);
+    let kind = match command.direction {
+        TransferDirection::Deposit => TransactionKind::BankTransfer,
+        TransferDirection::Withdrawal => TransactionKind::BankWithdrawal,
+    };
+    let place = (seq, change.state.account(account).company, account);
+    let bank_account = command.bank_account.clone();
+    let record = bank_record(change.moment, place, (kind, command.amount), bank_account, failed);
     let reply = money.reply(outcome, record.id, failed.response_code());
     let made = NewTransaction { balances: money.changed(), ..NewTransaction::of(record, progress) };
     change.push(Effect::Transaction(Box::new(made)));
@@ -152,39 +154,6 @@ fn signed(direction: TransferDirection, amount: Minor) -> Minor {
     match direction {
         TransferDirection::Deposit => amount,
         TransferDirection::Withdrawal => -amount,
-    }
-}
-
-fn record_of(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &Transfer,
-    (seq, account): (TransactionSeq, AccountSlot),
-    failed: RuleSet,
-) -> TransactionRecord {
-    TransactionRecord {
-        seq,
-        id: moment.ids.transaction_id(moment.at, seq),
-        kind: match command.direction {
-            TransferDirection::Deposit => TransactionKind::BankTransfer,
-            TransferDirection::Withdrawal => TransactionKind::BankWithdrawal,
-        },
-        company: state.account(account).company,
-        account,
-        card: None,
-        member: None,
-        requested: command.amount,
-        foreign: None,
-        merchant: None,
-        bank_account: Some(command.bank_account.clone()),
-        trace: NetworkTrace::default(),
-        response_code: failed.response_code(),
-        sub_reason: failed.sub_reason(),
-        failed_rules: failed,
-        facts: None,
-        refund_of: None,
-        authorized_at: moment.at,
-        dimensions: [None; 4],
     }
 }
 
