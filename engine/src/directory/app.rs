@@ -213,9 +213,7 @@ fn update(
     } else {
         app = app.with_profile(profile);
     }
-    if app != *known {
-        change.put(app);
-    }
+    change.put_changed(app, known);
     Ok(())
 }
 
@@ -233,9 +231,7 @@ fn approve(
     let mut app = known.clone().with_profile(approval.profile.clone());
     app.approved = approval.scope.common(app.requested);
     app.is_bound |= app.approved.needs_approval();
-    if app != *known {
-        change.put(app);
-    }
+    change.put_changed(app, known);
     Ok(())
 }
 

@@ -94,6 +94,13 @@ impl StateChange<'_> {
         self.push(Effect::row(row));
     }
 
+    /// Puts a row in the place of the known one, where they differ.
+    pub(crate) fn put_changed<R: Into<DirectoryRow> + PartialEq>(&mut self, row: R, known: &R) {
+        if row != *known {
+            self.put(row);
+        }
+    }
+
     /// Checks that the effects fit one record. Errors: `TooMuchAtOnce`. The bounds on what ends with
     /// a member prevent that.
     pub(crate) fn check_room(&self) -> Result<(), Rejection> {

@@ -169,9 +169,7 @@ fn update(
     if dimension.parent != known.parent {
         check_place(change.state, &dimension, Some(known))?;
     }
-    if dimension != *known {
-        change.put(dimension);
-    }
+    change.put_changed(dimension, known);
     Ok(())
 }
 

@@ -217,7 +217,7 @@ fn update(
     (company, id): (CompanyId, RequisitionId),
     changes: &RequisitionChanges,
 ) -> Result<(), Rejection> {
-    let known = find_requisition(change.state, company, id)?;
+    let known = change.state.directory().requisitions.find_of(change.state, company, id)?;
     if changes.is_empty() {
         return Ok(());
     }
@@ -235,9 +235,7 @@ fn update(
     if let Some(review) = &changes.review {
         review_requisition(change, (company, &mut requisition), review)?;
     }
-    if requisition != *known {
-        change.put(requisition);
-    }
+    change.put_changed(requisition, known);
     Ok(())
 }
 
@@ -246,7 +244,7 @@ fn cancel(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, RequisitionId),
 ) -> Result<(), Rejection> {
-    let known = find_requisition(change.state, company, id)?;
+    let known = change.state.directory().requisitions.find_of(change.state, company, id)?;
     check_pending(known)?;
     close(change, known, RequisitionStatus::Canceled);
     Ok(())
@@ -332,14 +330,6 @@ fn find_reviewer(
         MemberRole::Administrator | MemberRole::Reviewer => Ok(member.slot),
         MemberRole::Accountant | MemberRole::Member => Err(Rejection::ReviewerNotFound),
     }
-}
-
-fn find_requisition(
-    state: &dyn PartitionView,
-    company: CompanyId,
-    id: RequisitionId,
-) -> Result<&Requisition, Rejection> {
-    state.directory().requisitions.find_own(find_company(state, company)?, id)
 }
 
 fn check_pending(requisition: &Requisition) -> Result<(), Rejection> {

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
+use super::change::PartitionView;
+use super::company::find_company;
 use super::entry::{EntryBytes, Index, IndexKey, slot_of};
 use super::row::{CompanyRow, SlotRow, by_id, entries_of};
 use crate::command::reply::Rejection;
-use crate::domain::ids::{CompanySlot, Slot as _};
+use crate::domain::ids::{CompanyId, CompanySlot, Slot as _};
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
@@ -40,6 +42,20 @@ impl<R: SlotRow> Rows<R> {
         R: CompanyRow,
     {
         self.find(id.into()).filter(|row| row.is_own(company)).ok_or(Rejection::NotFound)
+    }
+
+    /// The same, of a company that is named by its id.
+    /// Errors: those of `find_own`; `CompanyNotFound`.
+    pub(crate) fn find_of(
+        &self,
+        state: &dyn PartitionView,
+        company: CompanyId,
+        id: R::Id,
+    ) -> Result<&R, Rejection>
+    where
+        R: CompanyRow,
+    {
+        self.find_own(find_company(state, company)?, id)
     }
 
     /// The oldest row under a key: the only one, where a rule ensures it.

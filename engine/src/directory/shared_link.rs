@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::card::find_open_card;
 use super::change::{PartitionView, StateChange};
-use super::company::{check_open, find_company, find_open_company};
+use super::company::{check_open, find_open_company};
 use super::row::indexes;
 use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
@@ -165,7 +165,7 @@ fn update(
     id: SharedLinkId,
     changes: &SharedLinkChanges,
 ) -> Result<(), Rejection> {
-    let known = find_link(change.state, company, id)?;
+    let known = change.state.directory().shared_links.find_of(change.state, company, id)?;
     if matches!(changes.recipient, Some(Some(_))) {
         check_open(change.state, known.company)?;
     }
@@ -177,9 +177,7 @@ fn update(
     if address(&link) != address(known) {
         check_recipient(change.state, known.company, link.recipient.as_ref())?;
     }
-    if link != *known {
-        change.put(link);
-    }
+    change.put_changed(link, known);
     Ok(())
 }
 
@@ -189,7 +187,7 @@ fn delete(
     company: CompanyId,
     id: SharedLinkId,
 ) -> Result<(), Rejection> {
-    let known = find_link(change.state, company, id)?;
+    let known = change.state.directory().shared_links.find_of(change.state, company, id)?;
     change.put(gone(known));
     Ok(())
 }
@@ -232,12 +230,4 @@ pub(crate) fn gone(link: &SharedLink) -> SharedLink {
         is_deleted: true,
         ..link.clone()
     }
-}
-
-fn find_link(
-    state: &dyn PartitionView,
-    company: CompanyId,
-    id: SharedLinkId,
-) -> Result<&SharedLink, Rejection> {
-    state.directory().shared_links.find_own(find_company(state, company)?, id)
 }

@@ -379,9 +379,7 @@ fn update(
     } else if changes.totp.is_some() || changes.security_question.is_some() {
         end_open(change, (known.slot, TicketKind::Session), kept);
     }
-    if user != *known {
-        change.put(user);
-    }
+    change.put_changed(user, known);
     Ok(())
 }
 

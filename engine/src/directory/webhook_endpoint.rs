@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{PartitionView, StateChange};
-use super::company::{find_company, find_open_company};
+use super::change::StateChange;
+use super::company::find_open_company;
 use super::row::indexes;
 use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
@@ -203,7 +203,7 @@ fn update(
     (company, id): (CompanyId, WebhookEndpointId),
     changes: &WebhookEndpointChanges,
 ) -> Result<(), Rejection> {
-    let known = find_endpoint(change.state, company, id)?;
+    let known = change.state.directory().webhook_endpoints.find_of(change.state, company, id)?;
     let mut endpoint = known.clone();
     replace(&mut endpoint.url, &changes.url);
     replace(&mut endpoint.description, &changes.description);
@@ -214,9 +214,7 @@ fn update(
     if let Some(secret) = &changes.secret {
         replace_secret(&mut endpoint, secret, change.moment.at)?;
     }
-    if endpoint != *known {
-        change.put(endpoint);
-    }
+    change.put_changed(endpoint, known);
     Ok(())
 }
 
@@ -260,7 +258,7 @@ fn delete(
     change: &mut StateChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
 ) -> Result<(), Rejection> {
-    let known = find_endpoint(change.state, company, id)?;
+    let known = change.state.directory().webhook_endpoints.find_of(change.state, company, id)?;
     change.put(gone(known));
     Ok(())
 }
@@ -282,12 +280,4 @@ fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
         is_deleted: true,
         ..known.clone()
     }
-}
-
-fn find_endpoint(
-    state: &dyn PartitionView,
-    company: CompanyId,
-    id: WebhookEndpointId,
-) -> Result<&WebhookEndpoint, Rejection> {
-    state.directory().webhook_endpoints.find_own(find_company(state, company)?, id)
 }
