@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use cardswitch_engine::codec::{CodecError, decode, encode};
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use cardswitch_engine::enumeration;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::overlay::SharedBackend;
 use parking_lot::Mutex;
@@ -65,15 +66,17 @@ const SERIES_KEY: &str = "series";
 /// How names of lanes begin elsewhere.
 const LANE_PREFIX: &str = "lane/";
 
-/// Why something was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AttemptKind {
-    /// It happened, or is tried again.
-    Event,
-    /// The owner wanted to see an example.
-    Example,
-    /// The owner wanted it once more.
-    Resent,
+enumeration! {
+    /// Why something was sent.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum AttemptKind {
+        /// It happened, or is tried again.
+        Event,
+        /// The owner wanted to see an example.
+        Example,
+        /// The owner wanted it once more.
+        Resent,
+    }
 }
 
 /// How a try ended.
@@ -85,25 +88,27 @@ pub enum AttemptResult {
     Unanswered(AttemptFailure),
 }
 
-/// Why there was no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AttemptFailure {
-    /// The host's name leads nowhere.
-    NoSuchHost,
-    /// It leads where webhooks may not go.
-    NotPublic,
-    /// No process listens there, or it cannot be reached.
-    NotReachable,
-    /// TLS failed: most often a certificate that is not trusted.
-    Tls,
-    /// The connection broke, or the bytes that came were no answer.
-    Broken,
-    /// There was no whole answer in time.
-    TooSlow,
-    /// The switch could not make the request.
-    NotSent,
-    /// There was nothing to send: the events are no more, or must not be sent to it any more.
-    NothingToTell,
+enumeration! {
+    /// Why there was no answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum AttemptFailure {
+        /// The host's name leads nowhere.
+        NoSuchHost,
+        /// It leads where webhooks may not go.
+        NotPublic,
+        /// No process listens there, or it cannot be reached.
+        NotReachable,
+        /// TLS failed: most often a certificate that is not trusted.
+        Tls,
+        /// The connection broke, or the bytes that came were no answer.
+        Broken,
+        /// There was no whole answer in time.
+        TooSlow,
+        /// The switch could not make the request.
+        NotSent,
+        /// There was nothing to send: the events are no more, or must not be sent to it any more.
+        NothingToTell,
+    }
 }
 
 /// The bodies of a try, the beginning of either.

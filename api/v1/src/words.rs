@@ -6,8 +6,9 @@ use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_identity::oauth::scope::NAMES;
 use cardswitch_identity::receipts::media_type;
 use cardswitch_identity::webhook_endpoints::STATES;
-use cardswitch_notify::webhooks::attempt_words::{FAILURES, KINDS};
+use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 pub use cardswitch_notify::webhooks::composing::EventName;
+use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptKind};
 pub use cardswitch_wire::words::*;
 
 use crate::routes::access_tokens::ORIGINS;
@@ -33,9 +34,9 @@ cardswitch_wire::words! {
     /// Whether a webhook endpoint gets events; `gone` if its receiver answered 410.
     WebhookEndpointState: STATES;
     /// Why a webhook was sent.
-    WebhookAttemptKind: KINDS;
+    WebhookAttemptKind: AttemptKind::ALL.map(render_kind);
     /// Why a webhook got no answer.
-    WebhookFailure: FAILURES;
+    WebhookFailure: AttemptFailure::ALL.map(render_failure);
     /// A scope of an access token.
     ScopeName: NAMES;
     /// Origin of an access token.

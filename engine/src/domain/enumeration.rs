@@ -2,6 +2,7 @@
 
 /// Declares an enumeration, and the list of its values in the order of their declaration. If they
 /// are numbered from 0 on, the index of a value is its number.
+#[macro_export]
 macro_rules! enumeration {
     (
         $(#[$attribute:meta])*

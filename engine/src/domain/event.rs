@@ -4,16 +4,19 @@
 //! A record leaves at most one event for each transaction that it makes or changes. An event does
 //! not hold the change: subscribers read the transaction.
 
+use super::enumeration::enumeration;
 pub use super::ids::EventNumber;
 use super::ids::{CompanySlot, Timestamp, TransactionId, TransactionSeq};
 
-/// The kind of an event of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventKind {
-    /// The transaction was made.
-    Created,
-    /// The transaction was changed.
-    Updated,
+enumeration! {
+    /// The kind of an event of a transaction.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum EventKind {
+        /// The transaction was made.
+        Created,
+        /// The transaction was changed.
+        Updated,
+    }
 }
 
 /// A place in the log: behind an event. It is identified by number and time of that event, since a

@@ -4,42 +4,26 @@ use hyper::StatusCode;
 
 use super::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult};
 
-/// The words for why something was sent.
-pub const KINDS: [&str; 3] = ["event", "example", "resent"];
-/// The words for why there was no answer.
-pub const FAILURES: [&str; 8] = [
-    "no_such_host",
-    "not_public",
-    "not_reachable",
-    "tls_failed",
-    "connection_broken",
-    "timed_out",
-    "not_sent",
-    "nothing_to_tell",
-];
-
 /// The word for why something was sent.
 pub const fn render_kind(kind: AttemptKind) -> &'static str {
-    let [event, example, resent] = KINDS;
     match kind {
-        AttemptKind::Event => event,
-        AttemptKind::Example => example,
-        AttemptKind::Resent => resent,
+        AttemptKind::Event => "event",
+        AttemptKind::Example => "example",
+        AttemptKind::Resent => "resent",
     }
 }
 
 /// The word for why there was no answer.
 pub const fn render_failure(failure: AttemptFailure) -> &'static str {
-    let [no_host, not_public, not_reachable, tls, broken, too_slow, not_sent, untold] = FAILURES;
     match failure {
-        AttemptFailure::NoSuchHost => no_host,
-        AttemptFailure::NotPublic => not_public,
-        AttemptFailure::NotReachable => not_reachable,
-        AttemptFailure::Tls => tls,
-        AttemptFailure::Broken => broken,
-        AttemptFailure::TooSlow => too_slow,
-        AttemptFailure::NotSent => not_sent,
-        AttemptFailure::NothingToTell => untold,
+        AttemptFailure::NoSuchHost => "no_such_host",
+        AttemptFailure::NotPublic => "not_public",
+        AttemptFailure::NotReachable => "not_reachable",
+        AttemptFailure::Tls => "tls_failed",
+        AttemptFailure::Broken => "connection_broken",
+        AttemptFailure::TooSlow => "timed_out",
+        AttemptFailure::NotSent => "not_sent",
+        AttemptFailure::NothingToTell => "nothing_to_tell",
     }
 }
 

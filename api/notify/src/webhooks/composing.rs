@@ -35,12 +35,9 @@ pub struct EventObject {
     pub id: Uuid,
 }
 
-/// The names of events. Source: spec "Events".
-pub const EVENT_NAMES: [&str; 2] = ["transaction.created", "transaction.updated"];
-
 cardswitch_wire::words! {
     /// Kind of an event of a transaction.
-    EventName: EVENT_NAMES;
+    EventName: EventKind::ALL.map(event_name);
 }
 
 impl EventBody {
@@ -63,12 +60,11 @@ impl EventBody {
     }
 }
 
-/// The name of an event.
+/// The name of an event. Source: spec "Events".
 pub const fn event_name(kind: EventKind) -> &'static str {
-    let [created, updated] = EVENT_NAMES;
     match kind {
-        EventKind::Created => created,
-        EventKind::Updated => updated,
+        EventKind::Created => "transaction.created",
+        EventKind::Updated => "transaction.updated",
     }
 }
 
