@@ -232,7 +232,8 @@ fn lists_that_are_off_their_transactions_are_named() {
         assert_eq!(gone, [counted, off], "{kind:?}");
         let moved = differing_with(kind, |entries| {
             let place = entries.len() / 2;
-            entries[place] = Entry::new(entries[place].major() + 100, entries[place].minor());
+            entries[place] =
+                Entry::new(entries[place].major().wrapping_add(100), entries[place].minor());
         });
         assert_eq!(moved, [off], "{kind:?}");
     }

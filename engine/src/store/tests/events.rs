@@ -53,7 +53,7 @@ fn events_are_those_of_the_slow_store() {
     for seed in 60..64 {
         println!("seed {seed}");
         let mut random = seed;
-        let records = journal(seed, 1_500);
+        let records = journal(seed, 2_000);
         let (store, model) = (store_in_runs(&records, &mut random), Model::of(&records));
         let expected = expected_events(&model);
         let snapshot = store.read().unwrap();
@@ -289,14 +289,15 @@ fn a_snapshot_keeps_the_figures_of_its_commit() {
 fn endpoints_and_the_companies_of_apps_are_those_of_the_slow_store() {
     use super::model::page_of;
     use crate::store::query::{Order, Page};
-    let records = journal(76, 3_000);
+    let records = journal(76, 8_000);
     let (store, model) = (store_of(&records), Model::of(&records));
     let snapshot = store.read().unwrap();
-    let live: Vec<_> = model.endpoints.values().filter(|row| !row.is_deleted).cloned().collect();
-    assert!(live.len() > 10 && live.len() < model.endpoints.len());
+    let live: Vec<_> =
+        model.rows.webhook_endpoints.values().filter(|row| !row.is_deleted).cloned().collect();
+    assert!(live.len() > 10 && live.len() < model.rows.webhook_endpoints.len());
     assert_eq!(snapshot.all_webhook_endpoints().unwrap(), live);
     // Endpoints that were deleted over the years cost nothing: their rows are not read.
-    for row in model.endpoints.values().filter(|row| row.is_deleted) {
+    for row in model.rows.webhook_endpoints.values().filter(|row| row.is_deleted) {
         damage_row(&store, WebhookEndpoint::ROWS.definition(), row.slot.0);
     }
     assert_eq!(store.read().unwrap().all_webhook_endpoints().unwrap(), live);
@@ -309,20 +310,23 @@ fn endpoints_and_the_companies_of_apps_are_those_of_the_slow_store() {
             let found = snapshot.list_own::<WebhookEndpoint>(company, &page).unwrap();
             assert_eq!(found, page_of(&rows, &page));
         }
-        for row in model.endpoints.values() {
+        for row in model.rows.webhook_endpoints.values() {
             let expected = live.iter().find(|live| live.id == row.id && live.company == company);
             let found = snapshot.own::<WebhookEndpoint>(company, row.id).unwrap();
             assert_eq!(found.as_ref(), expected);
         }
     }
     let mut with_several = 0;
-    for app in model.apps.keys() {
-        let live =
-            model.tokens.values().filter(|token| token.app() == Some(*app) && !token.is_revoked);
+    for app in model.rows.apps.values().map(|app| app.slot) {
+        let live = model
+            .rows
+            .access_tokens
+            .values()
+            .filter(|token| token.app() == Some(app) && !token.is_revoked);
         let mut expected: Vec<_> = live.map(|token| token.company).collect();
         expected.sort_unstable();
         expected.dedup();
-        assert_eq!(snapshot.companies_of_app(*app).unwrap(), expected, "{app:?}");
+        assert_eq!(snapshot.companies_of_app(app).unwrap(), expected, "{app:?}");
         with_several += usize::from(expected.len() > 1);
     }
     assert!(with_several > 0, "some app acts in several companies");

@@ -1,9 +1,10 @@
 //! Lists that look at many rows, for readers who may look at few.
 
+use super::model::Model;
 use super::world::journal;
 use super::*;
 use crate::domain::card::{CardState, CardTexts};
-use crate::domain::ids::{CardSlot, CompanySlot};
+use crate::domain::ids::CardSlot;
 use crate::store::query::{
     CardFilter, Page, RequisitionFilter, TransactionClasses, TransactionFilter,
 };
@@ -14,14 +15,16 @@ type List<'a> = &'a dyn Fn(&Snapshot) -> Result<u64, StoreError>;
 
 #[test]
 fn a_list_that_reads_rows_stops_where_its_reader_has_to() {
-    let store = store_of(&journal(11, 1_500));
+    let records = journal(11, 1_500);
+    let store = store_of(&records);
     let snapshot = store.read().unwrap();
-    let (company, page) = (CompanySlot(0), &Page::first(3));
+    let (card, page) = (CardSlot(0), &Page::first(3));
+    let company = Model::of(&records).cards[&card].profile.company;
     let with_texts = CardTexts::from_fn(|name| (name == "description").then(|| "r".to_owned()));
     let named = CardFilter { contains: with_texts, ..CardFilter::default() };
     let named_active = CardFilter { states: vec![CardState::Active], ..named.clone() };
     let approved = TransactionClasses::default().without_declines();
-    let of_card = TransactionFilter { card: Some(CardSlot(0)), ..TransactionFilter::default() };
+    let of_card = TransactionFilter { card: Some(card), ..TransactionFilter::default() };
     let approved_of_card = TransactionFilter { classes: approved, ..of_card };
     let requisitions = &RequisitionFilter::default();
     let lists: [(&str, List<'_>); 5] = [

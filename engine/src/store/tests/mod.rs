@@ -1,10 +1,11 @@
 //! Tests of the store as a whole: its queries, its survival of crashes, and its audit.
 //!
-//! `world` makes journals whose money is sound; `model` is the slow and obvious store that the
-//! real one is compared with.
+//! `world` makes journals whose money is sound, with rows that `drawing` fills; `model` is the slow
+//! and obvious store that the real one is compared with.
 
 mod audit;
 mod crash;
+mod drawing;
 mod events;
 mod history;
 mod increments;

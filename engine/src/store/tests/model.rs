@@ -5,17 +5,8 @@ use std::collections::BTreeMap;
 use crate::command::NewTransaction;
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
-use crate::directory::DirectoryRow;
-use crate::directory::access_token::AccessToken;
-use crate::directory::app::App;
-use crate::directory::dimension::Dimension;
-use crate::directory::exchanged_key::ExchangedKey;
-use crate::directory::member::Member;
-use crate::directory::requisition::Requisition;
-use crate::directory::shared_link::SharedLink;
-use crate::directory::ticket::Ticket;
-use crate::directory::user::User;
-use crate::directory::webhook_endpoint::WebhookEndpoint;
+use crate::directory::row::IndexedRow as _;
+use crate::directory::{DirectoryRow, each_resource};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::audit::AuditEvent;
 use crate::domain::company::{Company, SingleSignOn};
@@ -29,7 +20,38 @@ use crate::domain::posting::StatementLine;
 use crate::domain::response_code::ResponseCode;
 use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::domain::transaction_tags::TagChanges;
+use crate::store::directory::StoredRow;
 use crate::store::query::{CardRow, ListPage, Order, Page, TransactionRow};
+
+macro_rules! define_rows {
+    ($($rows:ident: $file:ident::$row:ident($($_:ident),+) $(of $id:ident)?, $(;)?)+) => {
+        $(use crate::directory::$file::$row;)+
+
+        /// The newest row of each key, by resource.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub(super) struct Rows {
+            $(pub(super) $rows: BTreeMap<<$row as StoredRow>::Key, $row>,)+
+        }
+
+        impl Rows {
+            pub(super) fn put(&mut self, row: DirectoryRow) {
+                match row {
+                    $(DirectoryRow::$row(row) => drop(self.$rows.insert(row.key(), *row)),)+
+                }
+            }
+
+            /// Lets go of the rows that are forgotten by `at`.
+            pub(super) fn forget(&mut self, at: Timestamp) {
+                $(self.$rows.retain(|_, row| row.forgotten_at() > at);)+
+            }
+
+            fn retain_remembered(&mut self) {
+                $(self.$rows.retain(|_, row| row.is_remembered());)+
+            }
+        }
+    };
+}
+each_resource!(define_rows);
 
 /// Everything as it stands after the records taken.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,8 +59,7 @@ pub(super) struct Model {
     pub(super) companies: BTreeMap<CompanySlot, Company>,
     pub(super) accounts: BTreeMap<AccountSlot, Account>,
     pub(super) balances: BTreeMap<AccountSlot, AccountBalances>,
-    pub(super) members: BTreeMap<MemberSlot, Member>,
-    pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
+    pub(super) rows: Rows,
     pub(super) network_key: Option<[u8; 32]>,
     pub(super) pan_generations: PanGenerations,
     pub(super) cards: BTreeMap<CardSlot, CardRow>,
@@ -48,18 +69,10 @@ pub(super) struct Model {
     pub(super) lines: BTreeMap<LineSeq, StatementLine>,
     answers: BTreeMap<u128, RememberedAnswer>,
     early: BTreeMap<(Timestamp, Option<u64>, Option<u64>), EarlyReversal>,
-    pub(super) dimensions: BTreeMap<DimensionSlot, Dimension>,
-    pub(super) links: BTreeMap<SharedLinkSlot, SharedLink>,
-    pub(super) requisitions: BTreeMap<RequisitionSlot, Requisition>,
     pub(super) tags: BTreeMap<TransactionSeq, TagChanges>,
     pub(super) sso: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: BTreeMap<[u8; 32], KeyedAnswer>,
-    pub(super) users: BTreeMap<UserSlot, User>,
-    pub(super) tickets: BTreeMap<[u8; 32], Ticket>,
-    pub(super) apps: BTreeMap<AppSlot, App>,
     pub(super) events: Vec<AuditEvent>,
-    pub(super) endpoints: BTreeMap<WebhookEndpointSlot, WebhookEndpoint>,
-    pub(super) exchanged_keys: BTreeMap<ExchangedKeySlot, ExchangedKey>,
     /// The transactions that each record made or changed, a record and a transaction once.
     pub(super) log: Vec<(EventKind, TransactionSeq, Timestamp)>,
     /// The number and the sum of decisions, by company, first instant of the quarter and code.
@@ -79,7 +92,7 @@ impl Model {
             model.answers.retain(|_, answer| answer.expires_at > record.at);
             model.early.retain(|(expires_at, ..), _| *expires_at > record.at);
             model.keyed_answers.retain(|_, answer| answer.expires_at > record.at);
-            model.tickets.retain(|_, ticket| ticket.forgotten_at() > record.at);
+            model.rows.forget(record.at);
         }
         model
     }
@@ -130,7 +143,7 @@ impl Model {
             Effect::Company(row) => drop(self.companies.insert(row.slot, *row)),
             Effect::Account(row) => drop(self.accounts.insert(row.slot, *row)),
             Effect::AccountBalances(slot, row) => drop(self.balances.insert(slot, row)),
-            Effect::Row(row) => self.apply_row(row),
+            Effect::Row(row) => self.rows.put(row),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
                 let IssuedCard { profile, record, sealed_pan } = *issued;
@@ -196,21 +209,6 @@ impl Model {
         }
     }
 
-    fn apply_row(&mut self, row: DirectoryRow) {
-        match row {
-            DirectoryRow::Member(row) => drop(self.members.insert(row.slot, *row)),
-            DirectoryRow::User(row) => drop(self.users.insert(row.slot, *row)),
-            DirectoryRow::App(row) => drop(self.apps.insert(row.slot, *row)),
-            DirectoryRow::WebhookEndpoint(row) => drop(self.endpoints.insert(row.slot, *row)),
-            DirectoryRow::Dimension(row) => drop(self.dimensions.insert(row.slot, *row)),
-            DirectoryRow::SharedLink(row) => drop(self.links.insert(row.slot, *row)),
-            DirectoryRow::Requisition(row) => drop(self.requisitions.insert(row.slot, *row)),
-            DirectoryRow::ExchangedKey(row) => drop(self.exchanged_keys.insert(row.slot, *row)),
-            DirectoryRow::AccessToken(row) => drop(self.tokens.insert(row.digest, *row)),
-            DirectoryRow::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
-        }
-    }
-
     fn card(&mut self, slot: CardSlot) -> &mut CardRow {
         self.cards.get_mut(&slot).unwrap()
     }
@@ -223,7 +221,7 @@ impl Model {
         self.events.clear();
         self.log.clear();
         self.decisions.clear();
-        self.tokens.retain(|_, token| !token.is_revoked);
+        self.rows.retain_remembered();
         for row in self.transactions.values_mut() {
             row.tags = TagChanges::default();
         }

@@ -37,7 +37,7 @@ fn lists_are_those_of_the_slow_store() {
     let mut rows = 0;
     for page in pages() {
         for company in (0..3).map(CompanySlot) {
-            let members = model.members.values();
+            let members = model.rows.members.values();
             let members: Vec<_> = members
                 .filter(|row| row.company == company && row.state == MemberState::Active)
                 .map(|row| (row.created_at, row.clone()))
@@ -48,7 +48,7 @@ fn lists_are_those_of_the_slow_store() {
             let found = snapshot.list_members(company, &page, is_active).unwrap();
             assert_eq!(found, page_of(&members, &page));
             for kind in DimensionKind::ALL {
-                let of_kind = model.dimensions.values();
+                let of_kind = model.rows.dimensions.values();
                 let of_kind: Vec<_> = of_kind
                     .filter(|row| row.company == company && row.kind == kind && !row.is_deleted)
                     .map(|row| (row.created_at, row.clone()))
@@ -58,7 +58,7 @@ fn lists_are_those_of_the_slow_store() {
                 rows += found.rows.len();
             }
             for card in [None, Some(CardSlot(0)), Some(CardSlot(3))] {
-                let links = model.links.values();
+                let links = model.rows.shared_links.values();
                 let links: Vec<_> = links
                     .filter(|row| row.company == company && !row.is_deleted)
                     .filter(|row| card.is_none_or(|card| row.card == card))
@@ -69,7 +69,7 @@ fn lists_are_those_of_the_slow_store() {
                 rows += found.rows.len();
             }
             for filter in requisition_filters() {
-                let fitting = model.requisitions.values();
+                let fitting = model.rows.requisitions.values();
                 let fitting: Vec<_> = fitting
                     .filter(|row| row.company == company)
                     .filter(|row| filter.card.is_none_or(|card| row.card == Some(card)))
@@ -106,30 +106,34 @@ fn single_rows_are_those_of_the_slow_store() {
     let (model, records) = worlds.find(|(model, _)| !model.keyed_answers.is_empty()).unwrap();
     let store = store_of(&records);
     let snapshot = store.read().unwrap();
-    for row in model.dimensions.values() {
+    for row in model.rows.dimensions.values() {
         assert_eq!(snapshot.row::<Dimension>(row.slot).unwrap().as_ref(), Some(row));
         let live = (!row.is_deleted).then(|| row.clone());
         assert_eq!(snapshot.dimension_by_id(row.company, row.id).unwrap(), live);
         assert_eq!(snapshot.dimension_by_id(CompanySlot(9), row.id).unwrap(), None);
     }
-    for row in model.links.values() {
+    for row in model.rows.shared_links.values() {
         let live = (!row.is_deleted).then(|| row.clone());
         assert_eq!(snapshot.own::<SharedLink>(row.company, row.id).unwrap(), live);
         assert_eq!(snapshot.shared_link_by_key(row.key_digest).unwrap(), live);
-        let mut of_card =
-            model.links.values().filter(|link| link.card == row.card && !link.is_deleted);
+        let mut of_card = model
+            .rows
+            .shared_links
+            .values()
+            .filter(|link| link.card == row.card && !link.is_deleted);
         let newest = of_card.next_back().cloned();
         assert_eq!(snapshot.shared_link_of_card(row.card).unwrap(), newest);
     }
-    for row in model.requisitions.values() {
+    for row in model.rows.requisitions.values() {
         assert_eq!(snapshot.own::<Requisition>(row.company, row.id).unwrap().as_ref(), Some(row));
     }
-    for row in model.exchanged_keys.values() {
+    for row in model.rows.exchanged_keys.values() {
         let found = snapshot.exchanged_key(&row.key.door, &row.key.usage).unwrap();
         assert_eq!(found.as_ref(), Some(row));
     }
     for card in model.cards.keys() {
         let mut approved = model
+            .rows
             .requisitions
             .values()
             .filter(|row| row.card == Some(*card) && row.status == RequisitionStatus::Approved);
@@ -155,15 +159,16 @@ fn single_rows_are_those_of_the_slow_store() {
 fn the_newest_of_a_card_is_read_without_those_before_it() {
     let mut records = journal(12, 1_500);
     let model = Model::of(&records);
-    let is_approved = |row: &&Requisition| row.status == RequisitionStatus::Approved;
-    let asked = model.requisitions.values().find(is_approved).unwrap();
-    let link = model.links.values().find(|row| !row.is_deleted).unwrap();
+    let is_approved =
+        |row: &&Requisition| row.status == RequisitionStatus::Approved && row.card.is_some();
+    let asked = model.rows.requisitions.values().find(is_approved).unwrap();
+    let link = model.rows.shared_links.values().find(|row| !row.is_deleted).unwrap();
     let newer_link = SharedLink {
-        slot: SharedLinkSlot(u32::try_from(model.links.len()).unwrap()),
+        slot: SharedLinkSlot(u32::try_from(model.rows.shared_links.len()).unwrap()),
         id: SharedLinkId(Uuid::from_u128(1)),
         ..link.clone()
     };
-    let next = model.requisitions.len();
+    let next = model.rows.requisitions.len();
     let newer = [RequisitionStatus::Approved, RequisitionStatus::Denied].map(|status| {
         let place = next + usize::from(status == RequisitionStatus::Denied);
         let slot = RequisitionSlot(u32::try_from(place).unwrap());

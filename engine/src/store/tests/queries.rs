@@ -181,7 +181,7 @@ fn check_cards(model: &Model, snapshot: &Snapshot, filter: &CardFilter, page: &P
 fn carries(model: &Model, wanted: &Dimensions, record: &TransactionRecord) -> bool {
     let tags = model.tags.get(&record.seq).cloned().unwrap_or_default();
     let known = wanted.iter().flatten().all(|wanted| {
-        let row = model.dimensions.values().find(|row| row.id == *wanted);
+        let row = model.rows.dimensions.values().find(|row| row.id == *wanted);
         row.is_none_or(|row| !row.is_deleted && row.company == record.company)
     });
     known && fits(wanted, &tags.dimensions_over(&record.dimensions))
@@ -300,9 +300,9 @@ fn check_organization(model: &Model, snapshot: &Snapshot) {
         for email in EMAILS
             .iter()
             .map(ToString::to_string)
-            .chain(model.members.values().map(|member| member.email.to_uppercase()))
+            .chain(model.rows.members.values().map(|member| member.email.to_uppercase()))
         {
-            let expected = model.members.values().find(|member| {
+            let expected = model.rows.members.values().find(|member| {
                 member.company == company.slot
                     && member.state != MemberState::Deleted
                     && member.email.to_lowercase() == email.to_lowercase()
@@ -311,7 +311,7 @@ fn check_organization(model: &Model, snapshot: &Snapshot) {
             assert_eq!(found.as_ref(), expected, "{email}");
         }
     }
-    for member in model.members.values() {
+    for member in model.rows.members.values() {
         assert_eq!(snapshot.row::<Member>(member.slot).unwrap().as_ref(), Some(member));
         let found = snapshot.member_by_id(member.company, member.id).unwrap();
         assert_eq!(found.as_ref(), Some(member));
@@ -320,7 +320,7 @@ fn check_organization(model: &Model, snapshot: &Snapshot) {
     }
     for byte in 0..=255 {
         let found = snapshot.access_token(&[byte; 32]).unwrap();
-        assert_eq!(found.as_ref(), model.tokens.get(&[byte; 32]));
+        assert_eq!(found.as_ref(), model.rows.access_tokens.get(&[byte; 32]));
     }
     assert_eq!(snapshot.network_key().unwrap(), model.network_key);
     assert_eq!(snapshot.pan_generations().unwrap(), model.pan_generations);
@@ -388,7 +388,7 @@ proptest! {
 
 #[test]
 fn a_default_page_starts_with_the_newest() {
-    let records = journal(5, 200);
+    let records = journal(5, 400);
     let store = store_of(&records);
     let snapshot = store.read().unwrap();
     let filter = LineFilter::default();

@@ -2,10 +2,13 @@
 //! sequences are as a shard would give them, and the money adds up.
 
 mod organization;
-mod people;
+mod rows;
 
+use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::drawing::draw;
+use super::model::Rows;
 use crate::command::NewTransaction;
 use crate::command::effect::{
     EarlyReversal, Effect, IssuedCard, NetworkLogEntry, NetworkMessageKind, RememberedAnswer,
@@ -14,9 +17,6 @@ use crate::command::network::ReversalAmount;
 use crate::command::record::Record;
 use crate::command::reply::NetworkReply;
 use crate::decision::RuleSet;
-use crate::directory::member::Member;
-use crate::directory::requisition::Requisition;
-use crate::directory::shared_link::SharedLink;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
@@ -38,16 +38,19 @@ use crate::domain::transaction::*;
 use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;
 use crate::packed::RowAnswer;
-use people::People;
 
-const COMPANIES: u32 = 2;
+pub(super) const COMPANIES: u32 = 2;
 pub(super) const EMAILS: [&str; 4] = ["ann@a.test", "Ann@a.test", "bob@a.test", "Éva@a.test"];
 pub(super) const DESCRIPTIONS: [&str; 4] = ["Travel", "team travel", "Büro", ""];
 
 /// A company's dimension of a kind, by its number among them; there may not be such a one yet, or
 /// not any more.
 pub(super) fn dimension(company: CompanySlot, kind: u32, number: u32) -> DimensionId {
-    DimensionId(id(7, number * 8 + kind * 2 + company.0))
+    dimension_at(number * 8 + kind * 2 + company.0)
+}
+
+fn dimension_at(slot: u32) -> DimensionId {
+    DimensionId(id(7, slot))
 }
 
 /// The id of kind `kind` at a slot.
@@ -67,14 +70,10 @@ pub(super) struct World {
     day: BusinessDate,
     records: Vec<Record>,
     balances: Vec<AccountBalances>,
-    members: Vec<Member>,
+    rows: Rows,
     cards: Vec<(CardProfile, CardUsage)>,
     transactions: Vec<(TransactionRecord, TransactionProgress)>,
     lines: u64,
-    dimensions: u32,
-    links: Vec<SharedLink>,
-    requisitions: Vec<Requisition>,
-    people: People,
     /// The last instant at which keys of answers were drawn, and how many before the last one.
     keys_drawn: (Timestamp, u128),
 }
@@ -87,14 +86,10 @@ pub(super) fn journal(seed: u64, len: usize) -> Vec<Record> {
         day: BusinessDate(20_500),
         records: Vec::new(),
         balances: Vec::new(),
-        members: Vec::new(),
+        rows: Rows::default(),
         cards: Vec::new(),
         transactions: Vec::new(),
         lines: 0,
-        dimensions: 0,
-        links: Vec::new(),
-        requisitions: Vec::new(),
-        people: People::default(),
         keys_drawn: (Timestamp(0), 0),
     };
     for company in 0..COMPANIES {
@@ -116,6 +111,10 @@ impl World {
         (len > 0).then(|| usize::try_from(self.below(len)).unwrap())
     }
 
+    fn draw<T: DeserializeOwned>(&mut self) -> T {
+        draw(&mut self.random, self.at)
+    }
+
     fn amount(&mut self) -> Minor {
         Minor(i64::try_from(self.below(10_000) + 1).unwrap())
     }
@@ -129,6 +128,7 @@ impl World {
 
     fn record(&mut self, effects: Vec<Effect>) {
         let seq = RecordSeq(self.records.len() as u64 + 1);
+        self.rows.forget(self.at);
         self.records.push(Record { seq, at: self.at, effects });
         // Some records share their instant, as a timer's do with the record before it.
         let step = [0, 1, 60, 3_600, 40_000][usize::try_from(self.below(5)).unwrap()];
@@ -138,23 +138,19 @@ impl World {
 
     fn step(&mut self) {
         match self.below(30) {
-            0 => self.make_member(),
-            1 => self.change_member(),
-            2..5 => self.make_card(),
-            5 => self.change_card(),
-            6 => self.change_card_parts(),
-            7..12 => self.authorize(),
-            12 => self.decline(),
-            13..16 => self.clear(),
-            16 => self.release(),
-            17 => self.remember(),
-            18 => self.change_organization(),
-            19 => self.change_dimension(),
-            20 => self.change_link(),
-            21 => self.change_requisition(),
-            22 => self.tag(),
-            23 => self.keep_answer(),
-            24..29 => self.change_people(),
+            0..3 => self.make_card(),
+            3 => self.change_card(),
+            4 => self.change_card_parts(),
+            5..10 => self.authorize(),
+            10 => self.decline(),
+            11..14 => self.clear(),
+            14 => self.release(),
+            15 => self.remember(),
+            16 => self.change_organization(),
+            17 => self.tag(),
+            18 => self.keep_answer(),
+            19 => self.note_event(),
+            20..29 => self.change_row(),
             _ => self.log(),
         }
     }
