@@ -35,19 +35,6 @@ pub(super) enum Side {
     Foreign,
 }
 
-/// Resources that can be made by POST, those that others refer to first.
-const MADE: [&str; 9] = [
-    "categories",
-    "departments",
-    "labels",
-    "locations",
-    "members",
-    "cards",
-    "shared-links",
-    "requisitions",
-    "webhook-endpoints",
-];
-
 /// The ids of objects by the names that paths have for them.
 pub(super) type Ids = BTreeMap<String, String>;
 
@@ -71,6 +58,11 @@ impl DocumentOperation {
         let parts = self.path.split('/');
         let names = parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
         names.map(str::to_owned).collect()
+    }
+
+    /// The last part of the path, in a list's the name of its resources.
+    fn resource(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// The path with these ids in it.
@@ -207,18 +199,34 @@ impl World {
         RecordedAnswer { status: parts.status.as_u16(), headers, body }
     }
 
-    /// Makes an object of every kind, as an administrator.
+    /// Whether the operation makes an object that has an address of its own.
+    fn makes_object(&self, operation: &DocumentOperation) -> bool {
+        let own = format!("{}/{{{}}}", operation.path, singular_id(operation.resource()));
+        operation.method == "POST" && self.find("GET", &own).is_some()
+    }
+
+    /// Makes an object of every kind, as an administrator: what examples refer to first.
     pub(super) async fn make_objects(&self, side: Side) -> Ids {
         let mut ids = self.find_objects(side).await;
-        for plural in MADE {
-            let Some(operation) = self.find("POST", &format!("/v1/{plural}")) else { continue };
+        let mut waiting: Vec<_> = self
+            .operations()
+            .into_iter()
+            .filter(|operation| self.makes_object(operation))
+            .collect();
+        while !waiting.is_empty() {
+            let makes =
+                |name: &str| waiting.iter().any(|other| singular_id(other.resource()) == name);
+            let is_ready =
+                |operation: &DocumentOperation| !references(operation.example()).any(makes);
+            let next = waiting.iter().position(is_ready).expect("examples refer to what is made");
+            let operation = waiting.remove(next);
             let body = self.example_with(&operation, &ids);
             let made = self.ask((side, "admin"), "POST", &operation.path, Some(&body)).await;
-            assert_eq!(made.status, 201, "{plural} {body:#}: {}", made.body);
+            assert_eq!(made.status, 201, "{} {body:#}: {}", operation.path, made.body);
             let made = made.json();
-            ids.insert(singular_id(plural), text(&made["id"]));
-            if plural == "cards" {
-                ids.insert("allowance_id".into(), text(&made["allowance"]["id"]));
+            ids.insert(singular_id(operation.resource()), text(&made["id"]));
+            if let Some(allowance) = made.get("allowance") {
+                ids.insert("allowance_id".into(), text(&allowance["id"]));
             }
         }
         self.add_receipt(side, &ids).await;
@@ -401,14 +409,26 @@ pub(super) fn id_name(field: &str) -> &str {
     }
 }
 
+/// Whether a value refers to an object by its id.
+fn is_reference(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| object.keys().eq(["id"]))
+}
+
+/// The names of the ids of what an example refers to.
+fn references(example: Option<&Value>) -> impl Iterator<Item = &str> {
+    let fields = example.and_then(Value::as_object).into_iter().flatten();
+    fields.filter(|(_, value)| is_reference(value)).map(|(key, _)| id_name(key))
+}
+
 /// Lets references lead to objects that are there; those to others are left out.
 fn name_objects(object: &mut Map<String, Value>, ids: &Ids) {
     object.retain(|key, value| {
-        let is_reference = value.as_object().is_some_and(|inner| inner.keys().eq(["id"]));
-        if is_reference && let Some(id) = ids.get(id_name(key)) {
+        if is_reference(value)
+            && let Some(id) = ids.get(id_name(key))
+        {
             value["id"] = json!(id);
         }
-        !is_reference || ids.contains_key(id_name(key))
+        !is_reference(value) || ids.contains_key(id_name(key))
     });
 }
 
