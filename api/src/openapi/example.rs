@@ -1,6 +1,7 @@
 //! Examples, made from the schemas they are of, so that they cannot go stale: a field's own example,
 //! else one that its name, its words or its format imply.
 
+use cardswitch_v1::routes::card_texts::CARD_TEXTS;
 use serde_json::{Map, Value, json};
 
 /// How deep an example goes; recursive objects end here.
@@ -8,9 +9,8 @@ const DEPTH_MAX: usize = 12;
 /// The id of examples.
 pub(super) const ID: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
-/// Texts by the names of their fields.
+/// Texts by the names of their fields, besides those of cards.
 const TEXTS: &[(&str, &str)] = &[
-    ("description", "Team lunches"),
     ("name", "Corner Bakery"),
     ("first_name", "Dana"),
     ("last_name", "Reyes"),
@@ -27,7 +27,6 @@ const TEXTS: &[(&str, &str)] = &[
     ("last_four", "4242"),
     ("code", "4100"),
     ("note", "Lunch with the auditors"),
-    ("billing_name", "Team lunches"),
     ("number", "000123456789"),
     ("card_acceptor_id", "000000000123456"),
     ("currency", "USD"),
@@ -152,6 +151,8 @@ fn text_example(name: &str, schema: &Value) -> Value {
         }
         _ => None,
     };
-    let by_name = || TEXTS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+    let of_cards = CARD_TEXTS.named().map(|(known, text)| (known, text.example));
+    let mut texts = of_cards.iter().chain(TEXTS);
+    let by_name = || texts.find(|(known, _)| *known == name).map(|(_, text)| *text);
     json!(by_format.or_else(by_name).unwrap_or("text"))
 }

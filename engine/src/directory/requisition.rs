@@ -16,7 +16,7 @@ use crate::command::reply::Rejection;
 use crate::command::resource::commands;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
-use crate::domain::card::{CardState, CardTexts, Dimensions, default_billing_name};
+use crate::domain::card::{CardState, CardTexts, Dimensions};
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
@@ -302,7 +302,6 @@ fn order_for(
     requisition: &Requisition,
     ordered: &CardOrder,
 ) -> CardOrder {
-    let description = LineText::spaced(&requisition.description);
     CardOrder {
         company,
         terms: AllowanceTerms {
@@ -311,7 +310,7 @@ fn order_for(
             ..AllowanceTerms::budget(requisition.amount)
         },
         is_virtual: true,
-        texts: CardTexts { billing_name: default_billing_name(&description), description },
+        texts: CardTexts::described(LineText::spaced(&requisition.description)),
         assigned_to: Some(state.directory().members.get(requisition.member).id),
         dimensions: requisition.dimensions,
         ..ordered.clone()

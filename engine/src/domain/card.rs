@@ -106,6 +106,16 @@ named_texts! {
     }
 }
 
+impl CardTexts {
+    /// The texts of a card of which only the description is given.
+    pub fn described(description: LineText) -> Self {
+        let mut texts = Self::default();
+        texts.billing_name = default_billing_name(&description);
+        texts.description = description;
+        texts
+    }
+}
+
 /// The most characters a billing name has. Source: spec "Limits".
 pub const BILLING_NAME_CHARS_MAX: usize = 40;
 

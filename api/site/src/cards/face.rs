@@ -6,6 +6,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_v1::routes::card_texts::CARD_TEXTS;
 
 use crate::words::{Badge, card_badge, last_four, money};
 
@@ -70,6 +71,14 @@ impl CardFace {
             is_open: is_open(card),
             is_spendable: badge.look != "off",
         }
+    }
+
+    /// Its texts, with their labels, besides those that title and plastic show.
+    pub(crate) fn other_texts(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        let texts = self.texts.named().into_iter().zip(CARD_TEXTS.named());
+        let is_other = |name| !["description", "billing_name"].contains(&name);
+        let texts = texts.filter(move |((name, text), _)| is_other(*name) && !text.is_empty());
+        texts.map(|((_, text), (_, known))| (known.label, text))
     }
 }
 

@@ -1,5 +1,5 @@
 //! The texts of a card, an entry each: how bodies take it, how lists are filtered by it, and what it is
-//! called in the forms of the site. Parsers, published document and forms follow this table.
+//! called on the pages of the site. Parsers, published document and pages follow this table.
 
 use cardswitch_engine::domain::card::{BILLING_NAME_CHARS_MAX, CardTexts, default_billing_name};
 use cardswitch_engine::domain::text::LineText;
@@ -21,6 +21,8 @@ pub struct CardText {
     /// Its meaning, for developers.
     about: &'static str,
     chars_max: usize,
+    /// An example, for developers.
+    pub example: &'static str,
     /// The result of the filter by it, for developers; none where there is no such filter.
     filter: Option<&'static str>,
 }
@@ -34,6 +36,7 @@ pub static CARD_TEXTS: CardTexts<CardText> = CardTexts {
         is_changeable: true,
         about: "Shown above the card.",
         chars_max: 1_000,
+        example: "Team lunches",
         filter: Some("Description contains this text, in any case."),
     },
     billing_name: CardText {
@@ -43,6 +46,7 @@ pub static CARD_TEXTS: CardTexts<CardText> = CardTexts {
         is_changeable: false,
         about: "The name on it; the description where there is none.",
         chars_max: BILLING_NAME_CHARS_MAX,
+        example: "Team lunches",
         filter: None,
     },
 };
