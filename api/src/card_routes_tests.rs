@@ -283,3 +283,24 @@ async fn an_allowance_shows_what_is_left_and_takes_changes_in_part() {
     let (status, body) = bench.ask("PUT", &path, json!({"amount": -1, "scope": [699]})).await;
     assert_eq!((status, body["detail"]["errors"].as_array().unwrap().len()), (400, 2));
 }
+
+/// Only the log told who was shown a number by a token, and a terminated card showed its number.
+#[tokio::test]
+async fn numbers_shown_to_tokens_are_audited_and_no_terminated_card_shows_one() {
+    let bench = Bench::new().await;
+    let card = bench.order(virtual_card()).await;
+    let path = format!("/v1/cards/{}", id_of(&card));
+    let looks =
+        async || bench.get("/v1/audit-events?action=card.number_shown").await["results"].clone();
+    for count in 1..3 {
+        bench.get(&format!("{path}/number")).await;
+        let events = looks().await;
+        assert_eq!(events.as_array().unwrap().len(), count, "{events}");
+        let [actor, object] = ["actor", "object"].map(|key| &events[0][key]);
+        assert_eq!((&actor["kind"], id_of(object)), (&json!("access_token"), id_of(&card)), "{events}");
+    }
+    bench.ask("DELETE", &path, Value::Null).await;
+    let (status, body) = bench.ask("GET", &format!("{path}/number"), Value::Null).await;
+    assert_eq!((status, code_of(&body)), (409, "card_terminated"), "{body}");
+    assert_eq!(looks().await.as_array().unwrap().len(), 2, "what is not shown is not audited");
+}

@@ -182,6 +182,18 @@ mod tests {
         assert_eq!(read(&bench, None, &path).await.1["count"], 3);
     }
 
+    /// A look at a number is a record, which only the leader makes.
+    #[tokio::test]
+    async fn a_look_at_a_number_is_left_to_the_leader() {
+        let mut bench = Bench::new().await;
+        let card = bench.order(virtual_card()).await;
+        bench.state.switch = Switch::new(Arc::new(bench.state.switch.engine.for_reading()));
+        let path = format!("/v1/cards/{}", id_of(&card));
+        assert_eq!(read(&bench, None, &path).await.0, StatusCode::OK);
+        let (status, body) = read(&bench, None, &format!("{path}/number")).await;
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+    }
+
     /// Once, a node that had not yet read event 2 gave event 1 again to a client that had seen both elsewhere.
     #[tokio::test]
     async fn a_place_beyond_the_own_log_is_left_to_the_leader() {

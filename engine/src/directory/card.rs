@@ -32,8 +32,8 @@ use crate::domain::changes::changes;
 use crate::domain::company::Address;
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
-    AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, DimensionId, MemberId, MemberSlot,
-    SharedLinkId, Slot as _,
+    AccessTokenId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, DimensionId, MemberId,
+    MemberSlot, SharedLinkId, Slot as _,
 };
 use crate::domain::text::LineText;
 use crate::limits;
@@ -72,7 +72,7 @@ commands! {
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>
             AuditLine::of_company(*company, "card.updated", id.0).with(vec!["pin"]),
             set_pin(change, (*company, *id), *pin);
-        /// Notes that a person is about to see the number of a card: changes nothing, and is audited
+        /// Notes that somebody is about to see the number of a card: changes nothing, and is audited
         /// where there is a note.
         NoteNumberShown(company: CompanyId, id: CardId, viewer: NumberViewer) =>
             AuditLine::of_company(*company, "card.number_shown", id.0),
@@ -164,13 +164,15 @@ pub enum SettableCardState {
     Suspended,
 }
 
-/// The person who is to see the number of a card.
+/// Whoever is to see the number of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberViewer {
     /// A member: the card's holder, or an administrator.
     Member(MemberId),
     /// A holder of a shared link of the card.
     Link(SharedLinkId),
+    /// The holder of an access token.
+    Token(AccessTokenId),
 }
 
 changes! {
@@ -219,7 +221,8 @@ pub(crate) fn find_open_card(
 }
 
 /// Errors: the card or its company is closed; the member is neither its holder nor an administrator;
-/// the link is gone, or of another card.
+/// the link is gone, or of another card; the token is revoked, of another company or without the scope
+/// `admin`.
 fn check_viewer(
     state: &dyn PartitionView,
     (company, id): (CompanyId, CardId),
@@ -237,6 +240,11 @@ fn check_viewer(
         NumberViewer::Link(id) => {
             let link = state.directory().shared_links.find_own(open, id)?;
             if link.card == slot { Ok(()) } else { Err(Rejection::NotFound) }
+        }
+        NumberViewer::Token(id) => {
+            let token = state.directory().access_tokens.find_by_id(id.0);
+            let may_see = token.is_some_and(|token| token.company == open && token.scope.admin);
+            if may_see { Ok(()) } else { Err(Rejection::TokenNotFound) }
         }
     }
 }

@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::directory::card::{CardChanges, CardCommand, NumberViewer};
 use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand};
 use cardswitch_engine::directory::member::MemberRole;
@@ -14,7 +15,7 @@ use cardswitch_engine::limits;
 
 use crate::audit_events::events_of;
 use crate::office::{ADA, BOB, FOREIGNER, Office, with_role};
-use crate::samples::{company_id, member_id};
+use crate::samples::{company_id, digest, member_id, token_id};
 use crate::shared_links::{card_id, link_id, new_link};
 
 #[test]
@@ -86,6 +87,29 @@ fn a_number_is_shown_to_whom_it_may_be_shown_now() {
     office.does(AdminCommand::Card(CardCommand::Terminate(company_id(0), card_id(1))));
     let closed = office.asks(shown_to(member(ADA), (0, 1)));
     assert_eq!(closed, Err(Rejection::CardTerminated), "a closed card");
+}
+
+#[test]
+fn tokens_of_the_company_with_the_scope_admin_see_numbers_until_they_are_revoked() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let tokens = [(1, 0, true), (2, 0, false), (3, 1, true)];
+    for (number, company, admin) in tokens {
+        office.does(AdminCommand::AccessToken(AccessTokenCommand::Create(NewAccessToken {
+            id: token_id(number),
+            digest: digest(2, number),
+            company: company_id(company),
+            scope: AccessScope { admin, accountant: true, ..AccessScope::default() },
+        })));
+    }
+    let unknown = Err(Rejection::TokenNotFound);
+    for (token, expected) in [(1, Ok(())), (2, unknown), (3, unknown), (9, unknown)] {
+        let shown = office.asks(shown_to(NumberViewer::Token(token_id(token)), (0, 1)));
+        assert_eq!(shown, expected, "{token}");
+    }
+    let revoked = AccessTokenCommand::Revoke(company_id(0), token_id(1));
+    office.does(AdminCommand::AccessToken(revoked));
+    assert_eq!(office.asks(shown_to(NumberViewer::Token(token_id(1)), (0, 1))), unknown);
 }
 
 #[test]

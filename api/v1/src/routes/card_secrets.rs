@@ -1,13 +1,15 @@
 //! The secrets of a card: only administrators see its number and set its PIN.
 //!
-//! Extension. The log names, by ids, each caller who was shown a number. Numbers and PINs are only
-//! in the answer and the request.
+//! Extension. Each look at a number is in the audit log before it is answered. Numbers and PINs are
+//! only in the answer and the request.
 
 use cardswitch_edge::error::{ApiError, ErrorBody};
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_edge::json::Json;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::card::CardCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::card::{CardCommand, NumberViewer};
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
@@ -51,25 +53,35 @@ fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
     Zeroizing::new(fields.must("pin", "4 to 12 digits.", pin))
 }
 
-/// Retrieve the payment details of a virtual card. Every view is logged.
+/// Retrieve the payment details of a virtual card. Every view is in the audit log.
 #[utoipa::path(
     get, path = "/v1/cards/{card_id}/number", operation_id = "get_card_number",
     responses(
         (status = 200, body = CardNumberBody),
         (
-            status = 409, description = "The card is a physical one, or the company is closed.",
+            status = 409,
+            description = "The card is a physical or terminated one, or the company is closed.",
             body = ErrorBody,
         ),
     ),
 )]
 pub async fn get_number(call: Call, PathId(id): PathId) -> Answer<NoStore<Json<CardNumberBody>>> {
     let Call(state, caller) = &call;
-    let card = find_card(&call, CardId(id)).await?;
+    let id = CardId(id);
+    let card = find_card(&call, id).await?;
     if !card.profile.is_virtual {
         return Err(ApiError::card_not_virtual());
     }
+    // INVARIANT: nothing of the number is opened before the shard has found that it may be shown.
+    let viewer = NumberViewer::Token(caller.token);
+    let noted = CardCommand::NoteNumberShown(caller.company.id, id, viewer);
+    match state.carry_out_unshown(AdminCommand::Card(noted)).await {
+        // The token was revoked meanwhile.
+        Err(WriteError::Rejected(Rejection::TokenNotFound)) => return Err(ApiError::unauthorized()),
+        outcome => outcome?,
+    }
     let pan = open_number(state, &card, &caller.company)?;
-    tracing::info!(card = %id, token = %caller.token.0, "a card number was shown");
+    tracing::info!(card = %id.0, token = %caller.token.0, "a card number was shown");
     Ok(NoStore(Json(CardNumberBody {
         number: pan.reveal(),
         expiration: render_date(card.record.expires_on),
