@@ -2,6 +2,8 @@
 //! code that renders it.
 
 use cardswitch_engine::decision::DecisionMaker;
+use cardswitch_engine::directory::member::MemberRole as Role;
+use cardswitch_engine::directory::requisition::RequisitionStatus as Status;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_identity::oauth::scope::NAMES;
 use cardswitch_identity::receipts::media_type;
@@ -15,18 +17,16 @@ use crate::routes::access_tokens::ORIGINS;
 use crate::routes::allowances::INTERVALS;
 use crate::routes::audit_events::ACTOR_KINDS;
 use crate::routes::decision::render_decided_by;
-use crate::routes::members::ROLES;
-use crate::routes::requisitions::STATUSES;
 
 cardswitch_wire::words! {
     /// How often the budget resets.
     Interval: INTERVALS.map(|(name, _)| name);
     /// The role of a member.
-    MemberRole: ROLES.map(|(name, _)| name);
+    MemberRole: Role::WORDS;
     /// Role that a request can set for a member.
     SettableMemberRole: ["member", "reviewer"];
     /// The status of a requisition.
-    RequisitionStatus: STATUSES.map(|(name, _)| name);
+    RequisitionStatus: Status::WORDS;
     /// Status that a request can set for a requisition.
     RequisitionVerdict: ["approved", "denied"];
     /// The kind of a receipt's file.

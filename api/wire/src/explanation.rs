@@ -11,7 +11,7 @@ use chrono_tz::Tz;
 
 use super::amount::Amount;
 use super::glossary::{Audience, RuleWords, entry, is_credential};
-use super::reference::{render_card_state, render_suspension};
+use super::reference::render_suspension;
 use super::time::render_date;
 
 /// A developer who reads of a company's decisions.
@@ -78,10 +78,9 @@ impl Audience for Words {
     }
 
     fn card(&self, state: CardState, reason: SuspensionReason) -> Option<String> {
-        let state = render_card_state(state);
         Some(match render_suspension(reason) {
-            Some(reason) => format!("{state}: {reason}"),
-            None => state.to_owned(),
+            Some(reason) => format!("{}: {reason}", state.word()),
+            None => state.word().to_owned(),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::directory::member::Member;
-use cardswitch_engine::domain::card::{CardState, DimensionKind, SuspensionReason};
+use cardswitch_engine::domain::card::{DimensionKind, SuspensionReason};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -74,7 +74,7 @@ pub const fn plural_of(kind: DimensionKind) -> &'static str {
 }
 
 /// The fields that hold dimensions, in the order of `DimensionKind::ALL`.
-pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "location"];
+pub const DIMENSION_FIELDS: [&str; 4] = DimensionKind::WORDS;
 
 /// A card within another object.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -103,16 +103,6 @@ pub struct SharedLinkReference {
     pub link: String,
 }
 
-/// A card's state as text. Source: spec "States and transitions".
-pub const fn render_card_state(state: CardState) -> &'static str {
-    match state {
-        CardState::Unactivated => "unactivated",
-        CardState::Active => "active",
-        CardState::Suspended => "suspended",
-        CardState::Terminated => "terminated",
-    }
-}
-
 /// Why a card is suspended, as text; none where it is not.
 pub const fn render_suspension(reason: SuspensionReason) -> Option<&'static str> {
     match reason {
@@ -121,11 +111,6 @@ pub const fn render_suspension(reason: SuspensionReason) -> Option<&'static str>
         SuspensionReason::SingleUse => Some("single_use"),
         SuspensionReason::EndTime => Some("end_time"),
     }
-}
-
-/// Parses the text of a card's state.
-pub fn parse_card_state(text: &str) -> Option<CardState> {
-    CardState::ALL.into_iter().find(|state| render_card_state(*state) == text)
 }
 
 /// The last four digits of a card number as text.

@@ -1,6 +1,6 @@
-//! States and kinds of transactions as text.
+//! Kinds of transactions as text.
 
-use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+use cardswitch_engine::domain::transaction::TransactionKind;
 
 /// The kinds of transactions as text.
 pub const TRANSACTION_KINDS: [&str; 5] = [
@@ -10,16 +10,6 @@ pub const TRANSACTION_KINDS: [&str; 5] = [
     render_kind(TransactionKind::Refund),
     render_kind(TransactionKind::BankTransfer),
 ];
-
-/// The word for a state.
-pub const fn render_state(state: TransactionState) -> &'static str {
-    match state {
-        TransactionState::Pending => "pending",
-        TransactionState::Completed => "completed",
-        TransactionState::Declined => "declined",
-        TransactionState::Canceled => "canceled",
-    }
-}
 
 /// The word for a kind.
 pub const fn render_kind(kind: TransactionKind) -> &'static str {

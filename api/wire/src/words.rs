@@ -13,8 +13,8 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::reference::{render_card_state, render_suspension};
-use crate::transaction::{TRANSACTION_KINDS, render_state};
+use crate::reference::render_suspension;
+use crate::transaction::TRANSACTION_KINDS;
 
 /// The schema of a text that is one of `words`.
 pub fn one_of<W: Into<String>>(
@@ -52,13 +52,13 @@ macro_rules! words {
 
 words! {
     /// The state of a card.
-    CardState: State::ALL.map(render_card_state);
+    CardState: State::WORDS;
     /// State that a request can set for a card.
-    SettableCardState: [State::Active, State::Suspended].map(render_card_state);
+    SettableCardState: [State::Active, State::Suspended].map(State::word);
     /// Why a card is suspended.
     SuspensionReason: Reason::ALL.into_iter().filter_map(render_suspension);
     /// The state of a transaction.
-    TransactionState: Transaction::ALL.map(render_state);
+    TransactionState: Transaction::WORDS;
     /// Kind of a transaction.
     TransactionKind: TRANSACTION_KINDS;
     /// Mark for reviewers.

@@ -24,21 +24,24 @@ use crate::command::resource::commands;
 use crate::domain::card::Dimensions;
 use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
+use crate::domain::enumeration::enumeration;
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits;
 
-/// The rights of a member. Source: spec "Member", role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemberRole {
-    /// Full rights in the company.
-    Administrator,
-    /// Books and read access.
-    Accountant,
-    /// Reviews requisitions.
-    Reviewer,
-    /// Uses cards.
-    Member,
+enumeration! {
+    /// The rights of a member. Source: spec "Member", role.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum MemberRole {
+        /// Full rights in the company.
+        Administrator => "administrator",
+        /// Books and read access.
+        Accountant => "accountant",
+        /// Reviews requisitions.
+        Reviewer => "reviewer",
+        /// Uses cards.
+        Member => "member",
+    }
 }
 
 impl MemberRole {
@@ -53,15 +56,17 @@ impl MemberRole {
     }
 }
 
-/// The state of a membership.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MemberState {
-    /// An active member.
-    Active,
-    /// Deactivated.
-    Inactive,
-    /// Gone from lists; cards and transactions keep referring to it.
-    Deleted,
+enumeration! {
+    /// The state of a membership.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum MemberState {
+        /// An active member.
+        Active => "active",
+        /// Deactivated.
+        Inactive => "inactive",
+        /// Gone from lists; cards and transactions keep referring to it.
+        Deleted => "deleted",
+    }
 }
 
 /// A member.

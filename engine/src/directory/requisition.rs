@@ -18,6 +18,7 @@ use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::card::{CardState, CardTexts, Dimensions};
 use crate::domain::changes::{changes, replace};
+use crate::domain::enumeration::enumeration;
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
     RequisitionSlot, Slot as _, Timestamp,
@@ -26,17 +27,19 @@ use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
 
-/// The status of a requisition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum RequisitionStatus {
-    /// Not reviewed yet.
-    Pending,
-    /// A card fulfils it.
-    Approved,
-    /// Denied by a reviewer, or by the departure of its member.
-    Denied,
-    /// Canceled before a decision.
-    Canceled,
+enumeration! {
+    /// The status of a requisition.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum RequisitionStatus {
+        /// Not reviewed yet.
+        Pending => "pending",
+        /// A card fulfils it.
+        Approved => "approved",
+        /// Denied by a reviewer, or by the departure of its member.
+        Denied => "denied",
+        /// Canceled before a decision.
+        Canceled => "canceled",
+    }
 }
 
 /// A purchase request. Source: spec "Requisition".

@@ -23,13 +23,13 @@ enumeration! {
     pub enum CardState {
         /// A physical card that its holder has not activated yet.
         #[default]
-        Unactivated,
+        Unactivated => "unactivated",
         /// Ready to spend.
-        Active,
+        Active => "active",
         /// Closed to new purchases until it is opened again.
-        Suspended,
+        Suspended => "suspended",
         /// Closed for good.
-        Terminated,
+        Terminated => "terminated",
     }
 }
 
@@ -83,13 +83,13 @@ enumeration! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     pub enum DimensionKind {
         /// A category.
-        Category,
+        Category => "category",
         /// A department.
-        Department,
+        Department => "department",
         /// A label.
-        Label,
+        Label => "label",
         /// A location.
-        Location,
+        Location => "location",
     }
 }
 

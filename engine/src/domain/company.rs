@@ -3,6 +3,7 @@
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use super::enumeration::enumeration;
 use super::ids::{CompanyId, CompanySlot, Timestamp};
 use super::money::CurrencyCode;
 use super::named_texts::named_texts;
@@ -55,16 +56,18 @@ impl VelocityLimits {
     }
 }
 
-/// The state of a company.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CompanyState {
-    /// In business.
-    #[default]
-    Active,
-    /// Closed: its cards decline as terminated ones do.
-    Closed,
-    /// Not approved yet: its cards decline as those of a closed company do.
-    Pending,
+enumeration! {
+    /// The state of a company.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum CompanyState {
+        /// In business.
+        #[default]
+        Active => "active",
+        /// Closed: its cards decline as terminated ones do.
+        Closed => "closed",
+        /// Not approved yet: its cards decline as those of a closed company do.
+        Pending => "pending",
+    }
 }
 
 /// A company.

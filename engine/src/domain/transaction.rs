@@ -24,13 +24,13 @@ enumeration! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
     pub enum TransactionState {
         /// Authorized or in transit, not settled.
-        Pending,
+        Pending => "pending",
         /// Settled.
-        Completed,
+        Completed => "completed",
         /// Refused.
-        Declined,
+        Declined => "declined",
         /// No amount of it remains.
-        Canceled,
+        Canceled => "canceled",
     }
 }
 

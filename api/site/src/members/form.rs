@@ -3,7 +3,7 @@
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::domain::card::DimensionKind;
-use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
+use cardswitch_v1::routes::members::is_settable;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use serde_json::{Map, Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn shown_of(member: &Member) -> TypedFields {
     let shown = [
         ("first_name", member.first_name.clone()),
         ("last_name", member.last_name.clone()),
-        ("role", render_role(member.role).to_owned()),
+        ("role", member.role.word().to_owned()),
         ("code", member.code.clone().unwrap_or_default()),
     ];
     shown.into_iter().collect()
@@ -41,8 +41,8 @@ pub(super) fn shown_of(member: &Member) -> TypedFields {
 pub(super) fn roles(typed: &TypedFields, known: Option<MemberRole>) -> Vec<Choice> {
     let is_offered = |role: MemberRole| is_settable(role) || known == Some(role);
     let chosen = typed.get("role").filter(|role| !role.is_empty()).unwrap_or("member");
-    let offered = ROLES.iter().rev().filter(|(_, role)| is_offered(*role));
-    choices(offered.map(|(name, role)| (*name, role_words(*role))), chosen)
+    let offered = MemberRole::ALL.into_iter().rev().filter(|role| is_offered(*role));
+    choices(offered.map(|role| (role.word(), role_words(role))), chosen)
 }
 
 /// The body that the API would take.

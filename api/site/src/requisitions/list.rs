@@ -8,7 +8,7 @@ use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{ListPage, RequisitionFilter};
-use cardswitch_v1::routes::requisitions::{check_network, parse_status};
+use cardswitch_v1::routes::requisitions::check_network;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 
@@ -87,7 +87,7 @@ fn find(
 ) -> Result<RequisitionPage, StoreError> {
     let none = ListPage::EMPTY;
     let mut filter = RequisitionFilter {
-        statuses: parse_status(query.of("status")).into_iter().collect(),
+        statuses: RequisitionStatus::parse(query.of("status")).into_iter().collect(),
         ..RequisitionFilter::default()
     };
     let mut of = None;
@@ -124,20 +124,19 @@ fn row(view: &View<'_>, requisition: &Requisition) -> Result<RequisitionLine, St
 }
 
 fn tabs(query: &ListForm) -> Vec<StatusTab> {
-    let known = [
-        ("", "All", None),
-        ("pending", "", Some(RequisitionStatus::Pending)),
-        ("approved", "", Some(RequisitionStatus::Approved)),
-        ("denied", "", Some(RequisitionStatus::Denied)),
-        ("canceled", "", Some(RequisitionStatus::Canceled)),
-    ];
-    let here = parse_status(query.of("status"));
-    let tab = |(name, label, status): (&str, &'static str, Option<RequisitionStatus>)| StatusTab {
-        label: status.map_or(label, |status| requisition_badge(status).word),
-        path: filtered(PATH, [("status", name), ("member", query.of("member"))]),
+    let here = RequisitionStatus::parse(query.of("status"));
+    let tab = |status: Option<RequisitionStatus>| StatusTab {
+        label: status.map_or("All", |status| requisition_badge(status).word),
+        path: filtered(
+            PATH,
+            [
+                ("status", status.map_or("", RequisitionStatus::word)),
+                ("member", query.of("member")),
+            ],
+        ),
         is_here: here == status,
     };
-    known.into_iter().map(tab).collect()
+    [None].into_iter().chain(RequisitionStatus::ALL.map(Some)).map(tab).collect()
 }
 
 #[cfg(test)]

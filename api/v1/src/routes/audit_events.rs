@@ -2,9 +2,8 @@
 
 use cardswitch_edge::input::{Answer, ListQuery};
 use cardswitch_edge::json::Json;
-use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
-use cardswitch_engine::domain::company::{Company, CompanyState};
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::query::AuditFilter;
 use cardswitch_identity::auth::Call;
@@ -13,7 +12,6 @@ use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
-use cardswitch_wire::reference::render_card_state;
 use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,8 +19,6 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::allowances::render_interval;
-use super::members::render_role;
-use super::requisitions::render_status;
 use super::view::{BY_CREATION, list_view};
 use crate::words;
 
@@ -80,30 +76,14 @@ fn render_value(value: AuditValue, company: &Company) -> Option<String> {
             let codes: Vec<_> = codes.iter().map(u16::to_string).collect();
             (!codes.is_empty()).then(|| codes.join(", "))
         }
-        AuditValue::CardState(state) => Some(render_card_state(state).to_owned()),
-        AuditValue::Role(role) => Some(render_role(role).to_owned()),
-        AuditValue::MemberState(state) => Some(render_member_state(state).to_owned()),
+        AuditValue::CardState(state) => Some(state.word().to_owned()),
+        AuditValue::Role(role) => Some(role.word().to_owned()),
+        AuditValue::MemberState(state) => Some(state.word().to_owned()),
         AuditValue::Member(id) => Some(id.to_string()),
         AuditValue::Count(count) => Some(count.to_string()),
-        AuditValue::CompanyState(state) => Some(render_company_state(state).to_owned()),
-        AuditValue::RequisitionStatus(status) => Some(render_status(status).to_owned()),
+        AuditValue::CompanyState(state) => Some(state.word().to_owned()),
+        AuditValue::RequisitionStatus(status) => Some(status.word().to_owned()),
         AuditValue::EndpointState(state) => Some(render_state(state).to_owned()),
-    }
-}
-
-const fn render_company_state(state: CompanyState) -> &'static str {
-    match state {
-        CompanyState::Active => "active",
-        CompanyState::Pending => "pending",
-        CompanyState::Closed => "closed",
-    }
-}
-
-const fn render_member_state(state: MemberState) -> &'static str {
-    match state {
-        MemberState::Active => "active",
-        MemberState::Inactive => "inactive",
-        MemberState::Deleted => "deleted",
     }
 }
 

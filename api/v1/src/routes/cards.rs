@@ -28,8 +28,7 @@ use cardswitch_wire::page::{Listing, PageParameters};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{
-    DimensionReference, MemberReference, SharedLinkReference, parse_card_state, render_card_state,
-    render_last_four, render_suspension,
+    DimensionReference, MemberReference, SharedLinkReference, render_last_four, render_suspension,
 };
 use cardswitch_wire::time::{render_date, render_time};
 use chrono_tz::Tz;
@@ -90,7 +89,7 @@ impl CardBody {
             expiration: render_date(card.record.expires_on),
             is_virtual: profile.is_virtual,
             last_four: render_last_four(profile.last_four),
-            state: render_card_state(usage.state),
+            state: usage.state.word(),
             suspension_reason: render_suspension(usage.suspension),
             assigned_to: view.member_reference(profile.assigned_to)?,
             category,
@@ -201,7 +200,7 @@ fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
 
 fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
     let text = fields::text(value).unwrap_or_default();
-    match parse_card_state(&text) {
+    match CardState::parse(&text) {
         Some(CardState::Active) => Ok(SettableCardState::Active),
         Some(CardState::Suspended) => Ok(SettableCardState::Suspended),
         Some(CardState::Terminated) => {
@@ -229,8 +228,8 @@ impl ListCardsRequest {
         let states = query.words(
             ("state", "card states"),
             "In one of these states, with commas between them.",
-            &CardState::ALL.map(render_card_state),
-            parse_card_state,
+            &CardState::WORDS,
+            CardState::parse,
         );
         let contains = parse_text_parts(query);
         let filter = CardFilter { dimensions, states, contains, ..CardFilter::default() };

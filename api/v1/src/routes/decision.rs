@@ -20,7 +20,7 @@ use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
 use cardswitch_wire::glossary::{Audience, withdrawal_verdict};
-use cardswitch_wire::reference::{render_card_state, render_suspension};
+use cardswitch_wire::reference::render_suspension;
 use cardswitch_wire::time::{render_date, render_time};
 use cardswitch_wire::urls::Urls;
 use serde::Serialize;
@@ -167,7 +167,7 @@ macro_rules! define_facts_body {
         impl FactsBody {
             fn new(facts: &DecisionFacts, currency: CurrencyCode) -> Self {
                 Self {
-                    card_state: render_card_state(facts.usage.state),
+                    card_state: facts.usage.state.word(),
                     suspension_reason: render_suspension(facts.usage.suspension),
                     valid_through: render_date(facts.expires_on),
                     allowance: TermsBody::new(&facts.terms, currency),
@@ -315,7 +315,7 @@ impl QuantityBody {
             Quantity::Count(count) => Self::Count(count),
             Quantity::Instant(at) => Self::Text(render_time(at)),
             Quantity::Date(date) => Self::Text(render_date(date)),
-            Quantity::Card(state, _) => Self::Text(render_card_state(state).to_owned()),
+            Quantity::Card(state, _) => Self::Text(state.word().to_owned()),
             Quantity::Is(is) => Self::Is(is),
             Quantity::Category(category) => Self::Category(category.map(|mcc| mcc.0)),
             Quantity::Scope(scope) => Self::Scope(scope.codes().to_vec()),

@@ -67,7 +67,7 @@ impl MemberBody {
             url: view.urls.object("members", member.id.0),
             first_name: member.first_name.clone(),
             last_name: member.last_name.clone(),
-            role: render_role(member.role),
+            role: member.role.word(),
             code: member.code.clone(),
             email: member.email.clone(),
             is_active: member.state == MemberState::Active,
@@ -77,19 +77,6 @@ impl MemberBody {
             created_at: render_time(member.created_at),
         })
     }
-}
-
-/// Every role with its name on the wire.
-pub const ROLES: [(&str, MemberRole); 4] = [
-    ("administrator", MemberRole::Administrator),
-    ("accountant", MemberRole::Accountant),
-    ("reviewer", MemberRole::Reviewer),
-    ("member", MemberRole::Member),
-];
-
-/// A role's name on the wire.
-pub fn render_role(role: MemberRole) -> &'static str {
-    ROLES.iter().find(|(_, known)| *known == role).map_or("member", |(name, _)| *name)
 }
 
 /// Whether the API can give a member this role; the others are given by operators.
@@ -104,8 +91,7 @@ pub fn role_not_settable() -> Flaw {
 
 fn any_role(value: &RawValue) -> Result<MemberRole, Flaw> {
     let text = fields::text(value).unwrap_or_default();
-    let known = ROLES.iter().find(|(name, _)| *name == text);
-    known.map(|(_, role)| *role).ok_or_else(role_not_settable)
+    MemberRole::parse(&text).ok_or_else(role_not_settable)
 }
 
 fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {

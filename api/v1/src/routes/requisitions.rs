@@ -94,7 +94,7 @@ impl RequisitionBody {
             member: view.member_reference(Some(requisition.member))?,
             note: requisition.note.clone(),
             reviewed_by: view.member_reference(requisition.reviewed_by)?,
-            status: render_status(requisition.status),
+            status: requisition.status.word(),
             created_at: render_time(requisition.created_at),
         })
     }
@@ -115,29 +115,11 @@ impl RequisitionSummary {
     pub(super) fn new(requisition: Requisition, currency: CurrencyCode) -> Self {
         Self {
             id: requisition.id.0,
-            status: render_status(requisition.status),
+            status: requisition.status.word(),
             amount: Amount::new(requisition.amount, currency),
             description: requisition.description,
         }
     }
-}
-
-/// Every status with its name on the wire.
-pub const STATUSES: [(&str, RequisitionStatus); 4] = [
-    ("pending", RequisitionStatus::Pending),
-    ("approved", RequisitionStatus::Approved),
-    ("denied", RequisitionStatus::Denied),
-    ("canceled", RequisitionStatus::Canceled),
-];
-
-/// The word for a status.
-pub fn render_status(status: RequisitionStatus) -> &'static str {
-    STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(name, _)| *name)
-}
-
-/// The status that a word stands for.
-pub fn parse_status(text: &str) -> Option<RequisitionStatus> {
-    STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
 }
 
 bodies! {
@@ -309,8 +291,8 @@ impl ListRequisitionsRequest {
             statuses: query.words(
                 ("status", "statuses of requisitions"),
                 "In one of these statuses, with commas between them.",
-                &STATUSES.map(|(name, _)| name),
-                parse_status,
+                &RequisitionStatus::WORDS,
+                RequisitionStatus::parse,
             ),
         }
     }

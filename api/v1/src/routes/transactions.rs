@@ -22,7 +22,7 @@ use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
 use cardswitch_wire::time::render_time;
-use cardswitch_wire::transaction::{render_kind, render_state};
+use cardswitch_wire::transaction::render_kind;
 use cardswitch_wire::urls::Urls;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -145,7 +145,7 @@ impl TransactionBody {
             amount: Amount::new(amount, view.company.currency),
             foreign_amount: foreign_amount(record),
             foreign_currency_code: record.foreign.map(|foreign| render_currency(foreign.currency)),
-            state: render_state(progress.state),
+            state: progress.state.word(),
             card: view.card_reference(record.card)?,
             member: view.member_reference(record.member)?,
             category,
@@ -276,7 +276,7 @@ impl ListTransactionsRequest {
 fn parse_classes(query: &mut Query) -> TransactionClasses {
     let about = "In one of these states; several with commas between them (extension).";
     let name = ("state", "transaction states");
-    let states = query.words(name, about, &TransactionState::ALL.map(render_state), parse_state);
+    let states = query.words(name, about, &TransactionState::WORDS, TransactionState::parse);
     // Commas alone name no state, and ask for nothing.
     let mut classes = match states.is_empty() {
         true => TransactionClasses::ALL,
@@ -291,10 +291,6 @@ fn parse_classes(query: &mut Query) -> TransactionClasses {
         classes = classes.without_verifications();
     }
     classes
-}
-
-fn parse_state(text: &str) -> Option<TransactionState> {
-    TransactionState::ALL.into_iter().find(|state| render_state(*state) == text)
 }
 
 /// List transactions, declined ones too, the newest first.

@@ -25,8 +25,7 @@ use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase
 use cardswitch_wire::page::{Listing, envelope, parse_page};
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{
-    CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,
-    render_last_four,
+    CardReference, DimensionReference, MemberReference, SharedLinkReference, render_last_four,
 };
 use cardswitch_wire::urls::Urls;
 
@@ -229,7 +228,7 @@ impl View<'_> {
             tables.look_at(slot, |card| CardReference {
                 id: card.profile.id.0,
                 url: self.urls.object("cards", card.profile.id.0),
-                state: render_card_state(card.record.usage.state),
+                state: card.record.usage.state.word(),
                 description: card.profile.texts.description().to_owned(),
                 last_four: render_last_four(card.profile.last_four),
             })

@@ -214,8 +214,7 @@ fn flag(value: &Value) -> Result<bool, ApiError> {
 /// A role by its name in any case; whether it can be given to anybody is seen later.
 fn role(value: &RawValue) -> Result<MemberRole, Flaw> {
     let name = fields::text(value)?.to_lowercase();
-    let known = members::ROLES.iter().find(|(known, _)| *known == name);
-    known.map(|(_, role)| *role).ok_or_else(members::role_not_settable)
+    MemberRole::parse(&name).ok_or_else(members::role_not_settable)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use super::attribute::{ENTERPRISE_SCHEMA, Field, USER_SCHEMA};
 use super::filter::{FieldValue, Filter};
-use crate::routes::members::render_role;
 use crate::routes::view::View;
 
 /// The name of users as resources.
@@ -65,7 +64,7 @@ impl User {
             Field::GivenName => &member.first_name,
             Field::FamilyName => &member.last_name,
             Field::DisplayName => &self.display_name,
-            Field::UserType => render_role(member.role),
+            Field::UserType => member.role.word(),
             Field::EmailType => EMAIL_TYPE,
             Field::EmployeeNumber => member.code.as_deref()?,
             Field::Department => self.department.as_deref()?,
@@ -84,7 +83,7 @@ impl User {
             "name": {"givenName": member.first_name, "familyName": member.last_name},
             "displayName": self.display_name,
             "active": self.is_active(),
-            "userType": render_role(member.role),
+            "userType": member.role.word(),
             "emails": [{"value": member.email, "type": EMAIL_TYPE, "primary": true}],
             "meta": {
                 "resourceType": RESOURCE_TYPE,
