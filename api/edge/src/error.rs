@@ -298,7 +298,7 @@ impl From<SubmitError> for ApiError {
 impl From<WriteError> for ApiError {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Rejected(rejection) => Self::rejected(rejection, &[]),
+            WriteError::Rejected(rejection) => Self::rejected(rejection),
             WriteError::NotTaken(error) => error.into(),
             WriteError::OutcomeUnknown => Self::unavailable(
                 "outcome_unknown",

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decision::RuleSet;
+use crate::domain::card::DimensionKind;
 use crate::domain::ids::{RecordSeq, TransactionId};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::AuthorizationId;
@@ -191,7 +192,7 @@ pub enum Rejection {
     /// No such member in the caller's company.
     MemberNotFound,
     /// A category, department, label or location of another company, or unknown.
-    DimensionNotFound,
+    DimensionNotFound(DimensionKind),
     /// A terminated card cannot change its state.
     CardTerminated,
     /// A physical card cannot become active without an assignee.

@@ -219,10 +219,12 @@ pub(crate) fn check_dimensions(
     dimensions: &Dimensions,
 ) -> Result<(), Rejection> {
     let mut set = DimensionKind::ALL.into_iter().zip(dimensions);
-    let is_theirs = |(kind, id): (DimensionKind, &Option<DimensionId>)| {
-        id.is_none_or(|id| find(state, company, kind, id).is_some())
-    };
-    if set.all(is_theirs) { Ok(()) } else { Err(Rejection::DimensionNotFound) }
+    set.try_for_each(|(kind, id)| match id {
+        Some(id) if find(state, company, kind, *id).is_none() => {
+            Err(Rejection::DimensionNotFound(kind))
+        }
+        _ => Ok(()),
+    })
 }
 
 fn find_live(state: &dyn PartitionView, id: DimensionId) -> Option<&Dimension> {

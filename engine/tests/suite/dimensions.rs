@@ -347,16 +347,16 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
     books.create(new(4, None, None)).unwrap();
     books.delete(4).unwrap();
     books.buy(1);
-    let unknown = Err(Rejection::DimensionNotFound);
+    let unknown = |kind| Err(Rejection::DimensionNotFound(kind));
     let rows = [
         ([Some(Some(id(1))), None, None, None], Ok(())),
         ([None, None, Some(Some(id(2))), None], Ok(())),
         ([Some(Some(id(1))), None, Some(Some(id(2))), Some(None)], Ok(())),
-        ([None, Some(Some(id(1))), None, None], unknown),
-        ([Some(Some(id(3))), None, None, None], unknown),
-        ([Some(Some(id(4))), None, None, None], unknown),
-        ([Some(Some(id(5))), None, None, None], unknown),
-        ([Some(Some(id(1))), None, None, Some(Some(id(2)))], unknown),
+        ([None, Some(Some(id(1))), None, None], unknown(DimensionKind::Department)),
+        ([Some(Some(id(3))), None, None, None], unknown(CATEGORY)),
+        ([Some(Some(id(4))), None, None, None], unknown(CATEGORY)),
+        ([Some(Some(id(5))), None, None, None], unknown(CATEGORY)),
+        ([Some(Some(id(1))), None, None, Some(Some(id(2)))], unknown(DimensionKind::Location)),
         ([Some(None); 4], Ok(())),
         ([None; 4], Ok(())),
     ];

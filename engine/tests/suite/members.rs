@@ -23,7 +23,7 @@ use cardswitch_engine::directory::shared_link::{
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::allowance::CardUsage;
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, DimensionKind};
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, RequisitionId, SharedLinkId,
@@ -67,7 +67,7 @@ fn members_are_made_with_an_address_and_a_code_of_their_own() {
         (new_member(9, 0, "BOB@Example.COM"), Err(Rejection::EmailTaken)),
         (new_member(9, 7, "new@example.com"), Err(Rejection::CompanyNotFound)),
         (coded(9, "new@example.com", "7"), Err(Rejection::MemberCodeTaken)),
-        (tagged, Err(Rejection::DimensionNotFound)),
+        (tagged, Err(Rejection::DimensionNotFound(DimensionKind::Department))),
         (coded(9, "new@example.com", "07"), Ok(())),
         // A code taken in one company is free in another.
         (NewMember { company: company_id(1), ..coded(10, "new@example.com", "7") }, Ok(())),

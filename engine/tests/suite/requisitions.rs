@@ -11,7 +11,7 @@ use cardswitch_engine::directory::requisition::{
     RequisitionVerdict, Review,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, DimensionKind};
 use cardswitch_engine::domain::ids::{CardId, DimensionId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
@@ -99,7 +99,7 @@ fn only_members_who_take_part_ask_for_amounts_above_zero() {
         (NewRequisition { company: company_id(7), ..asking(1) }, Err(Rejection::CompanyNotFound)),
         (
             NewRequisition { dimensions: [tag, None, None, None], ..asking(1) },
-            Err(Rejection::DimensionNotFound),
+            Err(Rejection::DimensionNotFound(DimensionKind::Category)),
         ),
         (asking(1), Ok(())),
         (asking(1), Err(Rejection::IdTaken)),

@@ -4,7 +4,7 @@
 use axum::http::StatusCode;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::limits;
-use cardswitch_wire::fault::{Fault, Flaw, window_faults};
+use cardswitch_wire::fault::{Flaw, window_faults};
 
 use super::ApiError;
 
@@ -13,10 +13,9 @@ use super::ApiError;
 const KEYS_RETRY_AFTER_S: u32 = 60;
 
 impl ApiError {
-    /// The answer to a refused change. `dimensions` are the dimension fields the request set,
-    /// since a refusal does not say which of them is unknown.
+    /// The answer to a refused change.
     #[expect(clippy::too_many_lines, reason = "an arm for each rejection")]
-    pub fn rejected(rejection: Rejection, dimensions: &[&'static str]) -> Self {
+    pub fn rejected(rejection: Rejection) -> Self {
         let conflict = Self::conflict;
         let fault = |param, code, message: &str| {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
@@ -38,9 +37,8 @@ impl ApiError {
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
-            Rejection::DimensionNotFound => {
-                let fault = |param: &&'static str| Fault::new(*param, Flaw::not_found(param));
-                Self::invalid(dimensions.iter().map(fault).collect())
+            Rejection::DimensionNotFound(kind) => {
+                Self::invalid_field(kind.word(), Flaw::not_found(kind.word()))
             }
             Rejection::StartsAfterEnd => Self::invalid(window_faults().into()),
             Rejection::IdTaken | Rejection::CardNumberTaken => {
@@ -169,6 +167,8 @@ impl ApiError {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::domain::card::DimensionKind;
+
     use super::*;
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
             (Rejection::TooManyRequisitions, 409, "too_many_requisitions", None),
             (Rejection::AllowanceNotFound, 404, "not_found", None),
             (Rejection::MemberNotFound, 400, "not_found", Some("assigned_to")),
-            (Rejection::DimensionNotFound, 400, "not_found", Some("label")),
+            (Rejection::DimensionNotFound(DimensionKind::Label), 400, "not_found", Some("label")),
             (Rejection::CardTerminated, 409, "card_terminated", None),
             (Rejection::AssigneeMissing, 400, "required", Some("assigned_to")),
             (Rejection::AllowanceEnded, 409, "allowance_ended", None),
@@ -231,7 +231,7 @@ mod tests {
             (Rejection::TooManyChildren, 409, "too_many_children", None),
         ];
         for (rejection, status, code, param) in rows {
-            let error = ApiError::rejected(rejection, &["label"]);
+            let error = ApiError::rejected(rejection);
             assert_eq!(error.status.as_u16(), status, "{rejection:?}");
             let detail = &error.body()["detail"];
             assert_eq!(detail["code"], code, "{rejection:?}");

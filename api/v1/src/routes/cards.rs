@@ -40,7 +40,7 @@ use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::card_texts::{parse_card_texts, parse_text_changes, parse_text_parts};
-use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
+use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions};
 use super::issuing::{draw_card, issue};
 use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
@@ -305,8 +305,7 @@ pub async fn make_card(reader: Reader<'_>, mut fields: Fields<'_>) -> Result<Car
         let card = draw_card(reader.state, &order)?;
         Ok((card.id, AdminCommand::Card(CardCommand::Issue(card))))
     };
-    let issued = issue(reader.state, draw).await?;
-    issued.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
+    Ok(issue(reader.state, draw).await??)
 }
 
 /// Update a card.
@@ -343,9 +342,8 @@ pub async fn change_card(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let is_set = dimensions.map(|id| id.is_some());
     let command = AdminCommand::Card(CardCommand::Update(reader.company.id, id, changes));
-    reader.state.carry_out(command).await.map_err(|error| refused(error, is_set))
+    Ok(reader.state.carry_out(command).await?)
 }
 
 /// Close a card permanently.

@@ -20,7 +20,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::cards::{self, CardBody, CompanyTerms, parse_order};
-use super::dimensions::refused;
 use super::issuing::{draw_card, issue};
 use super::view::{View, read_view};
 
@@ -101,16 +100,5 @@ async fn issue_cards(state: &ActorState, orders: &[IssuingOrder]) -> Result<Vec<
         let ids = cards.iter().map(|card| card.id).collect();
         Ok((ids, AdminCommand::Card(CardCommand::IssueTogether(cards))))
     };
-    issue(state, draw).await?.map_err(|error| refused(error, any_dimensions(orders)))
-}
-
-/// The kinds of dimensions that at least one of the cards names.
-fn any_dimensions(orders: &[IssuingOrder]) -> [bool; 4] {
-    let mut is_set = [false; 4];
-    for order in orders {
-        for (is_set, dimension) in is_set.iter_mut().zip(order.order.dimensions) {
-            *is_set |= dimension.is_some();
-        }
-    }
-    is_set
+    Ok(issue(state, draw).await??)
 }

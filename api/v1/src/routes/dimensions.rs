@@ -9,7 +9,6 @@ use axum::http::request::Parts;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::json::Json;
-use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::dimension::{
     Dimension, DimensionChanges, DimensionCommand, NamedDimension, NewDimension,
@@ -168,14 +167,6 @@ pub fn fault_dimensions(fields: &mut Fields<'_>, is_unknown: [bool; 4]) {
             fields.fault(name, Flaw::not_found(name));
         }
     }
-}
-
-/// The answer to a change of another object that was not made; `is_set` tells which dimensions it
-/// was to set, of which one may have gone meanwhile.
-pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
-    let WriteError::Rejected(rejection) = error else { return error.into() };
-    let named = DIMENSION_FIELDS.into_iter().zip(is_set).filter(|(_, is_set)| *is_set);
-    ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
 }
 
 /// List dimensions, the newest first.

@@ -30,7 +30,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::dimensions::{dimension, fault_dimensions, refused};
+use super::dimensions::{dimension, fault_dimensions};
 use super::view::{BY_CREATION, Reader, View, list_view, read_view};
 use crate::words;
 
@@ -261,11 +261,9 @@ pub async fn invite_member(
     let unknown = read_view(reader, read).await?;
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let is_set = new.dimensions.map(|id| id.is_some());
     let (command, news) =
         (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(company));
-    let made = reader.state.carry_out_and_tell(command, Some(news)).await;
-    made.map_err(|error| refused(error, is_set))?;
+    reader.state.carry_out_and_tell(command, Some(news)).await?;
     Ok(id)
 }
 
@@ -311,8 +309,7 @@ pub async fn change_member(
     fields.finish()?;
     let command = AdminCommand::Member(MemberCommand::Update(company.id, id, changes));
     let news = invitation.map(|invitation| invitation.news(company));
-    let made = reader.state.carry_out_and_tell(command, news).await;
-    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
+    Ok(reader.state.carry_out_and_tell(command, news).await?)
 }
 
 /// Remove a member and close their cards.

@@ -40,7 +40,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::dimensions::{fault_dimensions, parse_dimensions};
 use super::entity_tag::{IfMatch, TaggedBody};
 use super::issuing::{draw_card, issue};
 use super::view::{BY_CREATION, Reader, View, list_view, read_view};
@@ -386,13 +386,12 @@ pub async fn ask_for(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     check_network(reader)?;
-    let is_set = new.dimensions.map(|id| id.is_some());
     match reader.state.carry_out(AdminCommand::Requisition(RequisitionCommand::Create(new))).await {
         Ok(()) => Ok(id),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
             Err(ApiError::invalid_field("member", Flaw::not_found("active member")))
         }
-        Err(error) => Err(refused(error, is_set)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -463,9 +462,7 @@ pub async fn change_requisition(
     let known = known.ok_or_else(ApiError::not_found)?;
     unknown.fault(&mut fields);
     fields.finish()?;
-    let is_set = request.dimensions().map(|id| id.is_some());
-    let outcome = carry_out(reader, &known, request).await?;
-    outcome.map_err(|error| refused(error, is_set))
+    Ok(carry_out(reader, &known, request).await??)
 }
 
 /// Has the change made; numbers for a card are drawn until one is free.

@@ -13,7 +13,7 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::body::paragraph;
 use cardswitch_wire::fields::Fields;
 
-use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::dimensions::{fault_dimensions, parse_dimensions};
 use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
 use super::view::{Reader, read_view};
 
@@ -72,8 +72,7 @@ pub async fn tag(
     for (change, present) in changes.dimensions.iter_mut().zip(row.dimensions()) {
         *change = change.filter(|change| *change != present);
     }
-    let is_set = dimensions.map(|id| id.is_some());
     let command =
         AdminCommand::Transaction(TransactionCommand::Tag(reader.company.id, id, changes));
-    reader.state.carry_out(command).await.map_err(|error| refused(error, is_set))
+    Ok(reader.state.carry_out(command).await?)
 }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn causes_have_the_words_of_the_standard() {
         let flaw = |code| ApiError::invalid_field("x", Flaw::new(code, "is wrong"));
-        let taken = |rejection| ApiError::rejected(rejection, &[]);
+        let taken = ApiError::rejected;
         let rows = [
             (flaw("invalid_filter"), "400", Some("invalidFilter")),
             (flaw("invalid_path"), "400", Some("invalidPath")),

@@ -312,7 +312,7 @@ fn refused(error: WriteError) -> ScimError {
         }
         WriteError::Rejected(rejection) => {
             let names = [("email", "userName"), ("code", "employeeNumber")];
-            ApiError::rejected(rejection, &["department"]).renamed(&names).into()
+            ApiError::rejected(rejection).renamed(&names).into()
         }
         error => ApiError::from(error).into(),
     }
