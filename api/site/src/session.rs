@@ -112,14 +112,6 @@ impl Session {
         let current = self.current.as_ref();
         current.is_some_and(|(_, member)| member.role == MemberRole::Administrator)
     }
-
-    /// Whether the user may register apps for the current company.
-    pub fn is_developer(&self) -> bool {
-        let current = self.current.as_ref();
-        let is_named =
-            current.is_some_and(|(company, _)| self.user.developer_of.contains(&company.slot));
-        is_named || self.is_administrator()
-    }
 }
 
 /// The state, and the visitor's session where there is one. The state acts for nobody, even with a
