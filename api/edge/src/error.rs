@@ -1,8 +1,8 @@
-//! The answers to requests that fail. The only file that knows statuses of failures.
+//! The answers to requests that fail.
 //!
 //! Every failure has the same body, `{"detail": {code, message, param, errors, doc_url}}`. A code means
-//! one cause, which `wire/error_codes` explains. Nothing internal is ever in a message: causes of
-//! 500s go to the log. The answers to the engine's rejections are in `rejections`.
+//! one cause: `wire/error_codes` has its status and explains it. Nothing internal is ever in a message:
+//! causes of 500s go to the log. The answers to the engine's rejections are in `rejections`.
 
 mod rejections;
 
@@ -69,10 +69,14 @@ pub struct ConflictMessage(pub String);
 const NOT_VISIBLE_YET: &str = "not_visible_yet";
 
 impl ApiError {
-    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+    /// A failure of this code, which has its status from the table of codes.
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        let known = error_code(code);
+        debug_assert!(known.is_some(), "`{code}` is not explained");
+        let status = known.and_then(|known| StatusCode::from_u16(known.status).ok());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let is_short = status == StatusCode::SERVICE_UNAVAILABLE;
         let retry_after_s = is_short.then_some(RETRY_AFTER_S);
-        debug_assert!(error_code(code).is_some(), "`{code}` is not explained");
         Self { status, code, message: message.into(), faults: Vec::new(), retry_after_s }
     }
 
@@ -84,7 +88,7 @@ impl ApiError {
         };
         let is_explained = |fault: &Fault| error_code(fault.flaw.code).is_some();
         debug_assert!(faults.iter().all(is_explained), "a code is not explained: {faults:?}");
-        Self { faults, ..Self::new(StatusCode::BAD_REQUEST, code, message) }
+        Self { status: StatusCode::BAD_REQUEST, faults, ..Self::new(code, message) }
     }
 
     /// One field of the request is at fault.
@@ -123,37 +127,25 @@ impl ApiError {
 
     /// The caller asks too often.
     pub fn too_many_requests(retry_after_s: u32) -> Self {
-        let message = "too many requests";
-        Self {
-            retry_after_s: Some(retry_after_s),
-            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", message)
-        }
+        let failed = Self::new("too_many_requests", "too many requests");
+        Self { retry_after_s: Some(retry_after_s), ..failed }
     }
 
     /// Something of the switch's own failed; `cause` goes to the log, not to the client.
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
         tracing::error!(%cause, "a request failed");
-        let message = "the switch failed to answer; the log has the cause";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
-    }
-
-    fn conflict(code: &'static str, message: &str) -> Self {
-        Self::new(StatusCode::CONFLICT, code, message)
-    }
-
-    fn unavailable(code: &'static str, message: &str) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+        Self::new("internal", "the switch failed to answer; the log has the cause")
     }
 }
 
-/// Declares failures: the name of each here, its parts, the status, the code, the message.
+/// Declares failures: the name of each here, its parts, the code, the message.
 macro_rules! failures {
     ($($(#[$about:meta])+
-        $name:ident($($part:ident: $type:ty)?) $status:ident $code:literal $message:expr;)*) => {
+        $name:ident($($part:ident: $type:ty)?) $code:literal $message:expr;)*) => {
         impl ApiError {$(
             $(#[$about])+
             pub fn $name($($part: $type)?) -> Self {
-                Self::new(StatusCode::$status, $code, $message)
+                Self::new($code, $message)
             }
         )*}
     };
@@ -161,104 +153,99 @@ macro_rules! failures {
 
 failures! {
     /// The body is no JSON object.
-    malformed_body() BAD_REQUEST "malformed_body" "the body is not a JSON object";
+    malformed_body() "malformed_body" "the body is not a JSON object";
     /// The body ended before it was whole.
-    incomplete_body() BAD_REQUEST "incomplete_body" "the body could not be read";
+    incomplete_body() "incomplete_body" "the body could not be read";
     /// The body did not come in time.
-    body_too_slow() REQUEST_TIMEOUT "body_too_slow" "the body did not come in time";
+    body_too_slow() "body_too_slow" "the body did not come in time";
     /// The body of a batch is no JSON array.
-    not_an_array() BAD_REQUEST "malformed_body" "the body is not a JSON array";
+    not_an_array() "malformed_body" "the body is not a JSON array";
     /// A field of the head that may come once came again.
-    repeated_header(name: &HeaderName) BAD_REQUEST "repeated_header"
+    repeated_header(name: &HeaderName) "repeated_header"
         format!("the header `{name}` came more than once");
     /// The head names no host, or none that there could be.
-    malformed_host() BAD_REQUEST "malformed_host" "the header `Host` must name a host";
+    malformed_host() "malformed_host" "the header `Host` must name a host";
     /// The body is coded for its way otherwise than in chunks.
-    unsupported_transfer_coding() BAD_REQUEST "unsupported_transfer_coding"
+    unsupported_transfer_coding() "unsupported_transfer_coding"
         "the header `Transfer-Encoding` may be `chunked` only";
     /// A batch has more than `len_max` requests.
-    batch_too_long(len_max: usize) BAD_REQUEST "batch_too_long"
+    batch_too_long(len_max: usize) "batch_too_long"
         format!("a batch has at most {len_max} requests");
     /// The idempotency key came with another request before.
-    idempotency_key_reused() BAD_REQUEST "idempotency_key_reused"
+    idempotency_key_reused() "idempotency_key_reused"
         "the header `Idempotency-Key` came with another request before";
     /// A request with the same idempotency key is under way.
-    idempotency_key_in_flight() CONFLICT "idempotency_key_in_flight"
+    idempotency_key_in_flight() "idempotency_key_in_flight"
         "a request with this `Idempotency-Key` is under way; ask again";
     /// The transfer cannot be concluded any more.
-    transfer_concluded() CONFLICT "transfer_concluded" "the transfer was declined or has come back";
+    transfer_concluded() "transfer_concluded" "the transfer was declined or has come back";
     /// Requisitions are for cards of another network.
-    network_not_supported(network: &str) BAD_REQUEST "network_not_supported"
+    network_not_supported(network: &str) "network_not_supported"
         format!("requisitions are for cards of the network `{network}` only");
     /// The system's clock cannot be turned.
-    clock_not_manual() CONFLICT "clock_not_manual"
-        "the clock can be set only with `serve --clock manual`";
+    clock_not_manual() "clock_not_manual" "the clock can be set only with `serve --clock manual`";
     /// The query cannot be decoded.
-    malformed_query() BAD_REQUEST "malformed_query" "the query cannot be decoded";
+    malformed_query() "malformed_query" "the query cannot be decoded";
     /// No token, or one that opens nothing.
-    unauthorized() UNAUTHORIZED "unauthorized"
+    unauthorized() "unauthorized"
         "an access token is needed: `Authorization: Token <ACCESS_TOKEN>`";
     /// No network key, or not the right one.
-    network_key_needed() UNAUTHORIZED "unauthorized"
+    network_key_needed() "unauthorized"
         "the network key is needed: `Authorization: Bearer <NETWORK_KEY>`";
     /// The token's scope is too small.
-    scope_too_small(needed: &str) FORBIDDEN "insufficient_scope"
+    scope_too_small(needed: &str) "insufficient_scope"
         format!("the access token lacks the scope `{needed}`");
     /// Nothing is found there, or nothing of the caller's company.
-    not_found() NOT_FOUND "not_found" "there is no such object or path";
+    not_found() "not_found" "there is no such object or path";
     /// The path is there, but does not take this method.
-    method_not_allowed() METHOD_NOT_ALLOWED "method_not_allowed"
-        "this path does not take this method";
+    method_not_allowed() "method_not_allowed" "this path does not take this method";
     /// The body is longer than `bytes_max`.
-    body_too_large(bytes_max: usize) PAYLOAD_TOO_LARGE "body_too_large"
+    body_too_large(bytes_max: usize) "body_too_large"
         format!("the body is longer than {bytes_max} bytes");
     /// The body is of a type the path does not take.
-    unsupported_media_type() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
+    unsupported_media_type() "unsupported_media_type"
         "the header `Content-Type` must be `application/json`";
     /// The body of a token endpoint is of a type that is not taken there.
-    not_a_form() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
+    not_a_form() "unsupported_media_type"
         "the header `Content-Type` must be `application/json` or \
             `application/x-www-form-urlencoded`";
     /// An app did not say which it is, or not with the right secret.
-    invalid_client() UNAUTHORIZED "invalid_client"
-        "no app has this `client_id` and `client_secret`";
+    invalid_client() "invalid_client" "no app has this `client_id` and `client_secret`";
     /// An app's company is closed.
-    unauthorized_client() BAD_REQUEST "unauthorized_client"
-        "the company that registered the app is closed";
+    unauthorized_client() "unauthorized_client" "the company that registered the app is closed";
     /// The grant with which an app asks for a token is not valid.
-    invalid_grant(message: &str) BAD_REQUEST "invalid_grant" message;
+    invalid_grant(message: &str) "invalid_grant" message;
     /// The token of a question awaits no answer any more, or never did.
-    challenge_over() UNAUTHORIZED "challenge_over"
+    challenge_over() "challenge_over"
         "no answer is waited for under this access token: it is unknown, its time is over, or \
             its answers were wrong";
     /// The answer to a question was wrong.
-    wrong_answer() FORBIDDEN "wrong_answer" "the answer is wrong; another may be given";
+    wrong_answer() "wrong_answer" "the answer is wrong; another may be given";
     /// The uploaded file is no receipt.
-    not_a_receipt() UNSUPPORTED_MEDIA_TYPE "unsupported_media_type"
+    not_a_receipt() "unsupported_media_type"
         "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field `file` of \
             `multipart/form-data`";
     /// The body is no whole `multipart/form-data`.
-    malformed_form() BAD_REQUEST "malformed_body" "the body is not what `multipart/form-data` says";
+    malformed_form() "malformed_body" "the body is not what `multipart/form-data` says";
     /// The data directory is still being opened.
-    recovering() SERVICE_UNAVAILABLE "recovering" "the switch is starting";
+    recovering() "recovering" "the switch is starting";
     /// No node leads the cluster, or none that can make sure of it.
-    no_leader() SERVICE_UNAVAILABLE "no_leader" "no node of the cluster leads for certain";
+    no_leader() "no_leader" "no node of the cluster leads for certain";
     /// The cell that the request names is not there.
-    cell_down() SERVICE_UNAVAILABLE "cell_down" "the cell of this request does not answer";
+    cell_down() "cell_down" "the cell of this request does not answer";
     /// So many requests are being answered that this one was not begun.
-    busy() SERVICE_UNAVAILABLE "busy" "too many requests are being answered";
+    busy() "busy" "too many requests are being answered";
     /// Nothing is sent to a webhook endpoint that is off.
-    webhook_endpoint_disabled() CONFLICT "webhook_endpoint_disabled"
+    webhook_endpoint_disabled() "webhook_endpoint_disabled"
         "the webhook endpoint is off: enable it first";
     /// The part of the switch that would answer has too much to do.
-    overloaded() SERVICE_UNAVAILABLE "overloaded" "too many requests are waiting";
+    overloaded() "overloaded" "too many requests are waiting";
     /// The object is not as the client has seen it.
-    precondition_failed() PRECONDITION_FAILED "precondition_failed"
-        "the object was changed since it was read";
+    precondition_failed() "precondition_failed" "the object was changed since it was read";
     /// A closed company makes nothing more, and its cards show no secrets.
-    company_closed() CONFLICT "company_closed" "the company is closed";
+    company_closed() "company_closed" "the company is closed";
     /// A physical card keeps its number to itself.
-    card_not_virtual() CONFLICT "card_not_virtual"
+    card_not_virtual() "card_not_virtual"
         "the number of a physical card is on the card alone";
 }
 
@@ -290,7 +277,7 @@ impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Overloaded => Self::overloaded(),
-            SubmitError::Stopped => Self::unavailable("stopped", "the switch has stopped"),
+            SubmitError::Stopped => Self::new("stopped", "the switch has stopped"),
         }
     }
 }
@@ -300,12 +287,12 @@ impl From<WriteError> for ApiError {
         match error {
             WriteError::Rejected(rejection) => Self::rejected(rejection),
             WriteError::NotTaken(error) => error.into(),
-            WriteError::OutcomeUnknown => Self::unavailable(
+            WriteError::OutcomeUnknown => Self::new(
                 "outcome_unknown",
                 "whether the change was made is known after the switch restarts",
             ),
             WriteError::NotVisibleYet => {
-                Self::unavailable(NOT_VISIBLE_YET, "the change was made but cannot be shown yet")
+                Self::new(NOT_VISIBLE_YET, "the change was made but cannot be shown yet")
             }
         }
     }

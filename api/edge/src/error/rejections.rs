@@ -1,7 +1,6 @@
 //! The answers to changes that the engine rejects: the code, the text and the field at fault of
 //! each rejection. Statuses stay with `ApiError`'s own constructors.
 
-use axum::http::StatusCode;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::limits;
 use cardswitch_wire::fault::{Flaw, window_faults};
@@ -16,12 +15,11 @@ impl ApiError {
     /// The answer to a refused change.
     #[expect(clippy::too_many_lines, reason = "an arm for each rejection")]
     pub fn rejected(rejection: Rejection) -> Self {
-        let conflict = Self::conflict;
         let fault = |param, code, message: &str| {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
         };
         let taken = |param, code, message| Self {
-            status: StatusCode::CONFLICT,
+            status: Self::new(code, message).status,
             ..fault(param, code, message)
         };
         match rejection {
@@ -47,92 +45,92 @@ impl ApiError {
             Rejection::ZoneKeyRepeated => Self::internal(&"no request exchanges zone keys"),
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
-            Rejection::Full => Self::unavailable("full", "the switch has no more room"),
+            Rejection::Full => Self::new("full", "the switch has no more room"),
             Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
-                Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
+                Self::new("key_replaced", "the key of card numbers was replaced meanwhile")
             }
             Rejection::CompanyClosed => Self::company_closed(),
-            Rejection::CardTerminated => conflict("card_terminated", "the card is terminated"),
+            Rejection::CardTerminated => Self::new("card_terminated", "the card is terminated"),
             Rejection::AllowanceEnded => {
-                conflict("allowance_ended", "the allowance's `end_time` is past")
+                Self::new("allowance_ended", "the allowance's `end_time` is past")
             }
             Rejection::EmailTaken => taken("email", "email_taken", "is that of another member"),
             Rejection::TooManySharedLinks => {
-                conflict("too_many_shared_links", "the card has no room for another link")
+                Self::new("too_many_shared_links", "the card has no room for another link")
             }
             Rejection::TooManyLinksToAddress => {
-                conflict("too_many_links_to_address", "the recipient has the most links allowed")
+                Self::new("too_many_links_to_address", "the recipient has the most links allowed")
             }
             Rejection::DimensionCodeTaken => {
                 taken("code", "code_taken", "is that of another object of this kind")
             }
-            Rejection::TooManyChildren => conflict(
+            Rejection::TooManyChildren => Self::new(
                 "too_many_children",
                 "one parent would have more children than it may: move some of them first",
             ),
             Rejection::MemberDeleted => {
-                conflict("member_deleted", "a deleted member cannot be changed")
+                Self::new("member_deleted", "a deleted member cannot be changed")
             }
             Rejection::MemberCodeTaken => taken("code", "code_taken", "is that of another member"),
             Rejection::LastAdministrator => {
-                conflict("last_administrator", "the company would have no active administrator")
+                Self::new("last_administrator", "the company would have no active administrator")
             }
             Rejection::TooManyCards => {
-                conflict("too_many_cards", "the member holds the most cards allowed")
+                Self::new("too_many_cards", "the member holds the most cards allowed")
             }
-            Rejection::TooManyTokens => conflict(
+            Rejection::TooManyTokens => Self::new(
                 "too_many_tokens",
                 "so many access tokens are in use that one of them has to be revoked first",
             ),
             Rejection::ScopeNotAllowed => {
                 Self::invalid_scope("the member's role does not allow this scope")
             }
-            Rejection::TooManyPasswordLinks => conflict(
+            Rejection::TooManyPasswordLinks => Self::new(
                 "too_many_password_links",
                 "as many links to set a password are open as one company may send",
             ),
-            Rejection::TooManyWebhookEndpoints => conflict(
+            Rejection::TooManyWebhookEndpoints => Self::new(
                 "too_many_webhook_endpoints",
                 "the company has the most webhook endpoints allowed; delete one first",
             ),
-            Rejection::TooManyWebhookSecrets => conflict(
+            Rejection::TooManyWebhookSecrets => Self::new(
                 "too_many_webhook_secrets",
                 "the most replaced secrets allowed sign still; rotate again once one has ended",
             ),
-            Rejection::TooMuchAtOnce => conflict(
+            Rejection::TooMuchAtOnce => Self::new(
                 "too_much_at_once",
                 "too many objects depend on it: delete shared links first",
             ),
-            Rejection::RequisitionDecided => conflict(
+            Rejection::RequisitionDecided => Self::new(
                 "requisition_decided",
                 "an approved, denied or canceled requisition cannot be changed",
             ),
-            Rejection::RequisitionEnded => conflict(
+            Rejection::RequisitionEnded => Self::new(
                 "requisition_ended",
                 "the requisition's `end_time` is past: it can be approved with a later one",
             ),
-            Rejection::TooManyRequisitions => conflict(
+            Rejection::TooManyRequisitions => Self::new(
                 "too_many_requisitions",
                 "the member has the most pending requisitions allowed",
             ),
             Rejection::TicketSpent => {
-                conflict("ticket_spent", "it was used, was ended or has expired")
+                Self::new("ticket_spent", "it was used, was ended or has expired")
             }
             Rejection::AppChanged => {
-                conflict("app_changed", "the app was edited since it was looked at")
+                Self::new("app_changed", "the app was edited since it was looked at")
             }
-            Rejection::PasswordChanged => conflict(
+            Rejection::PasswordChanged => Self::new(
                 "password_changed",
                 "the password or a second factor was changed since it was given",
             ),
             Rejection::ChangedMeanwhile => Self::precondition_failed(),
-            Rejection::MemberInactive => conflict(
+            Rejection::MemberInactive => Self::new(
                 "member_inactive",
                 "an inactive member has no role: activate the member with it",
             ),
-            Rejection::StepUsed => conflict("step_used", "this one-time password was used before"),
+            Rejection::StepUsed => Self::new("step_used", "this one-time password was used before"),
             Rejection::ExternalIdTaken => {
-                conflict("external_id_taken", "another member has this external id")
+                Self::new("external_id_taken", "another member has this external id")
             }
             Rejection::AssigneeMissing => {
                 fault("assigned_to", "required", "is required before the card can be activated")
