@@ -6,7 +6,7 @@ use cardswitch_engine::directory::app::{App, AppProfile};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use cardswitch_identity::oauth::scope::{self, ScopeFault};
-use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
 use serde::Deserialize;
 use url::Url;
 
@@ -104,9 +104,9 @@ impl AppForm {
         let scope_box = |words: &ScopeWords| ScopeBox {
             name: words.name,
             allows: words.allows,
-            is_chosen: has(chosen, words.name),
-            needs_approval: words.needs_approval,
-            is_approved: has(approved, words.name),
+            is_chosen: words.is_in(chosen),
+            needs_approval: words.alone().needs_approval(),
+            is_approved: words.is_in(approved),
         };
         let scopes = SCOPES.iter().map(scope_box).collect();
         Self { typed, faults: Faults::default(), scopes }

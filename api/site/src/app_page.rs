@@ -16,7 +16,7 @@ use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
+use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give};
 use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
 use serde::de::IgnoredAny;
 
@@ -60,9 +60,8 @@ pub(super) async fn show_app(
 fn app_page(acting: &ActingMember, app: &App, form: &AppForm) -> Response {
     let role = acting.member.role;
     let is_grantable = |words: &&ScopeWords| {
-        let scope = parse(words.name);
-        scope
-            .is_ok_and(|scope| check_approved(scope, app.approved).is_ok() && may_give(role, scope))
+        let scope = words.alone();
+        check_approved(scope, app.approved).is_ok() && may_give(role, scope)
     };
     let content = AppContent {
         csrf: acting.csrf(),

@@ -10,7 +10,7 @@ use cardswitch_engine::directory::app::{App, AppCommand, NewApp};
 use cardswitch_engine::domain::ids::AppId;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope::names;
-use cardswitch_identity::scope_words::{SCOPES, has};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::assets::COPY;
@@ -42,8 +42,12 @@ struct AppRow {
 
 impl AppRow {
     fn new(app: App, session: &Session) -> Self {
-        let is_waiting = |name: &str| has(app.requested, name) && !has(app.approved, name);
-        let waiting = SCOPES.iter().filter(|words| words.needs_approval && is_waiting(words.name));
+        let is_waiting = |words: &&ScopeWords| {
+            words.is_in(app.requested)
+                && !words.is_in(app.approved)
+                && words.alone().needs_approval()
+        };
+        let waiting = SCOPES.iter().filter(is_waiting);
         Self {
             id: app.id.0.to_string(),
             approved: names(app.approved),

@@ -5,8 +5,8 @@ use cardswitch_engine::decision::DecisionMaker;
 use cardswitch_engine::directory::member::MemberRole as Role;
 use cardswitch_engine::directory::requisition::RequisitionStatus as Status;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
-use cardswitch_identity::oauth::scope::NAMES;
 use cardswitch_identity::receipts::media_type;
+use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_identity::webhook_endpoints::STATES;
 use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 pub use cardswitch_notify::webhooks::composing::EventName;
@@ -38,7 +38,7 @@ cardswitch_wire::words! {
     /// Why a webhook got no answer.
     WebhookFailure: AttemptFailure::ALL.map(render_failure);
     /// A scope of an access token.
-    ScopeName: NAMES;
+    ScopeName: SCOPES.map(|scope| scope.name);
     /// Origin of an access token.
     TokenOriginName: ORIGINS;
     /// The acting user, token or program.

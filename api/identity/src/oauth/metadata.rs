@@ -8,7 +8,7 @@ use axum::extract::State;
 use cardswitch_edge::json::Json;
 use serde::Serialize;
 
-use super::scope;
+use crate::scope_words::SCOPES;
 use crate::state::AppState;
 
 /// The path of the document.
@@ -42,7 +42,7 @@ pub(super) async fn get_metadata(State(state): State<AppState>) -> Json<ServerMe
         authorization_endpoint: urls.page("/v1/oauth/authorize"),
         token_endpoint: urls.path("/v1/oauth/token"),
         revocation_endpoint: urls.path("/v1/oauth/token/revoke"),
-        scopes_supported: scope::NAMES,
+        scopes_supported: SCOPES.map(|scope| scope.name),
         response_types_supported: ["code"],
         response_modes_supported: ["query"],
         grant_types_supported: ["authorization_code", "password"],

@@ -6,8 +6,7 @@
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::member::MemberRole;
 
-/// The names, in the order they are shown.
-pub const NAMES: [&str; 4] = ["accountant", "admin", "scim", "iam"];
+use crate::scope_words::SCOPES;
 
 /// Why scopes are not given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,39 +19,29 @@ pub enum ScopeFault {
     NotApproved(&'static str),
 }
 
-const fn flags(scope: AccessScope) -> [bool; 4] {
-    [scope.accountant, scope.admin, scope.scim, scope.iam]
-}
-
-const fn from_flags([accountant, admin, scim, iam]: [bool; 4]) -> AccessScope {
-    AccessScope { accountant, admin, scim, iam }
-}
-
 /// Reads scopes with commas or spaces between them.
 /// Errors: one that there is not.
 pub fn parse(text: &str) -> Result<AccessScope, ScopeFault> {
-    let mut found = [false; 4];
+    let mut found = AccessScope::default();
     for name in text.split([' ', ',']).filter(|name| !name.is_empty()) {
-        let place = NAMES.iter().position(|known| *known == name);
-        let place = place.ok_or_else(|| ScopeFault::Unknown(name.to_owned()))?;
-        found[place] = true;
+        let known = SCOPES.iter().find(|known| known.name == name);
+        let known = known.ok_or_else(|| ScopeFault::Unknown(name.to_owned()))?;
+        *(known.flag)(&mut found) = true;
     }
-    Ok(from_flags(found))
+    Ok(found)
 }
 
 /// The names of scopes; none for reading alone.
 pub fn names(scope: AccessScope) -> Vec<&'static str> {
-    let named = NAMES.into_iter().zip(flags(scope));
-    named.filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+    SCOPES.iter().filter(|known| known.is_in(scope)).map(|known| known.name).collect()
 }
 
 /// Checks the scopes that an app requests, of which `approved` were approved.
 /// Errors: the first one that it may not request.
 pub fn check_approved(asked: AccessScope, approved: AccessScope) -> Result<(), ScopeFault> {
     let free = AccessScope { accountant: true, ..approved };
-    let asked_and_free = NAMES.into_iter().zip(flags(asked).into_iter().zip(flags(free)));
-    let refused = asked_and_free.clone().find(|(_, (is_asked, is_free))| *is_asked && !is_free);
-    refused.map_or(Ok(()), |(name, _)| Err(ScopeFault::NotApproved(name)))
+    let refused = SCOPES.iter().find(|known| known.is_in(asked) && !known.is_in(free));
+    refused.map_or(Ok(()), |known| Err(ScopeFault::NotApproved(known.name)))
 }
 
 /// Whether a member of this role may let an app at its company's data.
@@ -77,6 +66,10 @@ mod tests {
     use super::*;
 
     const NONE: AccessScope = from_flags([false; 4]);
+
+    const fn from_flags([accountant, admin, scim, iam]: [bool; 4]) -> AccessScope {
+        AccessScope { accountant, admin, scim, iam }
+    }
 
     #[test]
     fn scopes_come_with_commas_or_spaces_between() {
@@ -108,19 +101,15 @@ mod tests {
 
     #[test]
     fn all_but_accountant_need_approval() {
-        let only = |place: usize| {
-            let mut flags = [false; 4];
-            flags[place] = true;
-            from_flags(flags)
-        };
-        for (place, name) in NAMES.into_iter().enumerate() {
-            let refused = check_approved(only(place), NONE);
-            let expected = if place == 0 { Ok(()) } else { Err(ScopeFault::NotApproved(name)) };
-            assert_eq!(refused, expected, "{name}");
-            assert_eq!(check_approved(only(place), only(place)), Ok(()));
-            for other in (1..4).filter(|other| *other != place) {
-                let asked = from_flags([false, other == 1, other == 2, other == 3]);
-                assert!(check_approved(asked, only(place)).is_err(), "{name} gives no other");
+        for name in ["accountant", "admin", "scim", "iam"] {
+            let only = parse(name).unwrap();
+            let is_free = name == "accountant";
+            let expected = if is_free { Ok(()) } else { Err(ScopeFault::NotApproved(name)) };
+            assert_eq!(check_approved(only, NONE), expected, "{name}");
+            assert_eq!(check_approved(only, only), Ok(()));
+            for other in ["admin", "scim", "iam"].into_iter().filter(|other| *other != name) {
+                let asked = parse(other).unwrap();
+                assert!(check_approved(asked, only).is_err(), "{name} gives no other");
             }
         }
         assert_eq!(check_approved(NONE, NONE), Ok(()));
