@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use cardswitch_engine::decision::Rule;
 use cardswitch_engine::domain::card::{CardState as State, SuspensionReason as Reason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionState as Transaction};
+use serde_json::{Value, json};
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{
-    AnyOfBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
-};
+use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::body::wrapped;
 use crate::reference::render_suspension;
 use crate::transaction::TRANSACTION_KINDS;
 
@@ -21,11 +21,8 @@ pub fn one_of<W: Into<String>>(
     description: &str,
     words: impl IntoIterator<Item = W>,
 ) -> RefOr<Schema> {
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .description(Some(description))
-        .enum_values(Some(words.into_iter().map(Into::into)))
-        .into()
+    let words: Vec<String> = words.into_iter().map(Into::into).collect();
+    wrapped(json!({"type": "string", "description": description, "enum": words}))
 }
 
 /// Names a set of words: a schema of its own in the document.
@@ -69,42 +66,30 @@ words! {
     PassphraseType: ["text", "date"];
 }
 
-/// The least that an amount may be.
-#[derive(Clone, Copy)]
-enum AmountMinimum {
-    Any,
-    Zero,
-    AboveZero,
-}
-
 /// The largest amount that may be sent. Units: major units.
-const AMOUNT_MAX: f64 = 1_000_000_000_000.0;
+const AMOUNT_MAX: i64 = 1_000_000_000_000;
 
-fn amount_given(description: &str, least: AmountMinimum) -> RefOr<Schema> {
-    let number = ObjectBuilder::new()
-        .schema_type(Type::Number)
-        .examples([serde_json::json!(125)])
-        .maximum(Some(AMOUNT_MAX));
-    let (number, sign) = match least {
-        AmountMinimum::Any => (number.minimum(Some(-AMOUNT_MAX)), "-?"),
-        AmountMinimum::Zero => (number.minimum(Some(0.0)), ""),
-        AmountMinimum::AboveZero => (number.exclusive_minimum(Some(0.0)), ""),
-    };
-    let digits = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .pattern(Some(format!(r"^{sign}[0-9]{{1,13}}(\.[0-9]{{1,4}})?$")));
-    AnyOfBuilder::new().description(Some(description)).item(number).item(digits).into()
+/// The schema of an amount, of which `least` bounds the number and `sign` the text.
+fn amount(description: &str, least: (&str, i64), sign: &str) -> Value {
+    let mut number = json!({"type": "number", "maximum": AMOUNT_MAX, "examples": [125]});
+    number[least.0] = json!(least.1);
+    let digits = format!(r"^{sign}[0-9]{{1,13}}(\.[0-9]{{1,4}})?$");
+    let digits = json!({"type": "string", "pattern": digits});
+    json!({"description": description, "anyOf": [number, digits]})
 }
 
-macro_rules! amounts {
-    ($($(#[doc = $description:literal])+ $name:ident = $schema:literal: $least:ident;)*) => {$(
+/// Names schemas; `about` in one is its description.
+macro_rules! schemas {
+    ($($(#[doc = $description:literal])+
+        $name:ident = $schema:literal: |$about:ident| $value:expr;)*) => {$(
         $(#[doc = $description])+
         #[derive(Debug)]
         pub struct $name;
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                amount_given(concat!($($description),+).trim(), AmountMinimum::$least)
+                let $about = concat!($($description),+).trim();
+                wrapped($value)
             }
         }
 
@@ -116,34 +101,21 @@ macro_rules! amounts {
     )*};
 }
 
-amounts! {
+schemas! {
     /// An amount: a number, or the same as text. At most as many decimals as the currency has.
-    RequestAmount = "AmountGiven": Any;
+    RequestAmount = "AmountGiven": |about| amount(about, ("minimum", -AMOUNT_MAX), "-?");
     /// An amount of 0 or more: a number, or the same as text. At most as many decimals as the
     /// currency has.
-    Budget = "Budget": Zero;
+    Budget = "Budget": |about| amount(about, ("minimum", 0), "");
     /// An amount above 0: a number, or the same as text. At most as many decimals as the currency
     /// has.
-    Limit = "Limit": AboveZero;
+    Limit = "Limit": |about| amount(about, ("exclusiveMinimum", 0), "");
+    /// A number that is a name: digits, or a whole number.
+    Code = "Code": |about| json!({"type": ["string", "integer"], "description": about,
+        "examples": ["4100"], "pattern": "^[0-9]{1,20}$", "minimum": 0});
+    /// The bytes of a file, as they are.
+    File = "File": |about| json!({"type": "string", "format": "binary", "description": about});
 }
-
-/// A number that is a name: digits, or a whole number.
-#[derive(Debug)]
-pub struct Code;
-
-impl PartialSchema for Code {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(SchemaType::Array(vec![Type::String, Type::Integer]))
-            .description(Some("A number that is a name: digits, or a whole number."))
-            .examples([serde_json::json!("4100")])
-            .pattern(Some("^[0-9]{1,20}$"))
-            .minimum(Some(0_usize))
-            .into()
-    }
-}
-
-impl ToSchema for Code {}
 
 /// A reference to another object in a request.
 #[derive(Debug, ToSchema)]
@@ -151,19 +123,3 @@ pub struct Reference {
     /// Which one.
     pub id: uuid::Uuid,
 }
-
-/// The bytes of a file, as they are.
-#[derive(Debug)]
-pub struct File;
-
-impl PartialSchema for File {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("The bytes of a file, as they are."))
-            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
-            .into()
-    }
-}
-
-impl ToSchema for File {}
