@@ -1,8 +1,7 @@
 //! Filters of users: `userName eq "ada@example.com" and (active eq true or not (title pr))`.
 //! Source: RFC 7644, 3.4.2.2.
 //!
-//! A filter is read once, into steps in the order in which a stack of truths takes them. So neither
-//! reading nor asking goes deeper the deeper a client nests. `and` binds before `or`. The filter in
+//! A filter is read once, into a tree whose depth is bounded. `and` binds before `or`. The filter in
 //! brackets after a list is about the elements of that list. No list of a user has more than one
 //! element, so each comparison in brackets can be asked by itself.
 //!
@@ -25,21 +24,16 @@ const DEPTH_MAX: usize = 20;
 
 /// The condition that the users of a list meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Filter {
-    steps: Vec<FilterStep>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum FilterStep {
+pub(super) enum Filter {
     Ask(Test),
-    And,
-    Or,
-    Not,
+    Not(Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
 }
 
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Test {
+pub(super) struct Test {
     /// The field compared; none where users have no such attribute.
     field: Option<Field>,
     operator: Operator,
@@ -100,36 +94,31 @@ impl Filter {
         if text.len() > FILTER_BYTES_MAX {
             return Err(invalid("is too long"));
         }
-        let mut parser = Parser::default();
-        let mut tokens = Tokens { text };
-        while let Some(token) = tokens.next()? {
-            parser.take(token, &mut tokens)?;
+        let mut parser = Parser { rest: Tokens { text }, tests: 0, depth: 0, list: None };
+        let filter = parser.any()?;
+        match parser.rest.next()? {
+            None => Ok(filter),
+            Some(Token::Close | Token::CloseList) => Err(invalid("closes what was not opened")),
+            Some(_) => Err(not_joined()),
         }
-        parser.finish()
     }
 
     /// Whether somebody is wanted whose fields have these values.
     pub(super) fn accepts<'a>(
         &self,
-        mut value_of: impl FnMut(Field) -> Option<FieldValue<'a>>,
+        value_of: &mut dyn FnMut(Field) -> Option<FieldValue<'a>>,
     ) -> bool {
-        let mut truths = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
-            let truth = match step {
-                FilterStep::Ask(test) => test.accepts(test.field.and_then(&mut value_of)),
-                FilterStep::Not => !pop(&mut truths),
-                FilterStep::And => pop(&mut truths) & pop(&mut truths),
-                FilterStep::Or => pop(&mut truths) | pop(&mut truths),
-            };
-            truths.push(truth);
+        match self {
+            Self::Ask(test) => test.accepts(test.field.and_then(value_of)),
+            Self::Not(filter) => !filter.accepts(value_of),
+            Self::All(filters) => filters.iter().all(|filter| filter.accepts(value_of)),
+            Self::Any(filters) => filters.iter().any(|filter| filter.accepts(value_of)),
         }
-        pop(&mut truths)
     }
 
     /// The field and the text, where the filter asks for one text and nothing else.
     pub(super) fn sole_text(&self) -> Option<(Field, &str)> {
-        let [FilterStep::Ask(Test { field: Some(field), operator: Operator::Equal, operand })] =
-            self.steps.as_slice()
+        let Self::Ask(Test { field: Some(field), operator: Operator::Equal, operand }) = self
         else {
             return None;
         };
@@ -138,12 +127,6 @@ impl Filter {
             Operand::Nothing | Operand::Flag(_) | Operand::Time(_) => None,
         }
     }
-}
-
-/// INVARIANT: the parser makes no step without the truths that it takes.
-fn pop(truths: &mut Vec<bool>) -> bool {
-    debug_assert!(!truths.is_empty());
-    truths.pop().unwrap_or(false)
 }
 
 impl Test {
@@ -202,6 +185,10 @@ fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::invalid_field("filter", Flaw::new("invalid_filter", message))
 }
 
+fn not_joined() -> ApiError {
+    invalid("needs `and` or `or` between two comparisons")
+}
+
 /// A piece of a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token<'a> {
@@ -216,6 +203,7 @@ enum Token<'a> {
 }
 
 /// The unread rest of a filter.
+#[derive(Clone, Copy)]
 struct Tokens<'a> {
     text: &'a str,
 }
@@ -271,110 +259,95 @@ fn word(text: &str) -> Result<(Token<'_>, usize), ApiError> {
     Ok((Token::Word(&text[..end]), end))
 }
 
-/// An operator or an opening piece that waits for the end of its operand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum OpenOperator {
-    And,
-    Or,
-    Group,
-    NotGroup,
-    List(String),
-}
-
-/// Turns pieces into steps.
-#[derive(Debug, Default)]
-struct Parser {
-    steps: Vec<FilterStep>,
-    waiting: Vec<OpenOperator>,
+/// Reads a filter by recursive descent.
+struct Parser<'a> {
+    rest: Tokens<'a>,
     tests: usize,
-    /// Whether a whole expression stands before the next piece.
-    is_after_operand: bool,
+    /// How many parentheses and brackets are open.
+    depth: usize,
+    /// The list in whose brackets the next comparison stands.
+    list: Option<&'a str>,
 }
 
-impl Parser {
-    fn take(&mut self, token: Token<'_>, rest: &mut Tokens<'_>) -> Result<(), ApiError> {
-        match (self.is_after_operand, token) {
-            (false, Token::Open) => self.open(OpenOperator::Group),
-            (false, Token::Word(name)) if name.eq_ignore_ascii_case("not") => {
-                match rest.required("a parenthesis")? {
-                    Token::Open => self.open(OpenOperator::NotGroup),
+impl<'a> Parser<'a> {
+    /// Filters with `or` between them.
+    fn any(&mut self) -> Result<Filter, ApiError> {
+        let first = self.all()?;
+        self.joined("or", first, Self::all, Filter::Any)
+    }
+
+    /// Filters with `and` between them.
+    fn all(&mut self) -> Result<Filter, ApiError> {
+        let first = self.one()?;
+        self.joined("and", first, Self::one, Filter::All)
+    }
+
+    /// `first`, or all of those that `word` joins to it.
+    fn joined(
+        &mut self,
+        word: &str,
+        first: Filter,
+        read: fn(&mut Self) -> Result<Filter, ApiError>,
+        join: fn(Vec<Filter>) -> Filter,
+    ) -> Result<Filter, ApiError> {
+        let mut filters = vec![first];
+        loop {
+            let mut rest = self.rest;
+            match rest.next()? {
+                Some(Token::Word(next)) if next.eq_ignore_ascii_case(word) => self.rest = rest,
+                _ if filters.len() == 1 => return Ok(filters.remove(0)),
+                _ => return Ok(join(filters)),
+            }
+            filters.push(read(self)?);
+        }
+    }
+
+    /// A comparison, or a filter in parentheses or brackets.
+    fn one(&mut self) -> Result<Filter, ApiError> {
+        match self.rest.required("a comparison")? {
+            Token::Open => self.group(&Token::Close),
+            Token::Word(name) if name.eq_ignore_ascii_case("not") => {
+                match self.rest.required("a parenthesis")? {
+                    Token::Open => Ok(Filter::Not(Box::new(self.group(&Token::Close)?))),
                     _ => Err(invalid("needs a parenthesis after `not`")),
                 }
             }
-            (false, Token::Word(name)) => self.ask(name, rest),
-            (true, Token::Word(word)) if word.eq_ignore_ascii_case("and") => {
-                self.join(OpenOperator::And);
-                Ok(())
-            }
-            (true, Token::Word(word)) if word.eq_ignore_ascii_case("or") => {
-                self.join(OpenOperator::Or);
-                Ok(())
-            }
-            (true, Token::Close) => match self.close()? {
-                OpenOperator::NotGroup => {
-                    self.steps.push(FilterStep::Not);
-                    Ok(())
-                }
-                OpenOperator::Group => Ok(()),
-                _ => Err(invalid("has parentheses and brackets that cross")),
-            },
-            (true, Token::CloseList) => match self.close()? {
-                OpenOperator::List(_) => Ok(()),
-                _ => Err(invalid("has parentheses and brackets that cross")),
-            },
-            (true, _) => Err(invalid("needs `and` or `or` between two comparisons")),
-            (false, _) => Err(invalid("needs a comparison where there is none")),
+            Token::Word(name) => self.ask(name),
+            _ => Err(invalid("needs a comparison where there is none")),
         }
     }
 
-    fn open(&mut self, what: OpenOperator) -> Result<(), ApiError> {
-        let is_list = |waiting: &OpenOperator| matches!(waiting, OpenOperator::List(_));
-        if is_list(&what) && self.waiting.iter().any(is_list) {
-            return Err(invalid("has brackets within brackets"));
-        }
-        let is_open =
-            |waiting: &&OpenOperator| !matches!(waiting, OpenOperator::And | OpenOperator::Or);
-        if self.waiting.iter().filter(is_open).count() >= DEPTH_MAX {
+    /// The filter before `end`, of which the beginning is read.
+    fn group(&mut self, end: &Token<'_>) -> Result<Filter, ApiError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
             return Err(invalid(format!("is nested more than {DEPTH_MAX} deep")));
         }
-        self.waiting.push(what);
-        self.is_after_operand = false;
-        Ok(())
-    }
-
-    /// Ends what was opened last, which is given back.
-    fn close(&mut self) -> Result<OpenOperator, ApiError> {
-        while let Some(waiting) = self.waiting.pop() {
-            match waiting {
-                OpenOperator::And => self.steps.push(FilterStep::And),
-                OpenOperator::Or => self.steps.push(FilterStep::Or),
-                opened => return Ok(opened),
+        let filter = self.any()?;
+        match self.rest.next()? {
+            Some(token) if token == *end => {}
+            Some(Token::Close | Token::CloseList) => {
+                return Err(invalid("has parentheses and brackets that cross"));
             }
+            Some(_) => return Err(not_joined()),
+            None => return Err(invalid("opens what is not closed")),
         }
-        Err(invalid("closes what was not opened"))
-    }
-
-    fn join(&mut self, what: OpenOperator) {
-        let binds_first = |waiting: &OpenOperator| match waiting {
-            OpenOperator::And => true,
-            OpenOperator::Or => what == OpenOperator::Or,
-            _ => false,
-        };
-        while let Some(waiting) = self.waiting.pop_if(|waiting| binds_first(waiting)) {
-            self.steps.push(if waiting == OpenOperator::And {
-                FilterStep::And
-            } else {
-                FilterStep::Or
-            });
-        }
-        self.waiting.push(what);
-        self.is_after_operand = false;
+        self.depth -= 1;
+        Ok(filter)
     }
 
     /// A comparison, or what stands in brackets after a list.
-    fn ask(&mut self, name: &str, rest: &mut Tokens<'_>) -> Result<(), ApiError> {
-        let word = match rest.required("an operator")? {
-            Token::OpenList => return self.open(OpenOperator::List(name.to_owned())),
+    fn ask(&mut self, name: &'a str) -> Result<Filter, ApiError> {
+        let word = match self.rest.required("an operator")? {
+            Token::OpenList if self.list.is_some() => {
+                return Err(invalid("has brackets within brackets"));
+            }
+            Token::OpenList => {
+                self.list = Some(name);
+                let filter = self.group(&Token::CloseList)?;
+                self.list = None;
+                return Ok(filter);
+            }
             Token::Word(word) => word,
             _ => return Err(invalid(format!("needs an operator after `{}`", shorten(name)))),
         };
@@ -383,39 +356,14 @@ impl Parser {
         let operator = known.ok_or_else(unknown)?.1;
         let value = match operator {
             Operator::Present => None,
-            _ => Some(rest.required("a value")?),
+            _ => Some(self.rest.required("a value")?),
         };
         self.tests += 1;
         if self.tests > TESTS_MAX {
             return Err(invalid(format!("has more than {TESTS_MAX} comparisons")));
         }
-        let test = test(&self.whole_name(name), operator, value)?;
-        self.steps.push(FilterStep::Ask(test));
-        self.is_after_operand = true;
-        Ok(())
-    }
-
-    /// The name with that of the list in whose brackets it stands.
-    fn whole_name(&self, name: &str) -> String {
-        let list = self.waiting.iter().rev().find_map(|waiting| match waiting {
-            OpenOperator::List(list) => Some(list),
-            _ => None,
-        });
-        list.map_or_else(|| name.to_owned(), |list| format!("{list}.{name}"))
-    }
-
-    fn finish(mut self) -> Result<Filter, ApiError> {
-        if !self.is_after_operand {
-            return Err(invalid("ends where a comparison is expected"));
-        }
-        while let Some(waiting) = self.waiting.pop() {
-            self.steps.push(match waiting {
-                OpenOperator::And => FilterStep::And,
-                OpenOperator::Or => FilterStep::Or,
-                _ => return Err(invalid("opens what is not closed")),
-            });
-        }
-        Ok(Filter { steps: self.steps })
+        let name = self.list.map_or_else(|| name.to_owned(), |list| format!("{list}.{name}"));
+        test(&name, operator, value).map(Filter::Ask)
     }
 }
 

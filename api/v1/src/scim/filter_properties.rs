@@ -12,9 +12,9 @@ pub fn check(text: &str) {
     // Brackets around it may make it too long or too deep.
     let negation = Filter::parse(&format!("not ({text})"));
     for has_values in [true, false] {
-        let accepts = filter.accepts(|field| value_of(field, has_values));
+        let accepts = filter.accepts(&mut |field| value_of(field, has_values));
         if let Ok(negation) = &negation {
-            let accepts_not = negation.accepts(|field| value_of(field, has_values));
+            let accepts_not = negation.accepts(&mut |field| value_of(field, has_values));
             assert_ne!(accepts, accepts_not, "{text:?}");
         }
     }

@@ -23,7 +23,7 @@ fn value_of(field: Field) -> Option<FieldValue<'static>> {
 
 #[track_caller]
 fn finds(text: &str) -> bool {
-    Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).accepts(value_of)
+    Filter::parse(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).accepts(&mut value_of)
 }
 
 #[test]

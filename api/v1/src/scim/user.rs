@@ -49,7 +49,7 @@ impl User {
 
     /// Whether a filter finds it.
     pub(super) fn is_found_by(&self, filter: &Filter) -> bool {
-        filter.accepts(|field| self.value_of(field))
+        filter.accepts(&mut |field| self.value_of(field))
     }
 
     fn value_of(&self, field: Field) -> Option<FieldValue<'_>> {
