@@ -39,7 +39,7 @@ pub async fn read_json(
     body: impl ReadableBody,
     bytes_max: usize,
 ) -> Result<Bytes, ApiError> {
-    if !is_json(headers) {
+    if !media_type(headers).eq_ignore_ascii_case("application/json") {
         return Err(ApiError::unsupported_media_type());
     }
     read_json_text(body, bytes_max).await
@@ -133,10 +133,10 @@ impl ReceivedBody {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// The type of a body, without its parameters; blank where the head names none.
+pub fn media_type(headers: &HeaderMap) -> &str {
     let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = sent.split(';').next().unwrap_or_default().trim();
-    media_type.eq_ignore_ascii_case("application/json")
+    sent.split(';').next().unwrap_or_default().trim()
 }
 
 #[cfg(test)]
@@ -194,7 +194,11 @@ mod tests {
             if let Some(value) = value {
                 headers.insert(CONTENT_TYPE, value.parse().unwrap());
             }
-            assert_eq!(is_json(&headers), expected, "{value:?}");
+            assert_eq!(
+                media_type(&headers).eq_ignore_ascii_case("application/json"),
+                expected,
+                "{value:?}"
+            );
         }
     }
 

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_body::read_body;
+use cardswitch_edge::request_body::{media_type, read_body};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::Fields;
 use serde::de::value::{Error as FormError, MapDeserializer, SeqDeserializer};
@@ -155,9 +154,7 @@ pub(super) fn stale_form() -> Response {
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
-    let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = sent.split(';').next().unwrap_or_default().trim();
-    media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+    media_type(headers).eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
 /// Fields by name, in the order in which the names came first; none where there are too many.

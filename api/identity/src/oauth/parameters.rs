@@ -5,12 +5,11 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
 use serde_json::Value;
 use url::form_urlencoded;
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_body::{read_body, read_json_text};
+use cardswitch_edge::request_body::{media_type, read_body, read_json_text};
 use cardswitch_wire::fault::Flaw;
 
 /// The longest body. Units: bytes.
@@ -106,8 +105,7 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
 }
 
 fn form_of(headers: &HeaderMap) -> Option<Form> {
-    let sent = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    match sent.split(';').next()?.trim().to_ascii_lowercase().as_str() {
+    match media_type(headers).to_ascii_lowercase().as_str() {
         "application/json" => Some(Form::Json),
         "application/x-www-form-urlencoded" => Some(Form::UrlEncoded),
         _ => None,
@@ -116,6 +114,8 @@ fn form_of(headers: &HeaderMap) -> Option<Form> {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::CONTENT_TYPE;
+
     use super::*;
 
     fn form(body: &str) -> Parameters {

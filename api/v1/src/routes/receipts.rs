@@ -20,7 +20,8 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_edge::json::Json;
 use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::request_body::read_upload;
+use cardswitch_edge::lasting_file::lasting_file;
+use cardswitch_edge::request_body::{self, read_upload};
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::transaction::TransactionCommand;
@@ -209,7 +210,7 @@ async fn read_file(request: Request) -> Result<Upload, ApiError> {
     let (parts, body) = request.into_parts();
     let content_type = text_of(&parts.headers, CONTENT_TYPE).unwrap_or_default();
     let boundary = multer::parse_boundary(content_type).ok();
-    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let media = request_body::media_type(&parts.headers);
     let kinds = [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
     if boundary.is_none() && !kinds.iter().any(|kind| kind.eq_ignore_ascii_case(media)) {
         return Err(ApiError::not_a_receipt());

@@ -3,12 +3,11 @@
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{BODY_BYTES_MAX, ListQuery};
-use cardswitch_edge::request_body::read_json_text;
+use cardswitch_edge::request_body::{media_type, read_json_text};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_wire::fields;
 use cardswitch_wire::query::Query;
@@ -65,7 +64,6 @@ impl<S: Send + Sync> FromRequest<S> for ScimBody {
 
 /// The type that the standard has for bodies, and the one that many clients have.
 fn is_taken(headers: &HeaderMap) -> bool {
-    let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = sent.split(';').next().unwrap_or_default().trim();
-    [SCIM_JSON, "application/json"].iter().any(|known| media_type.eq_ignore_ascii_case(known))
+    let sent = media_type(headers);
+    [SCIM_JSON, "application/json"].iter().any(|known| sent.eq_ignore_ascii_case(known))
 }
