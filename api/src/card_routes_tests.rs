@@ -297,7 +297,11 @@ async fn numbers_shown_to_tokens_are_audited_and_no_terminated_card_shows_one() 
         let events = looks().await;
         assert_eq!(events.as_array().unwrap().len(), count, "{events}");
         let [actor, object] = ["actor", "object"].map(|key| &events[0][key]);
-        assert_eq!((&actor["kind"], id_of(object)), (&json!("access_token"), id_of(&card)), "{events}");
+        assert_eq!(
+            (&actor["kind"], id_of(object)),
+            (&json!("access_token"), id_of(&card)),
+            "{events}"
+        );
     }
     bench.ask("DELETE", &path, Value::Null).await;
     let (status, body) = bench.ask("GET", &format!("{path}/number"), Value::Null).await;

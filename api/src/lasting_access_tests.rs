@@ -3,13 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use bytes::Bytes;
 use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::lasting_file::lasting_file;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::state::AppState;
+use futures_util::TryStreamExt;
 use parking_lot::Mutex;
 
 use crate::bench::{Bench, COMPANY};
@@ -54,6 +57,33 @@ async fn what_comes_with_the_end_of_access_is_not_told() {
     assert_eq!(outcome.await, None);
     let mut late = caller.lasting_access(&state.switch);
     assert!(!late.is_open(), "it ended between the request and the wait");
+}
+
+#[tokio::test]
+async fn a_file_breaks_off_where_access_ends_or_a_piece_fails() {
+    let Bench { state, .. } = &Bench::new().await;
+    let caller = reader(state);
+    // So many pieces, then the end, or a failure for an odd number.
+    let pieces_of = |left: u8| {
+        let next = |left: u8| async move {
+            match left {
+                0 => Ok(None),
+                1 => Err("broken"),
+                _ => Ok(Some((Bytes::from_static(b"piece"), left - 2))),
+            }
+        };
+        let access = caller.lasting_access(&state.switch);
+        lasting_file("a file", (left, access), next).into_data_stream()
+    };
+    assert_eq!(pieces_of(6).try_collect::<Vec<_>>().await.unwrap().len(), 3);
+    let mut broken = pieces_of(3);
+    assert!(broken.try_next().await.unwrap().is_some());
+    assert!(broken.try_next().await.is_err() && broken.try_next().await.unwrap().is_none());
+    let mut left_behind = pieces_of(200);
+    assert!(left_behind.try_next().await.unwrap().is_some());
+    revoke(state, &caller).await;
+    assert!(left_behind.try_next().await.is_err());
+    assert!(left_behind.try_next().await.unwrap().is_none());
 }
 
 /// The turn at a long list came after the token was revoked, and the list was read and told.

@@ -79,8 +79,6 @@ pub mod staging;
 pub mod standby_doors;
 pub mod standby_reads;
 #[cfg(test)]
-mod statement_access_tests;
-#[cfg(test)]
 mod switch_tests;
 pub mod telemetry;
 #[cfg(test)]

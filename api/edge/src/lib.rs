@@ -18,6 +18,7 @@ pub mod input;
 pub mod json;
 pub mod kept_connections;
 pub mod lasting_access;
+pub mod lasting_file;
 pub mod lingering;
 pub mod min_seq;
 pub mod network_facts;

@@ -1,20 +1,17 @@
 //! Statement files: an account's lines over some days as CSV, OFX or PDF.
 //!
-//! `dates` has the days, `export` reads their lines in pages, `csv`, `ofx` and `pdf` write them,
-//! `body` streams the file to the connection.
+//! `dates` has the days, `export` reads their lines in pages, `csv`, `ofx` and `pdf` write them.
 //!
 //! INVARIANT: in every format the opening balance and the lines add up to the closing balance: the
 //! last number is fixed before the first page is read, and lines never change.
-//! HTTP beyond the body, access and business rules live elsewhere.
+//! HTTP, access and business rules live elsewhere.
 
-mod body;
 mod csv;
 mod dates;
 mod export;
 pub mod ofx;
 mod pdf;
 
-pub use body::{GuardedWriter, StatementBody};
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
 pub use export::movement;
@@ -39,9 +36,6 @@ pub enum StatementError {
     /// An element of the OFX file cannot be written.
     #[error("cannot write a statement as XML: {0}")]
     Xml(#[source] std::io::Error),
-    /// The access of the caller ended meanwhile.
-    #[error("whoever reads it may not see it any more")]
-    AccessEnded,
     /// The document cannot be drawn.
     #[error("cannot draw a statement: {what}")]
     Pdf {

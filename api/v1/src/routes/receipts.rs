@@ -40,7 +40,6 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
-use futures_util::stream;
 use serde::Serialize;
 use tracing::Instrument;
 use utoipa::ToSchema;
@@ -310,32 +309,16 @@ pub async fn receipt_file(
         (CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'".to_owned()),
         (CACHE_CONTROL, "private, no-store".to_owned()),
     ];
-    Ok((headers, body_of(content, access)).into_response())
+    Ok((headers, lasting_file("a receipt", (content, access), next_piece)).into_response())
 }
 
-/// A file as the body of an answer, read as fast as the client takes it.
-fn body_of(content: ReceiptContent, access: LastingAccess) -> Body {
-    Body::from_stream(stream::try_unfold((content, access), |(content, access)| async move {
-        let next = next_piece(content, access).await;
-        // The client sees a body that breaks off; only the log can say why.
-        next.inspect_err(|error| tracing::warn!(%error, "a receipt broke off"))
-    }))
-}
-
-async fn next_piece(
-    mut content: ReceiptContent,
-    mut access: LastingAccess,
-) -> io::Result<Option<(Bytes, (ReceiptContent, LastingAccess))>> {
+/// The next piece of a file; none at its end.
+async fn next_piece(mut content: ReceiptContent) -> io::Result<Option<(Bytes, ReceiptContent)>> {
     let read = tokio::task::spawn_blocking(move || {
         let piece = content.next_piece()?;
-        Ok::<_, io::Error>((piece, content))
+        Ok((!piece.is_empty()).then_some((piece, content)))
     });
-    let (piece, content) = read.await??;
-    // The client may have taken its time since the last piece.
-    if !access.is_open() {
-        return Err(io::Error::other("whoever reads it may not see it any more"));
-    }
-    Ok((!piece.is_empty()).then_some((piece, (content, access))))
+    read.await?
 }
 
 /// Mark a receipt as lost. One that is there is removed.

@@ -6,11 +6,12 @@ use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::lasting_file::lasting_file;
 use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_identity::auth::Call;
 use cardswitch_statements::{
-    CsvStatement, DateRange, Export, GuardedWriter, OfxStatement, PDF_LINES_MAX, PdfStatement,
-    StatementBody, StatementWriter,
+    CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementError,
+    StatementWriter,
 };
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
@@ -132,8 +133,11 @@ pub async fn statement_file(
     Ok((headers, body).into_response())
 }
 
-fn body_of<W: StatementWriter + Unpin>(writer: W, access: LastingAccess) -> Body {
-    Body::new(StatementBody::new(GuardedWriter::new(writer, access)))
+fn body_of<W: StatementWriter>(writer: W, access: LastingAccess) -> Body {
+    lasting_file("a statement", (writer, access), |mut writer| async move {
+        let piece = writer.next_piece()?;
+        Ok::<_, StatementError>(piece.map(|piece| (piece, writer)))
+    })
 }
 
 /// The file name under which browsers save the statement.
