@@ -209,30 +209,13 @@ pub(crate) fn answer_of(
             (with_balance(answered, reply.allowance_balance), reply.transaction)
         }
         NetworkReply::Reversal(reply) => {
-            let (code, reason) = match reply.outcome {
-                ReversalOutcome::Reversed => (ResponseCode::Approved, None),
-                ReversalOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
-                ReversalOutcome::NothingHeld => {
-                    (ResponseCode::Declined, SubReason::NothingHeld.text())
-                }
-                ReversalOutcome::AmountOutOfRange => {
-                    (ResponseCode::Declined, Some("amount_out_of_range"))
-                }
-            };
+            let code = reply.outcome.response_code();
+            let reason = (reply.outcome != ReversalOutcome::Reversed).then(|| reply.outcome.word());
             (with_balance(answered(code, reason), reply.allowance_balance), reply.transaction)
         }
         NetworkReply::Posting(reply) => {
-            let (code, reason) = match reply.outcome {
-                PostingOutcome::Posted => (ResponseCode::Approved, None),
-                PostingOutcome::AlreadyPosted => (ResponseCode::Approved, Some("already_posted")),
-                PostingOutcome::UnknownCard => {
-                    (ResponseCode::Declined, SubReason::UnknownCard.text())
-                }
-                PostingOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
-                PostingOutcome::OutOfBounds => {
-                    (ResponseCode::Declined, SubReason::OutOfBounds.text())
-                }
-            };
+            let code = reply.outcome.response_code();
+            let reason = (reply.outcome != PostingOutcome::Posted).then(|| reply.outcome.word());
             (with_balance(answered(code, reason), reply.allowance_balance), reply.transaction)
         }
         NetworkReply::Balance(reply) => {

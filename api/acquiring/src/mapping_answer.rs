@@ -14,7 +14,7 @@ use cardswitch_engine::command::reply::{
 };
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
 use cardswitch_iso8583::{
@@ -207,14 +207,9 @@ fn of_authorization(request: &Echo, reply: &AuthorizationReply) -> AnswerElement
 fn of_reversal(request: &Echo, reply: &ReversalReply) -> AnswerElements {
     let code =
         if request.mti.is_advice() { De39::APPROVED } else { De39::of_reversal(reply.outcome) };
-    let (response_code, reason) = match reply.outcome {
-        ReversalOutcome::Reversed => (ResponseCode::Approved, None),
-        ReversalOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
-        ReversalOutcome::NothingHeld => (ResponseCode::Declined, SubReason::NothingHeld.text()),
-        ReversalOutcome::AmountOutOfRange => (ResponseCode::Declined, Some("amount_out_of_range")),
-    };
+    let reason = (reply.outcome != ReversalOutcome::Reversed).then(|| reply.outcome.word());
     AnswerElements {
-        detail: detail(response_code, reason),
+        detail: detail(reply.outcome.response_code(), reason),
         amounts: balance_of(reply.transaction, reply.allowance_balance, reply.currency),
         ..AnswerElements::plain(code)
     }
@@ -233,15 +228,9 @@ fn of_key_exchange(reply: &Reply) -> AnswerElements {
 }
 
 fn of_posting(reply: &PostingReply) -> AnswerElements {
-    let (code, reason) = match reply.outcome {
-        PostingOutcome::Posted => (ResponseCode::Approved, None),
-        PostingOutcome::AlreadyPosted => (ResponseCode::Approved, Some("already_posted")),
-        PostingOutcome::UnknownCard => (ResponseCode::Declined, SubReason::UnknownCard.text()),
-        PostingOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
-        PostingOutcome::OutOfBounds => (ResponseCode::Declined, SubReason::OutOfBounds.text()),
-    };
+    let reason = (reply.outcome != PostingOutcome::Posted).then(|| reply.outcome.word());
     AnswerElements {
-        detail: detail(code, reason),
+        detail: detail(reply.outcome.response_code(), reason),
         amounts: balance_of(reply.transaction, reply.allowance_balance, reply.currency),
         ..AnswerElements::plain(De39::of_posting(reply.outcome))
     }

@@ -71,11 +71,11 @@ enumeration! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub enum AttemptKind {
         /// It happened, or is tried again.
-        Event,
+        Event => "event",
         /// The owner wanted to see an example.
-        Example,
+        Example => "example",
         /// The owner wanted it once more.
-        Resent,
+        Resent => "resent",
     }
 }
 
@@ -93,21 +93,21 @@ enumeration! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     pub enum AttemptFailure {
         /// The host's name leads nowhere.
-        NoSuchHost,
+        NoSuchHost => "no_such_host",
         /// It leads where webhooks may not go.
-        NotPublic,
+        NotPublic => "not_public",
         /// No process listens there, or it cannot be reached.
-        NotReachable,
+        NotReachable => "not_reachable",
         /// TLS failed: most often a certificate that is not trusted.
-        Tls,
+        Tls => "tls_failed",
         /// The connection broke, or the bytes that came were no answer.
-        Broken,
+        Broken => "connection_broken",
         /// There was no whole answer in time.
-        TooSlow,
+        TooSlow => "timed_out",
         /// The switch could not make the request.
-        NotSent,
+        NotSent => "not_sent",
         /// There was nothing to send: the events are no more, or must not be sent to it any more.
-        NothingToTell,
+        NothingToTell => "nothing_to_tell",
     }
 }
 
@@ -186,19 +186,10 @@ pub struct KeptLane {
     pub attempts: u64,
     /// The `enabled_at` of its endpoint when the lane was turned on last.
     pub on_since: Timestamp,
-    /// The address that was gone while it was on since then. Tables that still show the endpoint on do
-    /// not turn it on again, only a person does.
+    /// The address that was gone while it was on since then.
     pub gone_url: Option<String>,
     /// The companies whose events it was handed, as far as the log was read for it; they rise.
     pub companies: Vec<CompanySlot>,
-}
-
-impl KeptLane {
-    /// The lane of an endpoint that is on since then and has had no attempt. It reads from the first event on.
-    pub(crate) fn of_new(on_since: Timestamp) -> Self {
-        let (lane, companies) = (Lane::after(EventNumber(0)), Vec::new());
-        Self { lane, attempts: 0, on_since, gone_url: None, companies }
-    }
 }
 
 /// The changes that are written together.

@@ -8,7 +8,6 @@ use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_identity::receipts::media_type;
 use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_identity::webhook_endpoints::STATES;
-use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 pub use cardswitch_notify::webhooks::composing::EventName;
 use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptKind};
 pub use cardswitch_wire::words::*;
@@ -34,9 +33,9 @@ cardswitch_wire::words! {
     /// Whether a webhook endpoint gets events; `gone` if its receiver answered 410.
     WebhookEndpointState: STATES;
     /// Why a webhook was sent.
-    WebhookAttemptKind: AttemptKind::ALL.map(render_kind);
+    WebhookAttemptKind: AttemptKind::WORDS;
     /// Why a webhook got no answer.
-    WebhookFailure: AttemptFailure::ALL.map(render_failure);
+    WebhookFailure: AttemptFailure::WORDS;
     /// A scope of an access token.
     ScopeName: SCOPES.map(|scope| scope.name);
     /// Origin of an access token.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::RuleSet;
 use crate::domain::card::DimensionKind;
+use crate::domain::enumeration::enumeration;
 use crate::domain::ids::{RecordSeq, TransactionId};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::AuthorizationId;
@@ -64,19 +65,31 @@ pub struct AuthorizationReply {
     pub currency: CurrencyCode,
 }
 
-/// The outcome of a reversal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ReversalOutcome {
-    /// Executed now, or before.
-    Reversed,
-    /// No purchase to reverse is known; the reversal is remembered, in case the purchase comes
-    /// later.
-    /// Source: ISO DE39 25.
-    NotFound,
-    /// The hold is empty and a part was posted. Source: ISO DE39 21.
-    NothingHeld,
-    /// The amount to keep or to give back is above the held amount. Source: ISO DE39 30.
-    AmountOutOfRange,
+enumeration! {
+    /// The outcome of a reversal.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum ReversalOutcome {
+        /// Executed now, or before.
+        Reversed => "reversed",
+        /// No purchase to reverse is known; the reversal is remembered, in case the purchase comes
+        /// later.
+        /// Source: ISO DE39 25.
+        NotFound => "not_found",
+        /// The hold is empty and a part was posted. Source: ISO DE39 21.
+        NothingHeld => "nothing_held",
+        /// The amount to keep or to give back is above the held amount. Source: ISO DE39 30.
+        AmountOutOfRange => "amount_out_of_range",
+    }
+}
+
+impl ReversalOutcome {
+    /// Its exact code: approved where it is executed.
+    pub const fn response_code(self) -> ResponseCode {
+        match self {
+            Self::Reversed => ResponseCode::Approved,
+            _ => ResponseCode::Declined,
+        }
+    }
 }
 
 /// The reply to a reversal.
@@ -96,19 +109,31 @@ pub struct ReversalReply {
     pub currency: CurrencyCode,
 }
 
-/// The outcome of a presentment or refund.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PostingOutcome {
-    /// Posted now.
-    Posted,
-    /// Posted before: nothing is posted now. Source: ISO DE39 00.
-    AlreadyPosted,
-    /// No card has this number. Source: ISO DE39 14.
-    UnknownCard,
-    /// No transaction has this id, and no card is named to post to. Source: ISO DE39 25.
-    NotFound,
-    /// The amount, or a balance after it, is beyond the ledger's range. Source: ISO DE39 30.
-    OutOfBounds,
+enumeration! {
+    /// The outcome of a presentment or refund.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum PostingOutcome {
+        /// Posted now.
+        Posted => "posted",
+        /// Posted before: nothing is posted now. Source: ISO DE39 00.
+        AlreadyPosted => "already_posted",
+        /// No card has this number. Source: ISO DE39 14.
+        UnknownCard => "unknown_card",
+        /// No transaction has this id, and no card is named to post to. Source: ISO DE39 25.
+        NotFound => "not_found",
+        /// The amount, or a balance after it, is beyond the ledger's range. Source: ISO DE39 30.
+        OutOfBounds => "out_of_bounds",
+    }
+}
+
+impl PostingOutcome {
+    /// Its exact code: approved where it is posted.
+    pub const fn response_code(self) -> ResponseCode {
+        match self {
+            Self::Posted | Self::AlreadyPosted => ResponseCode::Approved,
+            _ => ResponseCode::Declined,
+        }
+    }
 }
 
 /// The reply to a presentment or refund.

@@ -212,16 +212,10 @@ impl ReversalAnswer {
     fn new(reply: &ReversalReply, stand_in: CurrencyCode) -> Self {
         let currency = known_currency(reply.transaction, reply.currency, stand_in);
         let balance = Amount::new(reply.allowance_balance, currency);
-        let (code, outcome) = match reply.outcome {
-            ReversalOutcome::Reversed => (ResponseCode::Approved, "reversed"),
-            ReversalOutcome::NotFound => (ResponseCode::Declined, "not_found"),
-            ReversalOutcome::NothingHeld => (ResponseCode::Declined, "nothing_held"),
-            ReversalOutcome::AmountOutOfRange => (ResponseCode::Declined, "amount_out_of_range"),
-        };
         Self {
             transaction_id: reply.transaction.map(|id| id.0),
-            response_code: code.number(),
-            outcome,
+            response_code: reply.outcome.response_code().number(),
+            outcome: reply.outcome.word(),
             given_back: Amount::new(reply.given_back, currency),
             remaining: Amount::new(reply.remaining, currency),
             allowance_balance: reply.transaction.map(|_| balance),
@@ -230,25 +224,17 @@ impl ReversalAnswer {
 }
 
 fn reversal_outcomes() -> RefOr<Schema> {
-    let words = ["reversed", "not_found", "nothing_held", "amount_out_of_range"];
-    one_of("Outcome.", words)
+    one_of("Outcome.", ReversalOutcome::WORDS)
 }
 
 impl PostingAnswer {
     fn new(reply: &PostingReply, stand_in: CurrencyCode) -> Self {
         let currency = known_currency(reply.transaction, reply.currency, stand_in);
         let balance = Amount::new(reply.allowance_balance, currency);
-        let (code, outcome) = match reply.outcome {
-            PostingOutcome::Posted => (ResponseCode::Approved, "posted"),
-            PostingOutcome::AlreadyPosted => (ResponseCode::Approved, "already_posted"),
-            PostingOutcome::UnknownCard => (ResponseCode::Declined, "unknown_card"),
-            PostingOutcome::NotFound => (ResponseCode::Declined, "not_found"),
-            PostingOutcome::OutOfBounds => (ResponseCode::Declined, "out_of_bounds"),
-        };
         Self {
             transaction_id: reply.transaction.map(|id| id.0),
-            response_code: code.number(),
-            outcome,
+            response_code: reply.outcome.response_code().number(),
+            outcome: reply.outcome.word(),
             posted: Amount::new(reply.posted, currency),
             allowance_balance: reply.transaction.map(|_| balance),
         }
@@ -256,8 +242,7 @@ impl PostingAnswer {
 }
 
 fn posting_outcomes() -> RefOr<Schema> {
-    let words = ["posted", "already_posted", "unknown_card", "not_found", "out_of_bounds"];
-    one_of("Outcome.", words)
+    one_of("Outcome.", PostingOutcome::WORDS)
 }
 
 impl TransferAnswer {

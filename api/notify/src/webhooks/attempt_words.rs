@@ -1,31 +1,8 @@
-//! The outcomes of attempts, in words: for programs and for people.
+//! The outcomes of attempts, in words for people.
 
 use hyper::StatusCode;
 
-use super::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult};
-
-/// The word for why something was sent.
-pub const fn render_kind(kind: AttemptKind) -> &'static str {
-    match kind {
-        AttemptKind::Event => "event",
-        AttemptKind::Example => "example",
-        AttemptKind::Resent => "resent",
-    }
-}
-
-/// The word for why there was no answer.
-pub const fn render_failure(failure: AttemptFailure) -> &'static str {
-    match failure {
-        AttemptFailure::NoSuchHost => "no_such_host",
-        AttemptFailure::NotPublic => "not_public",
-        AttemptFailure::NotReachable => "not_reachable",
-        AttemptFailure::Tls => "tls_failed",
-        AttemptFailure::Broken => "connection_broken",
-        AttemptFailure::TooSlow => "timed_out",
-        AttemptFailure::NotSent => "not_sent",
-        AttemptFailure::NothingToTell => "nothing_to_tell",
-    }
-}
+use super::deliveries::{Attempt, AttemptFailure, AttemptResult};
 
 /// The outcome of an attempt, as a sentence of a page.
 pub fn sentence(attempt: &Attempt) -> String {

@@ -6,7 +6,6 @@ use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::webhook_endpoints::get_endpoint;
-use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, is_within, page_of, parse_page};
@@ -48,12 +47,12 @@ impl WebhookAttemptBody {
     fn new(attempt: &Attempt) -> Self {
         let (status, failure) = match &attempt.result {
             AttemptResult::Answered(status) => (Some(*status), None),
-            AttemptResult::Unanswered(failure) => (None, Some(render_failure(*failure))),
+            AttemptResult::Unanswered(failure) => (None, Some(failure.word())),
         };
         Self {
             id: attempt.id,
             message_id: message_text(attempt.message),
-            kind: render_kind(attempt.kind),
+            kind: attempt.kind.word(),
             attempt: attempt.tries,
             events: attempt.events.len(),
             is_delivered: attempt.is_delivered(),
