@@ -17,7 +17,7 @@ use cardswitch_engine::domain::network_key::{
     AuthorizationId, DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
     RetrievalKey, TraceKey,
 };
-use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_feed::scenario::{
     Act, Credential, Money, Naming, StepAnswer, StepRequest, TransactionIds,
 };

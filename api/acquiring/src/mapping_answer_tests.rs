@@ -4,6 +4,7 @@ use cardswitch_engine::command::reply::BalanceReply;
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::network_key::AuthorizationId;
+use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_iso8583::{MessageBuilder, Mti, decode};
 use uuid::Uuid;
 

@@ -186,10 +186,19 @@ pub struct KeptLane {
     pub attempts: u64,
     /// The `enabled_at` of its endpoint when the lane was turned on last.
     pub on_since: Timestamp,
-    /// The address that was gone while it was on since then.
+    /// The address that was gone while it was on since then. Tables that still show the endpoint on do
+    /// not turn it on again, only a person does.
     pub gone_url: Option<String>,
     /// The companies whose events it was handed, as far as the log was read for it; they rise.
     pub companies: Vec<CompanySlot>,
+}
+
+impl KeptLane {
+    /// The lane of an endpoint that is on since then and has had no attempt. It reads from the first event on.
+    pub(crate) fn of_new(on_since: Timestamp) -> Self {
+        let (lane, companies) = (Lane::after(EventNumber(0)), Vec::new());
+        Self { lane, attempts: 0, on_since, gone_url: None, companies }
+    }
 }
 
 /// The changes that are written together.

@@ -109,9 +109,8 @@ named_texts! {
 impl CardTexts {
     /// The texts of a card of which only the description is given.
     pub fn described(description: LineText) -> Self {
-        let mut texts = Self::default();
-        texts.billing_name = default_billing_name(&description);
-        texts.description = description;
+        let mut texts = Self { description, ..Self::default() };
+        texts.billing_name = default_billing_name(&texts.description);
         texts
     }
 }

@@ -11,7 +11,7 @@ use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::network_key::AuthorizationId;
-use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::response_code::SubReason;
 use utoipa::ToSchema;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
@@ -354,6 +354,7 @@ impl AnswerValue for RuleSet {
 mod tests {
     use cardswitch_engine::decision::Rule;
     use cardswitch_engine::domain::money::Minor;
+    use cardswitch_engine::domain::response_code::ResponseCode;
     use serde_json::{Value, json};
 
     use super::*;
