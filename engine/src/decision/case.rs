@@ -3,7 +3,7 @@
 
 use chrono_tz::Tz;
 
-use super::comparison::{Altered, Comparison, Limit, Window};
+use super::comparison::{Alteration, Comparison, Limit, Window};
 use super::explanation::{Change, Quantity, Remedy};
 use super::facts::{AttemptWindow, DecisionFacts, IncrementDecision};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide, each_room};
@@ -167,8 +167,8 @@ impl Case {
         for _ in Rule::ALL {
             let failed = changed.decide_again().intersection(has_say);
             let Some(rule) = failed.first() else { return remedies };
-            let Comparison { change, altered, .. } = changed.compare(rule, Minor::ZERO);
-            changed.make(rule, change, altered);
+            let Comparison { change, alteration, .. } = changed.compare(rule, Minor::ZERO);
+            changed.make(rule, change, alteration);
             remedies.push(Remedy { rule, change, after: self.opens_at(rule) });
         }
         if changed.decide_again().intersection(has_say).is_empty() { remedies } else { Vec::new() }
@@ -183,7 +183,7 @@ impl Case {
     }
 
     /// Makes a change.
-    fn make(&mut self, rule: Rule, change: Change, altered: Altered) {
+    fn make(&mut self, rule: Rule, change: Change, alteration: Alteration) {
         let facts = &mut self.facts;
         let terms = &mut facts.terms;
         match change {
@@ -200,18 +200,20 @@ impl Case {
                 facts.failures = facts.failures.map(|known| CredentialFailures { count, ..known });
             }
             Change::Raise { to, .. } => {
-                if let Altered::Limit(limit) = altered {
+                if let Alteration::Limit(limit) = alteration {
                     *limit(facts) = to;
                 }
             }
             Change::Attempts(count) => {
-                if let (Altered::Window(window), Some(velocity)) = (altered, &mut facts.velocity) {
+                if let (Alteration::Window(window), Some(velocity)) =
+                    (alteration, &mut facts.velocity)
+                {
                     window(velocity).count = count;
                 }
             }
             Change::Otherwise => {
                 self.failed = self.failed.without(rule);
-                if let Altered::Objection(remove) = altered {
+                if let Alteration::Objection(remove) = alteration {
                     remove(self);
                 }
             }
@@ -320,7 +322,7 @@ impl Case {
         let raise = Change::Raise { by, to: most + by };
         let threshold = (most != Minor::UNLIMITED).then_some(Quantity::Amount(most));
         let asked = Comparison::of(Quantity::Amount(asked), raise).against(threshold);
-        Comparison { altered: Altered::Limit(limit), ..asked }
+        Comparison { alteration: Alteration::Limit(limit), ..asked }
     }
 
     /// The PIN's comparison: the wrong PINs in a row before and after it, beside the number that
@@ -360,7 +362,7 @@ impl Case {
         let limited = known.filter(|known| known.limit > 0);
         let fewer = limited.map_or(0, |limited| limited.limit - 1);
         let one = Comparison::of(Quantity::Count(1), Change::Attempts(fewer));
-        let one = Comparison { altered: Altered::Window(window), ..one };
+        let one = Comparison { alteration: Alteration::Window(window), ..one };
         let Some(AttemptWindow { limit, count, room_at }) = limited else { return one };
         one.against(Quantity::Count(limit))
             .used([count, count.saturating_add(1)].map(Quantity::Count))

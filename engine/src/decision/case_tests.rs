@@ -386,7 +386,7 @@ fn one_less(change: Change, case: &Case) -> Option<Change> {
 
 /// Makes a change, which need not be the least.
 fn make(case: &mut Case, rule: Rule, change: Change) {
-    case.make(rule, change, case.compare(rule, Minor::ZERO).altered);
+    case.make(rule, change, case.compare(rule, Minor::ZERO).alteration);
 }
 
 /// The rules that fail after all changes, with the one at `place` replaced or left out.

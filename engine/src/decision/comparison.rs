@@ -13,7 +13,7 @@ pub(super) type Window = fn(&mut VelocityFacts) -> &mut AttemptWindow;
 
 /// The input that a change alters.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Altered {
+pub(super) enum Alteration {
     /// The one that the change names.
     Named,
     /// A limit, which the change raises.
@@ -32,7 +32,7 @@ pub(super) struct Comparison {
     /// The least change that satisfies the rule if it failed.
     pub(super) change: Change,
     /// The input that the change alters.
-    pub(super) altered: Altered,
+    pub(super) alteration: Alteration,
     /// The instant from which the rule passes without a change.
     pub(super) opens_at: Option<Timestamp>,
 }
@@ -41,13 +41,13 @@ impl Comparison {
     /// A rule that the named change satisfies.
     pub(super) const fn of(input: Quantity, change: Change) -> Self {
         let compared = ComparedValues { input, threshold: None, usage: None };
-        Self { compared, change, altered: Altered::Named, opens_at: None }
+        Self { compared, change, alteration: Alteration::Named, opens_at: None }
     }
 
     /// A rule that objects to something, which `remove` takes away from the kept inputs.
     pub(super) const fn objection(is: bool, remove: fn(&mut Case)) -> Self {
-        let altered = Altered::Objection(remove);
-        Self { altered, ..Self::of(Quantity::Is(is), Change::Otherwise) }
+        let alteration = Alteration::Objection(remove);
+        Self { alteration, ..Self::of(Quantity::Is(is), Change::Otherwise) }
     }
 
     pub(super) fn against(mut self, threshold: impl Into<Option<Quantity>>) -> Self {
