@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -238,33 +238,108 @@ fn after_a_restore_an_export_begins_afresh() {
     switch.stop();
 }
 
-/// Once, an export compared the numbers of records alone: it went on, and rows of lost transactions stayed.
+/// A switch that is exported, and restored from a backup.
+struct RestoredSwitch {
+    switch: Switch,
+    database: Postgresql,
+    installation: Installation,
+}
+
+impl RestoredSwitch {
+    /// One that has a line, all of it exported, and then a backup.
+    fn begin(seed: u64) -> Self {
+        let (installation, database) = (Installation::init(3, seed), Postgresql::start());
+        let switch = installation.serve();
+        let begun = Self { switch, database, installation };
+        begun.post(11_11);
+        export_all(&begun.switch, &begun.database);
+        let [data, backup] = [begun.installation.data(), begun.home("backup")];
+        run_cardswitch(&["backup", "--data", path_text(&data), "--to", path_text(&backup)])
+            .expect_done();
+        begun
+    }
+
+    fn home(&self, name: &str) -> PathBuf {
+        self.installation.home().join(name)
+    }
+
+    fn post(&self, amount_minor: u64) {
+        let mut acquirer = self.switch.acquirer();
+        let purchase = Purchase::of(self.installation.cards.ordinary(), amount_minor);
+        let authorization = acquirer.ask(&purchase.request()).expect_approved();
+        let posted = acquirer.ask(&purchase.presentment(&authorization, amount_minor));
+        assert_eq!(posted.response(), "00");
+    }
+
+    /// The switch as it was when the backup was made.
+    fn restore(self) -> Self {
+        let [backup, restored] = ["backup", "restored"].map(|name| self.home(name));
+        let key = self.installation.data().join("master.key");
+        let Self { switch, database, installation } = self;
+        switch.stop();
+        let [from, data, key] = [&backup, &restored, &key].map(|path| path_text(path));
+        run_cardswitch(&["restore", "--from", from, "--data", data, "--master-key", key])
+            .expect_done();
+        let switch = installation.serve_directory(&restored, &[]);
+        Self { switch, database, installation }
+    }
+
+    /// That an export finds what is lost and writes nothing, until it begins afresh.
+    fn expect_found(self) {
+        let stored = || [ROWS, LINES].map(|query| exported(&self.database, query));
+        let before = stored();
+        let mut once = export(&self.switch, &self.database, &["--once"]);
+        let output = once.output().expect("cardswitch starts");
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains("--afresh"), "{error}");
+        assert_eq!(stored(), before, "rows of two histories");
+        let mut afresh = export(&self.switch, &self.database, &["--once", "--afresh"]);
+        let output = afresh.output().expect("cardswitch starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let api = self.switch.api();
+        assert_eq!(stored(), [listed(&api), listed_lines(&api)]);
+        self.switch.stop();
+    }
+}
+
+fn path_text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Once, an export compared the numbers of records alone: it went on, and rows of lost transactions stayed. Later it
+/// refused, and had written the lines of the new history.
 #[test]
 fn an_export_finds_that_a_switch_was_restored_though_it_has_more_records_by_now() {
-    let installation = Installation::init(3, 923);
-    let database = Postgresql::start();
-    let buy = |switch: &Switch| {
-        let purchase = Purchase::of(installation.cards.ordinary(), 1);
-        drop(switch.acquirer().ask(&purchase.request()).expect_approved());
-    };
-    let [backup, restored] = ["backup", "restored"].map(|name| installation.home().join(name));
-    let text_of = |path: &Path| path.to_str().expect("UTF-8").to_owned();
-    let (data, switch) = (installation.data(), installation.serve());
-    buy(&switch);
-    let to = text_of(&backup);
-    run_cardswitch(&["backup", "--data", &text_of(&data), "--to", &to]).expect_done();
-    buy(&switch);
-    export_all(&switch, &database);
-    switch.stop();
-    let (place, key) = (text_of(&restored), text_of(&data.join("master.key")));
-    let restore = ["restore", "--from", &to, "--data", &place, "--master-key", &key];
-    run_cardswitch(&restore).expect_done();
-    let switch = installation.serve_directory(&restored, &[]);
-    (0..9).for_each(|_| buy(&switch));
-    let output = export(&switch, &database, &["--once"]).output().expect("cardswitch starts");
-    let error = text(&output.stderr);
-    assert!(!output.status.success() && error.contains("--afresh"), "{error}");
-    switch.stop();
+    let begun = RestoredSwitch::begin(923);
+    begun.post(22_22);
+    export_all(&begun.switch, &begun.database);
+    let restored = begun.restore();
+    (0..9).for_each(|_| restored.post(33_33));
+    restored.expect_found();
+}
+
+/// Once, such lines stayed for ever, and the restored switch's lines of these numbers were left out.
+#[test]
+fn an_export_finds_that_lines_are_lost_which_it_wrote_before_their_events() {
+    let begun = RestoredSwitch::begin(924);
+    let place = "SELECT event_cursor, seq FROM cardswitch.progress";
+    let place = begun.database.rows(place).remove(0);
+    let transactions: Vec<_> = exported(&begun.database, ROWS).into_keys().collect();
+    begun.post(11_11);
+    begun.post(22_22);
+    export_all(&begun.switch, &begun.database);
+    // As if it had been killed between lines and events.
+    let [cursor, seq] = [&place[0], &place[1]];
+    let ids = transactions.iter().map(|id| format!("'{id}'")).collect::<Vec<_>>().join(", ");
+    let killed = format!(
+        "WITH put_back AS (UPDATE cardswitch.progress SET event_cursor = '{cursor}', seq = {seq} RETURNING 1), \
+         unwritten AS (DELETE FROM cardswitch.transactions WHERE id NOT IN ({ids}) RETURNING 1) \
+         SELECT (SELECT count(*) FROM put_back), (SELECT count(*) FROM unwritten)"
+    );
+    assert_eq!(begun.database.rows(&killed), [["1", "2"]]);
+    let restored = begun.restore();
+    [33_33, 44_44, 55_55].into_iter().for_each(|amount| restored.post(amount));
+    restored.expect_found();
 }
 
 #[test]
@@ -297,7 +372,7 @@ fn an_export_says_what_is_wrong() {
     export_all(&switch, &database);
     let mut running = export(&switch, &database, &[]).spawn().expect("it starts");
     let is_ready = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' \
-        AND query LIKE 'INSERT INTO cardswitch.statement_lines%'";
+        AND query LIKE '%INSERT INTO cardswitch.statement_lines%'";
     while database.rows(is_ready) != [["1"]] {
         thread::sleep(Duration::from_millis(20));
     }

@@ -2,7 +2,8 @@
 //!
 //! INVARIANT: one export writes for a company: its connection holds a lock of the database. Pages and the place
 //! behind them are one database transaction, so whenever an export dies, the next one goes on behind what is written.
-//! A statement line never changes and has the next number of its account: the newest one is the place of these.
+//! A statement line never changes and has the next number of its account: the newest one is the place of these. What
+//! was read is never ahead of the place's record, so a switch that lacks it has lost it.
 
 use std::io;
 
@@ -17,7 +18,7 @@ use uuid::Uuid;
 use super::super::Failure;
 use super::super::listen::StreamEnd;
 use super::database_tls::SystemTls;
-use super::feed::{ExportedCompany, ExportedPages};
+use super::feed::{ExportedCompany, ExportedLines, ExportedPages, LineMark};
 use super::rows::{PageRows, columns};
 
 /// How `tokio_postgres` begins to tell that TLS failed.
@@ -25,7 +26,7 @@ const HANDSHAKE: &str = "error performing TLS handshake";
 const SCHEMA: &str = include_str!("schema.sql");
 const MAKE_PAGE: &str =
     "CREATE TEMPORARY TABLE page (LIKE cardswitch.transactions) ON COMMIT DELETE ROWS";
-const ADVANCE: &str = "UPDATE cardswitch.progress SET event_cursor = $3, seq = $4, written_at = now(), \
+const ADVANCE: &str = "UPDATE cardswitch.progress SET event_cursor = $3, seq = greatest(seq, $4), written_at = now(), \
     event_at = coalesce(($5::text)::timestamptz, event_at) \
     WHERE company_id = ($1::text)::uuid AND event_cursor IS NOT DISTINCT FROM $2";
 /// The server gives up a client that is silent for 15 s, and its lock with it.
@@ -47,9 +48,10 @@ const REMOVE_TRANSACTIONS: &str =
     "DELETE FROM cardswitch.transactions WHERE company_id = ($1::text)::uuid";
 const REMOVE_LINES: &str =
     "DELETE FROM cardswitch.statement_lines WHERE company_id = ($1::text)::uuid";
-const NEWEST_LINE: &str = "SELECT coalesce(max(number), 0) FROM cardswitch.statement_lines \
-    WHERE account_id = ($1::text)::uuid";
-const ADD_LINES: &str = "INSERT INTO cardswitch.statement_lines \
+const NEWEST_LINE: &str = "SELECT number, id::text FROM cardswitch.statement_lines \
+    WHERE account_id = ($1::text)::uuid ORDER BY number DESC LIMIT 1";
+const ADD_LINES: &str = "WITH read AS (UPDATE cardswitch.progress SET seq = $4 \
+    WHERE company_id = ($1::text)::uuid AND seq < $4) INSERT INTO cardswitch.statement_lines \
     SELECT ($1::text)::uuid, ($2::text)::uuid, (line->>'number')::bigint, (line->>'id')::uuid, \
     (line->'origin'->>'id')::uuid, (line->>'amount')::numeric, line->>'description', \
     (line->'card'->>'id')::uuid, (line->'member'->>'id')::uuid, (line->'merchant'->>'mcc')::integer, line->'merchant'->>'name', \
@@ -61,7 +63,7 @@ const ADD_LINES: &str = "INSERT INTO cardswitch.statement_lines \
 pub(super) struct ExportedPlace {
     /// Behind the last event written; none before the first.
     pub(super) cursor: Option<String>,
-    /// The switch's newest record when that was read.
+    /// The switch's newest record when the newest row was read.
     pub(super) seq: u64,
 }
 
@@ -141,23 +143,33 @@ impl Database {
         };
         let moved = || StreamEnd::Broken("the place of this export has moved".to_owned());
         let written = written.map_err(ended)?.ok_or_else(moved)?;
-        self.place.clone_from(&pages.next);
+        let seq = self.place.seq.max(pages.next.seq);
+        self.place = ExportedPlace { seq, ..pages.next.clone() };
         Ok(written)
     }
 
-    /// The number of the newest line of an account that is written; zero before the first.
+    /// The newest line of an account that is written.
     /// Errors: the connection broke.
-    pub(super) async fn newest_line(&self, account: Uuid) -> Result<i64, StreamEnd> {
-        let row = self.client.query_one(&self.newest_line, &[&account.to_string()]).await;
-        row.and_then(|row| row.try_get(0)).map_err(ended)
+    pub(super) async fn newest_line(&self, account: Uuid) -> Result<Option<LineMark>, StreamEnd> {
+        let row = self.client.query_opt(&self.newest_line, &[&account.to_string()]).await;
+        let Some(row) = row.map_err(ended)? else { return Ok(None) };
+        let (number, id) = (row.try_get(0).map_err(ended)?, row.try_get(1).map_err(ended)?);
+        let broken = |error| StreamEnd::Broken(format!("PostgreSQL: the id of a line: {error}"));
+        Ok(Some(LineMark { number, id: Uuid::parse_str(id).map_err(broken)? }))
     }
 
-    /// Writes lines of an account, a JSON array. Returns how many were not there yet.
+    /// Writes lines of an account. Returns how many were not there yet.
     /// Errors: the connection broke.
-    pub(super) async fn add_lines(&self, account: Uuid, lines: &str) -> Result<u64, StreamEnd> {
-        let account = account.to_string();
-        let parameters: [&(dyn ToSql + Sync); 3] = [&self.company, &account, &lines];
-        self.client.execute(&self.add_lines, &parameters).await.map_err(ended)
+    pub(super) async fn add_lines(
+        &mut self,
+        account: Uuid,
+        page: &ExportedLines,
+    ) -> Result<u64, StreamEnd> {
+        let (account, seq) = (account.to_string(), row_seq(page.seq));
+        let parameters: [&(dyn ToSql + Sync); 4] = [&self.company, &account, &page.lines, &seq];
+        let added = self.client.execute(&self.add_lines, &parameters).await.map_err(ended)?;
+        self.place.seq = self.place.seq.max(page.seq);
+        Ok(added)
     }
 
     /// None where the place has moved since.
@@ -167,7 +179,7 @@ impl Database {
         pages: &ExportedPages,
     ) -> Result<Option<u64>, Error> {
         let Self { client, add, fill, merge, advance, company, place, .. } = self;
-        let seq = i64::try_from(pages.next.seq).unwrap_or(i64::MAX);
+        let seq = row_seq(pages.next.seq);
         let changes = client.transaction().await?;
         let mut written = 0;
         if !rows.made.is_empty() {
@@ -186,6 +198,10 @@ impl Database {
         changes.commit().await?;
         Ok(Some(written))
     }
+}
+
+fn row_seq(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
 }
 
 /// Returns how many rows were copied.

@@ -98,12 +98,31 @@ struct AccountRef {
     id: Uuid,
 }
 
+/// A statement line among those of its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct LineMark {
+    pub(super) number: i64,
+    pub(super) id: Uuid,
+}
+
 /// Statement lines of an account that follow each other.
 #[derive(Debug)]
 pub(super) struct ExportedLines {
     /// A JSON array.
     pub(super) lines: String,
     pub(super) has_more: bool,
+    /// The switch's newest record when they were read.
+    pub(super) seq: u64,
+}
+
+impl ExportedLines {
+    /// That the first of them is a line which was exported before.
+    /// Errors: it is another one, or there is none.
+    pub(super) fn begin_with(&self, exported: LineMark) -> Result<(), StreamEnd> {
+        let marks = serde_json::from_str::<Vec<LineMark>>(&self.lines)
+            .map_err(|error| StreamEnd::Broken(format!("a page of statement lines: {error}")))?;
+        if marks.first() == Some(&exported) { Ok(()) } else { Err(restored()) }
+    }
 }
 
 /// The company of an export.
@@ -153,7 +172,7 @@ impl Feed {
             let (body, seq) = self.page(&place, wait_s).await?;
             let PageEnd { results, cursor, has_more, is_place_lost } = parse(&self.url, &body)?;
             if is_place_lost {
-                return Err(StreamEnd::Refused(Failure::new(RESTORED)));
+                return Err(restored());
             }
             place = ExportedPlace { cursor: Some(cursor), seq: seq.max(place.seq) };
             let is_empty = results.get() == "[]";
@@ -164,6 +183,14 @@ impl Feed {
                 return Ok(());
             }
         }
+    }
+
+    /// Asks whether the switch has what is exported up to a place.
+    /// Errors: it lacks some of it, or the connection breaks.
+    pub(super) async fn prove(&mut self, place: &ExportedPlace) -> Result<(), StreamEnd> {
+        let (body, _) = self.page(place, 0).await?;
+        let PageEnd { is_place_lost, .. } = parse(&self.url, &body)?;
+        if is_place_lost { Err(restored()) } else { Ok(()) }
     }
 
     /// The page behind a place.
@@ -196,9 +223,10 @@ impl Feed {
         let list = format!(
             "/v1/accounts/{account}/statement-lines?ordering=number&number__gt={number}&min_seq={seq}"
         );
-        let (body, _) = self.ask_for_rows(&list).await?;
+        let (body, seq) = self.ask_for_rows(&list).await?;
         let page: ListedPage<'_> = parse(&self.url, &body)?;
-        Ok(ExportedLines { lines: page.results.get().to_owned(), has_more: page.next.is_some() })
+        let (lines, has_more) = (page.results.get().to_owned(), page.next.is_some());
+        Ok(ExportedLines { lines, has_more, seq })
     }
 
     /// A page of a list, with fewer rows where all would be too long.
@@ -240,9 +268,7 @@ impl Feed {
             let refused = refusal(answer).await;
             return Err(match passes {
                 true => StreamEnd::Broken(refused.to_string()),
-                false if refused.is_of("min_seq", "out_of_range") => {
-                    StreamEnd::Refused(Failure::new(RESTORED))
-                }
+                false if refused.is_of("min_seq", "out_of_range") => restored(),
                 false => StreamEnd::Refused(Failure::new(refused)),
             });
         }
@@ -253,6 +279,10 @@ impl Feed {
             Err(error) => Err(broken(&url, &error)),
         }
     }
+}
+
+fn restored() -> StreamEnd {
+    StreamEnd::Refused(Failure::new(RESTORED))
 }
 
 async fn connect_in_time(url: &Url, tls: &HttpTls) -> Result<SwitchConnection, StreamEnd> {

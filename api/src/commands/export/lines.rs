@@ -9,17 +9,21 @@ pub(super) struct LineFeed(pub(super) Feed);
 
 impl LineFeed {
     /// Writes the lines that the database lacks, at least those of the events that are written. Returns how many.
-    /// Errors: a connection breaks, or somebody refuses.
-    pub(super) async fn write_all(&mut self, database: &Database) -> Result<u64, StreamEnd> {
+    /// Errors: the newest line written is not the switch's, a connection breaks, or somebody refuses.
+    pub(super) async fn write_all(&mut self, database: &mut Database) -> Result<u64, StreamEnd> {
         let Self(feed) = self;
-        let (seq, mut written) = (database.place.seq, 0);
-        for account in feed.accounts(seq).await? {
-            let mut has_more = true;
-            while has_more {
-                let newest = database.newest_line(account).await?;
-                let page = feed.lines_behind(account, newest, seq).await?;
-                written += database.add_lines(account, &page.lines).await?;
-                has_more = page.has_more;
+        let mut written = 0;
+        for account in feed.accounts(database.place.seq).await? {
+            let newest = database.newest_line(account).await?;
+            // The newest one is read again. A history that was restored gives its number to another one.
+            let mut behind = newest.map_or(0, |newest| newest.number - 1);
+            let mut page = feed.lines_behind(account, behind, database.place.seq).await?;
+            newest.map_or(Ok(()), |newest| page.begin_with(newest))?;
+            written += database.add_lines(account, &page).await?;
+            while page.has_more {
+                behind = database.newest_line(account).await?.map_or(0, |newest| newest.number);
+                page = feed.lines_behind(account, behind, database.place.seq).await?;
+                written += database.add_lines(account, &page).await?;
             }
         }
         Ok(written)

@@ -140,7 +140,9 @@ async fn follow(
     }
     // Lines have a connection of their own: the other one waits for events.
     let mut lines = LineFeed(Feed::open(url, tls, &args.token).await?);
-    run.lines += lines.write_all(&database).await?;
+    // Nothing of a restored switch comes to rows of a history that it lost.
+    lines.0.prove(&database.place).await?;
+    run.lines += lines.write_all(&mut database).await?;
     let place = database.place.clone();
     let (pages, read) = mpsc::channel(PAGES_AHEAD);
     // It asks for the next page while rows are made of the one before.
@@ -166,7 +168,7 @@ async fn write_all(
         run.transactions += database.write(&exported).await?;
         run.events += exported.events;
         if pages.is_empty() {
-            run.lines += lines.write_all(&database).await?;
+            run.lines += lines.write_all(&mut database).await?;
         }
     }
     Ok(())

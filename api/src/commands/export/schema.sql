@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS cardswitch.progress (
     time_zone text NOT NULL,
     -- Place in the event feed behind the last event written; null before the first.
     event_cursor text,
-    -- The switch's newest record when that was read (`cardswitch-seq`).
+    -- The switch's newest record when the newest row was read (`cardswitch-seq`).
     seq bigint NOT NULL DEFAULT 0,
     -- When the last event written happened.
     event_at timestamptz,
