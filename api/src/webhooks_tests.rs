@@ -28,16 +28,19 @@ use cardswitch_notify::webhooks::dispatcher::{
 use cardswitch_notify::webhooks::job::Job;
 use cardswitch_notify::webhooks::sender::{AddressLookup, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, MEMBER, OTHER_COMPANY};
 use crate::test_world::by_switch;
 
 const APP: AppId = AppId(Uuid::from_u128(70));
+const ENDPOINTS: &str = "/v1/webhook-endpoints";
 
 /// A receiver that takes everything. Returns its address and the bodies that it gets.
 async fn receiver() -> (String, mpsc::UnboundedReceiver<String>) {
@@ -77,11 +80,16 @@ async fn touch(bench: &Bench, company: Uuid, note: &str) {
 }
 
 async fn let_in(bench: &Bench, company: Uuid) {
+    give_token(bench, company, &company.to_string()).await;
+}
+
+/// Gives the app a token of a company.
+async fn give_token(bench: &Bench, company: Uuid, text: &str) {
     let token = NewAccessToken {
         id: AccessTokenId(SystemRandom.id(bench.state.now()).unwrap()),
-        digest: [company.as_bytes()[15]; 32],
+        digest: token_digest(text),
         company: CompanyId(company),
-        scope: AccessScope::default(),
+        scope: AccessScope { admin: true, ..AccessScope::default() },
     };
     let grant = NewTokenGrant {
         token,
@@ -153,6 +161,54 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     assert_eq!(untold.result, AttemptResult::Unanswered(AttemptFailure::NothingToTell));
     assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
     assert!(gets.try_recv().is_err());
+}
+
+/// Once, an endpoint that an app made with its token was the company's own: it outlived the app's access.
+#[tokio::test]
+async fn what_an_app_has_delivered_ends_with_its_access() {
+    let bench = &Bench::new().await;
+    make_app(bench).await;
+    let_in(bench, COMPANY).await;
+    give_token(bench, OTHER_COMPANY, "app").await;
+    bench.advance("2026-03-04T20:01:00Z");
+    let ask = async |token: &str, method: &str, path: &str, body: Value| {
+        let (status, text) = bench.ask_as(&format!("Token {token}"), method, path, body).await;
+        (status, serde_json::from_str::<Value>(&text).unwrap_or_default())
+    };
+    let new = json!({"delivery_url": "https://hooks.example.com/app"});
+    let (status, made) = ask("app", "POST", ENDPOINTS, new.clone()).await;
+    assert_eq!((status, &made["app"]["id"]), (201, &json!(APP.0)), "{made}");
+    let (_, own) = ask("other", "POST", ENDPOINTS, new).await;
+    let path = |made: &Value| format!("{ENDPOINTS}/{}", made["id"].as_str().unwrap());
+    let disabled = json!({"is_enabled": false});
+    assert_eq!(ask("other", "PUT", &path(&own), disabled).await.0, 200);
+
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let dispatcher = &mut dispatcher_of(bench, &deliveries);
+    touch(bench, OTHER_COMPANY, "while it has access").await;
+    assert_eq!(due_events(bench, dispatcher).len(), 1);
+    touch(bench, COMPANY, "where the app is from").await;
+    assert!(due_events(bench, dispatcher).is_empty(), "people of another company would read it");
+
+    // It makes and changes nothing that would outlive its access.
+    let of_another = json!({"delivery_url": "https://hooks.example.com", "app": {"id": MEMBER}});
+    assert_eq!(ask("app", "POST", ENDPOINTS, of_another).await.0, 400);
+    let enabled = json!({"delivery_url": "https://hooks.example.com/app", "is_enabled": true});
+    for (method, below, body) in [
+        ("PUT", "", enabled.clone()),
+        ("DELETE", "", Value::Null),
+        ("POST", "/rotate-secret", Value::Null),
+        ("POST", "/recover", json!({"since": "2026-03-04T20:00:00Z"})),
+    ] {
+        let (status, told) = ask("app", method, &format!("{}{below}", path(&own)), body).await;
+        assert_eq!((status, &told["detail"]["code"]), (403, &json!("not_of_app")), "{method}");
+    }
+    assert_eq!(ask("app", "PUT", &path(&made), enabled).await.0, 200, "its own");
+    let shut_out = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(OTHER_COMPANY)));
+    by_switch(&bench.state).carry_out(shut_out).await.unwrap();
+    touch(bench, OTHER_COMPANY, "after it").await;
+    assert!(due_events(bench, dispatcher).is_empty(), "its access is revoked");
 }
 
 /// Deliveries that are kept in `deliveries`, without a driver.

@@ -1,6 +1,7 @@
 //! The content of a message: its events as the tables show them, and its id. The text that a receiver
 //! gets is made elsewhere.
 
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{Event, EventNumber};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
@@ -85,10 +86,14 @@ pub(crate) fn companies_of(
     snapshot: &Snapshot,
     endpoint: &WebhookEndpoint,
 ) -> Result<Vec<CompanySlot>, StoreError> {
-    match endpoint.app {
-        Some(app) => snapshot.companies_of_app(app),
-        None => Ok(vec![endpoint.company]),
+    let Some(slot) = endpoint.app else { return Ok(vec![endpoint.company]) };
+    let mut companies = snapshot.companies_of_app(slot)?;
+    let app = snapshot.row::<App>(slot)?;
+    // People of the company that registered it may change its address.
+    if app.is_none_or(|app| app.company != endpoint.company) {
+        companies.retain(|company| *company == endpoint.company);
     }
+    Ok(companies)
 }
 
 /// The events with these numbers, in this order, as far as the log has them; neighbours are read

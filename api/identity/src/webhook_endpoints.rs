@@ -19,6 +19,7 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 
 use crate::actor_state::ActorState;
+use crate::auth::Caller;
 use crate::state::AppState;
 
 /// The most characters a description has.
@@ -54,8 +55,9 @@ impl GivenEndpoint {
         let address = fields.must("delivery_url", ADDRESS_ABOUT, address(reach));
         let description = short_line(DESCRIPTION_CHARS_MAX);
         let description = fields.may("description", "Label for people.", description);
-        let about = "The app it is for: it is told of the events of every company that has let the \
-            app in. Absent\nor null: it is told of the company's own.";
+        let about = "The app it is for. One of the company's own is told of the events of every company \
+            that has let\nthe app in, another one of this company's. Absent or null: it is told of the \
+            company's own; made\nwith a token of an app, it is always for that app.";
         let app = fields.patch("app", about, reference(AppId)).flatten();
         Self { address, description: description.unwrap_or_default(), app }
     }
@@ -125,6 +127,20 @@ pub async fn get_endpoint(
 ) -> Result<WebhookEndpoint, ApiError> {
     let read = state.switch.read(|snapshot| snapshot.own(company.slot, id));
     read.await?.ok_or_else(ApiError::not_found)
+}
+
+/// Finds an endpoint that a caller may change: a token of an app changes the app's only, which end with its access.
+/// Errors: the company has no such endpoint, or it is not the app's; the tables cannot be read.
+pub async fn get_changeable(
+    state: &AppState,
+    caller: &Caller,
+    id: WebhookEndpointId,
+) -> Result<WebhookEndpoint, ApiError> {
+    let endpoint = get_endpoint(state, &caller.company, id).await?;
+    let Some(app) = caller.app else { return Ok(endpoint) };
+    let app = state.switch.read(|snapshot| snapshot.app_by_id(app)).await?;
+    let is_of_app = app.is_some_and(|app| endpoint.app == Some(app.slot));
+    if is_of_app { Ok(endpoint) } else { Err(ApiError::not_of_app()) }
 }
 
 /// Makes an endpoint. Returns its id, and the secret that is shown once.

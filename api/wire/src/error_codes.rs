@@ -109,6 +109,7 @@ codes! {
     "not_found" 404 "There is no such path, or no such object in this company. In `errors`: the field names an object that does not exist."
     "not_https" 400 "The address must begin with `https://`, unless the switch allows local webhooks."
     "not_integers" 400 "The value must be an array of merchant category numbers."
+    "not_of_app" 403 "A token of an app changes the app's own webhook endpoints only. Use a token of the company."
     "not_operations" 400 "A SCIM PATCH needs an array of operations."
     "not_positive" 400 "The amount must be above zero."
     "not_public" 400 "The address leads to a private network."

@@ -19,7 +19,7 @@ use super::webhook_endpoint::delete_endpoints_of;
 use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
-use crate::directory::access_token::AccessScope;
+use crate::directory::access_token::{AccessScope, AccessToken};
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
 use crate::domain::text::LineText;
@@ -283,6 +283,19 @@ pub(crate) fn find_app(
     let company = find_company(state, company)?;
     let app = find_any_app(state, id)?;
     if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
+}
+
+/// An app that may have webhook endpoints in a company: one of its own, or one that it has let in.
+pub(crate) fn find_app_with_access(
+    state: &dyn PartitionView,
+    company: CompanySlot,
+    id: AppId,
+) -> Result<&App, Rejection> {
+    let app = find_any_app(state, id)?;
+    let mut tokens =
+        state.directory().access_tokens.under(&AccessToken::OF_APP, &(app.slot, company));
+    let is_allowed = app.company == company || tokens.next().is_some();
+    if is_allowed { Ok(app) } else { Err(Rejection::AppNotFound) }
 }
 
 /// An app that may be let in, whichever company registered it: that company is not closed.

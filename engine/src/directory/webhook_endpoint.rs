@@ -1,7 +1,8 @@
 //! Webhook endpoints: the addresses to which a company's, or an app's, events are delivered.
 //!
 //! An endpoint without an app receives its company's events. An endpoint of an app receives those
-//! of every company whose data the app may open. The state of deliveries is kept elsewhere. A
+//! of every company whose data the app may open; one that another company registered, only those of
+//! that company, whose people may change its address. The state of deliveries is kept elsewhere. A
 //! deleted endpoint stays as a tombstone without its secrets, since slots are given out once.
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use crate::command::audit_line::AuditLine;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::resource::commands;
-use crate::directory::app::find_app;
+use crate::directory::app::find_app_with_access;
 use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, Timestamp, WebhookEndpointId, WebhookEndpointSlot,
@@ -122,7 +123,7 @@ pub struct NewWebhookEndpoint {
     pub id: WebhookEndpointId,
     /// The company that registers it.
     pub company: CompanyId,
-    /// The app of the company that it belongs to; none for the company itself.
+    /// The app that it belongs to, of the company or let in by it; none for the company itself.
     pub app: Option<AppId>,
     /// The destination of events, which the edge has checked to be an allowed address.
     pub url: String,
@@ -173,7 +174,8 @@ pub struct NewSecret {
 /// Errors: no such open company or app, the id is in use, or the company has too many.
 fn create(change: &mut StateChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
     let company = find_open_company(change.state, new.company)?;
-    let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
+    let find = |app| find_app_with_access(change.state, company, app);
+    let app = new.app.map(find).transpose()?;
     let endpoints = &change.state.directory().webhook_endpoints;
     let slot = endpoints.slot_for(new.id.0)?;
     let of_company = endpoints.under(&WebhookEndpoint::OF_COMPANY, &company);

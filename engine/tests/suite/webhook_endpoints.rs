@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::webhook_endpoint::{
     DisabledBy, EndpointState, GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpoint,
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use crate::audit_events::events_of;
 use crate::office::Office;
-use crate::people::new_app;
+use crate::people::{grant_of, new_app};
 use crate::samples::{app_id, company_id};
 
 /// The app of the first company, see `Office::with_people`.
@@ -129,6 +130,23 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
     for (story, command, expected) in rows {
         assert_eq!(office.asks(command), expected, "{story}");
     }
+    office.assert_replays();
+}
+
+/// An app of another company could have no endpoint that ends with its access.
+#[test]
+fn an_app_that_a_company_let_in_has_endpoints_there() {
+    let mut office = Office::with_people();
+    assert_eq!(office.asks(create(1, 1, Some(APP))), Err(Rejection::AppNotFound));
+    let grant = Box::new(grant_of(1, 1, (Some(APP), None)));
+    office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(grant)));
+    office.does(create(1, 1, Some(APP)));
+    assert!(last_endpoint(&office).app.is_some());
+    office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(APP), company_id(1))));
+    assert_eq!(office.asks(create(2, 1, Some(APP))), Err(Rejection::AppNotFound));
+    // It goes with its app.
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP))));
+    assert!(last_endpoints(&office).iter().all(|row| row.is_deleted && row.id == id(1)));
     office.assert_replays();
 }
 

@@ -74,6 +74,7 @@ mod tests {
             token: AccessTokenId(Uuid::from_u128(token)),
             scope: AccessScope::default(),
             member: None,
+            app: None,
         }
     }
 

@@ -30,10 +30,11 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::required_access::RequiredAccess;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, MemberId};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_secrets::token_digest;
 
@@ -52,6 +53,8 @@ pub struct Caller {
     pub scope: AccessScope,
     /// The member it acts for, where it was given by a member.
     pub member: Option<MemberId>,
+    /// The app that holds it, if one does.
+    pub app: Option<AppId>,
 }
 
 impl Caller {
@@ -180,7 +183,8 @@ fn read_caller(snapshot: &Snapshot, digest: &[u8; 32]) -> Result<Option<Caller>,
     let Some(company) = snapshot.company(token.company)?.map(Arc::new) else { return Ok(None) };
     let member = token.member().map_or(Ok(None), |member| snapshot.row::<Member>(member))?;
     let member = member.map(|member| member.id);
-    Ok(Some(Caller { company, token: token.id, scope: token.scope, member }))
+    let app = token.app().map_or(Ok(None), |app| snapshot.row::<App>(app))?.map(|app| app.id);
+    Ok(Some(Caller { company, token: token.id, scope: token.scope, member, app }))
 }
 
 impl FromRequestParts<AppState> for Caller {

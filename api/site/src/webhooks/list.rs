@@ -70,9 +70,11 @@ pub(super) fn told_of(
     endpoint: &WebhookEndpoint,
 ) -> Result<String, StoreError> {
     let Some(app) = endpoint.app else { return Ok("This company".to_owned()) };
-    let app = snapshot.row::<App>(app)?;
-    Ok(app.map_or_else(
-        || "Deleted app".to_owned(),
-        |app| format!("Companies that allow {}", app.name),
-    ))
+    Ok(match snapshot.row::<App>(app)? {
+        None => "Deleted app".to_owned(),
+        Some(app) if app.company == endpoint.company => {
+            format!("Companies that allow {}", app.name)
+        }
+        Some(app) => format!("This company, while it allows {}", app.name),
+    })
 }

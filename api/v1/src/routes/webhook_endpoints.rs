@@ -188,8 +188,14 @@ pub async fn create_webhook_endpoint(
 ) -> Answer<(StatusCode, NoStore<Json<WebhookEndpointBody>>)> {
     let Call(state, caller) = &call;
     let mut fields = body.fields()?;
-    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach);
-    if !webhook_endpoints::is_own_app(state, &caller.company, given.app).await? {
+    let mut given = GivenEndpoint::parse(&mut fields, state.webhooks.reach);
+    given.app = given.app.or(caller.app);
+    let is_allowed = match caller.app {
+        // What it makes ends with its access.
+        Some(app) => given.app == Some(app),
+        None => webhook_endpoints::is_own_app(state, &caller.company, given.app).await?,
+    };
+    if !is_allowed {
         fields.fault("app", Flaw::not_found("app"));
     }
     fields.finish()?;
@@ -219,7 +225,7 @@ pub async fn update_webhook_endpoint(
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach);
-    webhook_endpoints::get_endpoint(state, &caller.company, id).await?;
+    webhook_endpoints::get_changeable(state, caller, id).await?;
     fields.finish()?;
     webhook_endpoints::update(state, caller.company.id, id, given).await?;
     Ok(Json(read_endpoint(&call, id).await?))
@@ -233,7 +239,9 @@ pub async fn delete_webhook_endpoint(
     Call(state, caller): Call,
     PathId(id): PathId,
 ) -> Answer<StatusCode> {
-    webhook_endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
+    let id = WebhookEndpointId(id);
+    webhook_endpoints::get_changeable(&state, &caller, id).await?;
+    webhook_endpoints::delete(&state, caller.company.id, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -249,6 +257,7 @@ pub async fn rotate_webhook_secret(
 ) -> Answer<NoStore<Json<WebhookEndpointBody>>> {
     let Call(state, caller) = &call;
     let id = WebhookEndpointId(id);
+    webhook_endpoints::get_changeable(state, caller, id).await?;
     let secret = webhook_endpoints::rotate_secret(state, caller.company.id, id).await?;
     Ok(with_secret(read_endpoint(&call, id).await?, &secret))
 }
@@ -272,7 +281,7 @@ pub async fn recover_webhook_endpoint(
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let since = parse_since(&mut fields);
-    webhook_endpoints::get_endpoint(state, &caller.company, id).await?;
+    webhook_endpoints::get_changeable(state, caller, id).await?;
     fields.finish()?;
     webhook_endpoints::recover(state, id, since).await?;
     Ok(Json(read_endpoint(&call, id).await?))
