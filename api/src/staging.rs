@@ -13,13 +13,14 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::data_directory::DirectoryError;
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::private_file::{self, beside, create_private};
+use rustix::process::geteuid;
 
 use crate::manifest::{Manifest, ManifestError};
 
@@ -116,11 +117,15 @@ impl Drop for Staging {
 }
 
 /// Removes a folder with what was moved out of it, unless all was.
+/// Errors: `InvalidData` if no process of this program has written it; the system refuses.
 fn remove(folder: &Path) -> io::Result<()> {
     let names = match fs::read_to_string(folder.join(MOVED_FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         names => names?,
     };
+    if !names.lines().all(is_file_name) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     let is_left = |name: &str| folder.join(name).symlink_metadata().is_ok();
     if let Some(place) = folder.parent().filter(|_| names.lines().any(is_left)) {
         for name in names.lines().filter(|name| !is_left(name)) {
@@ -128,6 +133,11 @@ fn remove(folder: &Path) -> io::Result<()> {
         }
     }
     fs::remove_dir_all(folder)
+}
+
+/// Whether a path joined with it is right below that path.
+fn is_file_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|last| last == name)
 }
 
 /// Removes a file, or a folder with all in it, if it is there.
@@ -155,7 +165,8 @@ fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
     let in_the_way = || CopyError::InTheWay(folder.to_path_buf());
     let failed = |error| CopyError::Io(folder.to_path_buf(), error);
     match folder.symlink_metadata() {
-        Ok(found) if found.is_dir() => {}
+        // What another user left may name anything.
+        Ok(found) if found.is_dir() && found.uid() == geteuid().as_raw() => {}
         Ok(_) => return Err(in_the_way()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
@@ -172,12 +183,52 @@ fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
         Err(_) if fs::read_dir(folder).map_err(failed)?.next().is_none() => None,
         Err(_) => return Err(in_the_way()),
     };
-    remove(folder).map_err(failed)
+    remove(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => in_the_way(),
+        _ => failed(error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
+
     use super::*;
+
+    /// Whoever could write to a directory had `init` remove what its user may remove, anywhere.
+    #[test]
+    fn a_leftover_names_nothing_but_what_is_beside_it() {
+        for name in ["../mine", "x/../../mine", "/mine", "..", ".", "mine/", ""] {
+            let home = tempfile::tempdir().unwrap();
+            let (place, mine) = (home.path().join("data"), home.path().join("mine"));
+            let folder = place.join("staging");
+            fs::create_dir_all(&folder).unwrap();
+            fs::create_dir(place.join("mine")).unwrap();
+            fs::write(&mine, "").unwrap();
+            let name = if name == "/mine" { mine.to_str().unwrap() } else { name };
+            for (file, content) in
+                [(LOCK_FILE, ""), ("x", ""), (MOVED_FILE, &format!("x\n{name}\n"))]
+            {
+                fs::write(folder.join(file), content).unwrap();
+            }
+            assert!(matches!(Staging::within(&place), Err(CopyError::InTheWay(_))), "{name}");
+            assert!(mine.exists() && place.join("mine").exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_leftover_of_another_user_is_in_the_way() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("data");
+        drop(Staging::within(&place).unwrap());
+        let folder = place.join("staging");
+        fs::create_dir(&folder).unwrap();
+        // Only root can give a folder away.
+        if chown(&folder, Some(65_534), None).is_ok() {
+            assert!(matches!(Staging::within(&place), Err(CopyError::InTheWay(_))));
+            assert!(folder.exists());
+        }
+    }
 
     #[test]
     fn only_what_a_killed_restore_left_makes_room() {
