@@ -169,7 +169,7 @@ pub async fn install(
     let mut unpublished = UnpublishedDirectory::begin(&order.data)?;
     let cards_out = order.cards_out.as_deref().map(|path| unpublished.path_of(path));
     let mut cards_file = cards_out.as_deref().map(open_cards_file).transpose()?;
-    cards_out.into_iter().for_each(|path| unpublished.add(path));
+    cards_out.map_or(Ok(()), |path| unpublished.add(path))?;
     let mut directory_id = [0; 16];
     random.fill(&mut directory_id)?;
     let drawn = MasterKey::draw(random)?;
@@ -208,15 +208,15 @@ fn find_or_make_key(
     order: &InstallationOrder,
     drawn: MasterKey,
     unpublished: &mut UnpublishedDirectory,
-) -> Result<MasterKey, MasterKeyError> {
+) -> Result<MasterKey, InstallError> {
     match order.master_key.read(&order.data) {
         Err(MasterKeyError::Missing(_)) => {}
-        read => return read,
+        read => return Ok(read?),
     }
     if let Some(path) = order.master_key.own_path(&order.data) {
         let path = unpublished.path_of(&path);
         drawn.write_new(&path)?;
-        unpublished.add(path);
+        unpublished.add(path)?;
     }
     Ok(drawn)
 }

@@ -5,16 +5,18 @@
 //! |---|---|
 //! | `lock` | held by the process at work on it |
 //! | `moved` | names that are on their way from here to the place around it, a line each; the last one makes it whole |
+//! | `outside` | links to files elsewhere that belong to them, named by what tells such a file from a later one |
 //! | others | backups, each proven by its manifest while it was copied |
 //!
 //! INVARIANT: the restored bytes are the bytes that were proven. A user who may write to a backup can
 //! change it at any moment, also after it was proven; this copy is its owner's alone.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::data_directory::DirectoryError;
@@ -26,6 +28,7 @@ use crate::manifest::{Manifest, ManifestError};
 
 const LOCK_FILE: &str = "lock";
 const MOVED_FILE: &str = "moved";
+const OUTSIDE_FOLDER: &str = "outside";
 
 /// The folder of the copies; it is removed with this value.
 #[derive(Debug)]
@@ -61,11 +64,24 @@ impl Staging {
         &self.folder
     }
 
-    /// What is in it, but its lock.
+    /// Takes a file elsewhere that was made now: unless everything is moved to the place, it goes with the folder, if
+    /// it can be told from a later one.
+    /// Errors: the system refuses.
+    pub fn add_outside(&self, file: &Path) -> io::Result<()> {
+        let Some(identity) = identity_of(&file.symlink_metadata()?) else { return Ok(()) };
+        let folder = self.folder.join(OUTSIDE_FOLDER);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let link = folder.join(identity);
+        symlink(std::path::absolute(file)?, &link)?;
+        private_file::sync_directory_of(&link)
+    }
+
+    /// What is to be moved to the place around it.
     /// Errors: it cannot be read.
     fn entries(&self) -> io::Result<Vec<OsString>> {
         let names = fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
-        names.filter(|name| !name.as_ref().is_ok_and(|name| name == LOCK_FILE)).collect()
+        let is_own = |name: &OsString| name == LOCK_FILE || name == OUTSIDE_FOLDER;
+        names.filter(|name| !name.as_ref().is_ok_and(is_own)).collect()
     }
 
     /// Moves what is in it to the place around it, `last` as the last. If that ends midway, what was moved goes with
@@ -116,7 +132,14 @@ impl Drop for Staging {
     }
 }
 
-/// Removes a folder with what was moved out of it, unless all was.
+/// What tells a file from every other one that was ever at its path; none if the file system does not say when files
+/// were made.
+fn identity_of(file: &Metadata) -> Option<String> {
+    let made = file.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("{}-{}-{}", file.dev(), file.ino(), made.as_nanos()))
+}
+
+/// Removes a folder with what was moved out of it and made elsewhere, unless all was moved.
 /// Errors: `InvalidData` if no process of this program has written it; the system refuses.
 fn remove(folder: &Path) -> io::Result<()> {
     let names = match fs::read_to_string(folder.join(MOVED_FILE)) {
@@ -127,10 +150,12 @@ fn remove(folder: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let is_left = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    if let Some(place) = folder.parent().filter(|_| names.lines().any(is_left)) {
+    let is_whole = !names.is_empty() && !names.lines().any(is_left);
+    if let Some(place) = folder.parent().filter(|_| !is_whole) {
         for name in names.lines().filter(|name| !is_left(name)) {
             remove_entry(&place.join(name))?;
         }
+        remove_outside(&folder.join(OUTSIDE_FOLDER))?;
     }
     fs::remove_dir_all(folder)
 }
@@ -138,6 +163,23 @@ fn remove(folder: &Path) -> io::Result<()> {
 /// Whether a path joined with it is right below that path.
 fn is_file_name(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|last| last == name)
+}
+
+/// Removes the files elsewhere that links of a folder name, each unless another file has its path by now.
+fn remove_outside(links: &Path) -> io::Result<()> {
+    let links = match fs::read_dir(links) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        links => links?,
+    };
+    for link in links {
+        let link = link?;
+        let file = fs::read_link(link.path())?;
+        let is_same = |found| identity_of(&found).is_some_and(|found| *found == *link.file_name());
+        if file.symlink_metadata().is_ok_and(is_same) {
+            remove_entry(&file)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes a file, or a folder with all in it, if it is there.
@@ -227,6 +269,43 @@ mod tests {
         if chown(&folder, Some(65_534), None).is_ok() {
             assert!(matches!(Staging::within(&place), Err(CopyError::InTheWay(_))));
             assert!(folder.exists());
+        }
+    }
+
+    /// A killed `init` left its cards file, and the next one refused to overwrite it.
+    #[test]
+    fn files_elsewhere_go_with_a_leftover_unless_they_are_others_by_now() {
+        let home = tempfile::tempdir().unwrap();
+        let place = home.path().join("data");
+        let [left, replaced, gone] =
+            ["left", "replaced", "gone"].map(|name| home.path().join(name));
+        let killed = Staging::within(&place).unwrap();
+        for file in [&left, &replaced, &gone] {
+            fs::write(file, "cards").unwrap();
+            killed.add_outside(file).unwrap();
+        }
+        std::mem::forget(killed.lock_given_up());
+        fs::remove_file(&gone).unwrap();
+        // Perhaps with the same number in the file system.
+        fs::remove_file(&replaced).unwrap();
+        fs::write(&replaced, "mine").unwrap();
+        let next = Staging::within(&place).unwrap();
+        assert!(!left.exists());
+        assert_eq!(fs::read_to_string(&replaced).unwrap(), "mine");
+        // They stay with what was published.
+        fs::write(&left, "cards").unwrap();
+        next.add_outside(&left).unwrap();
+        fs::write(next.folder().join("directory"), "").unwrap();
+        next.publish("directory").unwrap();
+        drop(next);
+        assert!(left.exists() && !place.join("staging").exists());
+    }
+
+    impl Staging {
+        /// As if its process were killed.
+        fn lock_given_up(self) -> Self {
+            self._lock.unlock().unwrap();
+            self
         }
     }
 

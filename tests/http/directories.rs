@@ -24,14 +24,15 @@ fn an_init_whose_secrets_nobody_was_shown_leaves_nothing() {
     }
 }
 
-/// Once, `serve` and `verify` took what it left: a switch without a company, a user or a token. No `init` repeated it.
+/// Once, `serve` and `verify` took what it left: a switch without a company, a user or a token. No `init` repeated it;
+/// later none with the same cards file, which the killed one had left elsewhere.
 #[test]
 fn a_killed_init_leaves_no_data_directory_and_can_be_repeated() {
     let home = tempfile::tempdir().expect("a temporary directory");
-    let data = home.path().join("data");
-    let data = data.to_str().expect("UTF-8");
+    let [data, cards] = ["data", "cards"].map(|name| home.path().join(name));
+    let [data, cards] = [&data, &cards].map(|path| path.to_str().expect("UTF-8"));
     // It makes cards for minutes.
-    let many = ["init", "--data", data, "--cards", "1000000"];
+    let many = ["init", "--data", data, "--cards", "1000000", "--cards-out", cards];
     let mut init = cardswitch_after(":", &many).spawn().expect("a shell starts");
     let has_begun = || {
         let inside = fs::read_dir(home.path().join("data")).into_iter().flatten().flatten();
@@ -48,8 +49,10 @@ fn a_killed_init_leaves_no_data_directory_and_can_be_repeated() {
         let told = run_cardswitch(&[command, "--data", data]).expect_one_line_error();
         assert!(told.contains("is no data directory"), "{told}");
     }
-    run_cardswitch(&["init", "--data", data, "--json"]).expect_json();
+    let few = ["init", "--data", data, "--json", "--cards", "1", "--cards-out", cards];
+    run_cardswitch(&few).expect_json();
     run_cardswitch(&["verify", "--data", data]).expect_done();
+    assert_eq!(fs::read_to_string(cards).expect("it is there").lines().count(), 1);
 }
 
 /// Once, what had got its name stayed, and was in the way of the next `init`.

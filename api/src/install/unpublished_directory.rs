@@ -53,11 +53,14 @@ impl UnpublishedDirectory {
         }
     }
 
-    /// Takes a file that was made.
-    pub(super) fn add(&mut self, file: PathBuf) {
-        if !file.starts_with(self.path()) {
-            self.outside.push(file);
-        }
+    /// Takes a file that was made now.
+    /// Errors: it cannot be noted for the next try.
+    pub(super) fn add(&mut self, file: PathBuf) -> Result<(), CopyError> {
+        let staging = self.staging.as_ref().filter(|staging| !file.starts_with(staging.folder()));
+        let Some(staging) = staging else { return Ok(()) };
+        let noted = staging.add_outside(&file);
+        self.outside.push(file.clone());
+        noted.map_err(|error| CopyError::Io(file, error))
     }
 
     /// Puts everything at its place. From the last step on it is a data directory.
