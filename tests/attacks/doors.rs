@@ -139,9 +139,15 @@ impl Request {
         }
         let currency = CURRENCIES[random.index(CURRENCIES.len())];
         let is_foreign = currency.1 != "USD";
-        // One foreign amount in six comes without what it is in dollars.
-        let billing_minor =
-            (is_foreign && random.between(0, 6) > 0).then(|| random.between(0, 5_000));
+        let billing_minor = match random.between(0, 6) {
+            // One foreign amount in six comes without what it is in dollars.
+            0 if is_foreign => None,
+            _ if is_foreign => Some(random.between(0, 5_000)),
+            // One in dollars is billed as it is, one as something else.
+            0 => Some(purchase.amount_minor),
+            1 => Some(random.between(0, 5_000)),
+            _ => None,
+        };
         let mut texts = WIDTHS.map(|width| text(random, pieces, width));
         if !kind.is_request() {
             // No JSON says this, and what tells of money has no other way to be refused.

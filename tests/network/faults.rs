@@ -200,11 +200,13 @@ fn buy_tells_no_decision_that_it_does_not_know() {
     assert!(signed_off.stdout.contains("approved: 13.04 USD"), "{signed_off:#?}");
     assert!(signed_off.stdout.contains("\ncleared"), "{signed_off:#?}");
     // Each amount with what more is asked for, the exit code, and what is said of it.
-    let rows: [(&str, &[&str], i32, &str); 6] = [
+    let rows: [(&str, &[&str], i32, &str); 7] = [
         ("13.91", &[], 1, "not taken: 1000 not_taken"),
         ("13.96", &["--reverse"], 1, "outcome unknown: 1000 outcome_unknown"),
         ("10", &["--currency", "EUR"], 1, "1000 no_billing_amount"),
         ("10", &["--currency", "EUR", "--billing", "11.55", "--refund"], 0, "refunded"),
+        // Once, it was approved for 10, and the rest was passed over.
+        ("10", &["--billing", "9"], 2, "--billing is for a price in another currency"),
         ("900000", &[], 0, "declined "),
         ("900000", &["--clear", "1"], 1, "a declined purchase cannot be cleared"),
     ];

@@ -27,6 +27,9 @@ const ACQUIRER: &str = "400999";
 const UNDECIDED: [De39; 4] =
     [De39::FORMAT_ERROR, De39::NOT_TAKEN, De39::DUPLICATE_CONFLICT, De39::OUTCOME_UNKNOWN];
 const MERCHANT_ID: &str = "CARDSWITCH-BUY";
+/// The refusal of two amounts of one currency.
+const ONE_CURRENCY: &str =
+    "--billing is for a price in another currency than the account's: name that by --currency";
 
 /// The arguments of `buy`.
 #[derive(Debug, clap::Args)]
@@ -40,7 +43,7 @@ pub struct BuyArgs {
     /// Currency of the price (ISO 4217); another than the account's needs --billing
     #[arg(long, default_value = "USD", value_name = "CODE")]
     currency: String,
-    /// What the price is in the account's currency
+    /// What the price is in the account's currency, where --currency is another
     #[arg(long, value_name = "AMOUNT")]
     billing: Option<String>,
     /// Currency of --billing, which is the account's
@@ -132,6 +135,9 @@ impl Sale {
     fn new(args: &BuyArgs, card: BuyersCard) -> Result<Self, Failure> {
         let (price, own) = (currency(&args.currency)?, currency(&args.billing_currency)?);
         let billing = args.billing.as_deref().map(|text| minor(text, own)).transpose()?;
+        if billing.is_some() && price == own {
+            return Err(Failure::usage(ONE_CURRENCY));
+        }
         let place = MerchantLocation {
             name: &args.merchant,
             city: "San Francisco",

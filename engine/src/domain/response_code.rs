@@ -85,6 +85,8 @@ enumeration! {
         NotPending,
         /// The increase of a pending purchase was declined.
         IncrementDeclined,
+        /// The purchase is in the account's currency, and another amount was billed.
+        BillingConflict,
     }
 }
 
@@ -103,6 +105,7 @@ impl SubReason {
             Self::NothingHeld => "nothing_held",
             Self::NotPending => "not_pending",
             Self::IncrementDeclined => "increment_declined",
+            Self::BillingConflict => "billing_conflict",
         })
     }
 }

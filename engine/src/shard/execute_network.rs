@@ -95,11 +95,13 @@ fn remember(change: &mut ShardChange<'_>, answer: RememberedAnswer) {
 }
 
 /// The amount in the account's currency, and what the merchant asked in another one.
-/// Errors: it is not billed, or one of the two amounts is nothing, which would stand outside of every rule.
+/// Errors: it is not billed, or one of the two amounts is nothing, which would stand outside of every rule; or another
+/// amount is billed beside one in the account's own currency: nobody pays two amounts of one currency.
 pub(super) fn amount_for_account(
     amounts: &MessageAmounts,
     currency: CurrencyCode,
 ) -> Result<(Minor, Option<CurrencyAmount>), SubReason> {
+    let own = CurrencyAmount { amount: amounts.amount, currency };
     match (amounts.currency, amounts.billing) {
         (Some(asked), billing) if asked != currency => {
             let billing = billing.filter(|billing| billing.currency == currency);
@@ -110,6 +112,7 @@ pub(super) fn amount_for_account(
             let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };
             Ok((billing.amount, Some(foreign)))
         }
+        (_, Some(billing)) if billing != own => Err(SubReason::BillingConflict),
         _ => Ok((amounts.amount, None)),
     }
 }

@@ -3,8 +3,8 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, MessageAmounts, NetworkCommand, OriginalRef, Present,
-    PresentmentNumber, ReversalAmount,
+    AdviceOutcome, Advise, AuthorizationKind, Increment, MessageAmounts, NetworkCommand,
+    OriginalRef, Present, PresentmentNumber, Refund, ReversalAmount,
 };
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{
@@ -18,6 +18,7 @@ use cardswitch_engine::directory::company::{
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::SuspensionReason;
 use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionId};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -233,6 +234,71 @@ fn a_purchase_that_comes_to_nothing_is_not_approved() {
         Some(CurrencyAmount { amount: Minor::ZERO, currency: CurrencyCode(840) });
     let reply = story.run(&network(NetworkCommand::Authorize(purchase(asked))));
     assert_eq!(reply, Reply::Network(NetworkReply::FormatError(SubReason::BillingAmountMissing)));
+}
+
+/// Of a purchase in the account's own currency any billing amount was passed over: its price was approved.
+#[test]
+fn no_amount_is_billed_beside_another_one_of_the_same_currency() {
+    let (dollar, euro) = (CurrencyCode(840), CurrencyCode(978));
+    // The currency of the price of 10.00, the amount billed, its currency, and whether they agree.
+    let rows = [
+        (Some(dollar), 1_000, dollar, true),
+        (None, 1_000, dollar, true),
+        (Some(dollar), 900, dollar, false),
+        (None, 900, dollar, false),
+        (Some(dollar), 0, dollar, false),
+        (Some(dollar), 1_000, euro, false),
+        (Some(dollar), 900, euro, false),
+        (Some(euro), 900, dollar, true),
+    ];
+    let refused = Reply::Network(NetworkReply::FormatError(SubReason::BillingConflict));
+    for (currency, billed, billed_in, agree) in rows {
+        let story = || {
+            let mut story = Story::begin();
+            story.authorize(facts(pan(1), 500, 5), AuthorizationKind::Purchase);
+            story
+        };
+        let mut asked = facts(pan(1), 1_000, 6);
+        asked.amounts.currency = currency;
+        let billing = CurrencyAmount { amount: Minor(billed), currency: billed_in };
+        asked.amounts.billing = Some(billing);
+        let messages = [
+            NetworkCommand::Authorize(purchase(asked.clone())),
+            NetworkCommand::Increment(Increment {
+                card: Some(asked.card),
+                amounts: asked.amounts,
+                mcc: None,
+                credentials: PresentedCredentials::default(),
+                original: by_retrieval(5),
+                own_key: None,
+                otherwise: None,
+            }),
+            NetworkCommand::Advise(Advise {
+                facts: asked.clone(),
+                is_cash: false,
+                outcome: AdviceOutcome::Approved,
+                original: OriginalRef::default(),
+                request: None,
+            }),
+            NetworkCommand::Present(Present {
+                amounts: Some(asked.amounts),
+                facts: Some(asked.clone()),
+                original: by_retrieval(5),
+                number: PresentmentNumber::ONLY,
+            }),
+            NetworkCommand::Refund(Refund {
+                facts: asked.clone(),
+                original: OriginalRef::default(),
+            }),
+        ];
+        for message in messages {
+            let (mut story, name) = (story(), format!("{message:?}"));
+            let before = story.driver.state.last_seq();
+            let reply = story.run(&network(message));
+            assert_eq!(reply != refused, agree, "{name}: {reply:?}");
+            assert_eq!(story.driver.state.last_seq() > before, agree, "{name} changes something");
+        }
+    }
 }
 
 /// A verification used nothing up, rightly; the purchase that was forced upon it did neither.

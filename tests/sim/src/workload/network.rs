@@ -140,14 +140,15 @@ impl Workload {
         }
     }
 
-    /// The amount is billed, or nothing; the merchant asks in euros.
+    /// The amount is billed, or nothing; the merchant asks in euros, seldom in the currency that is billed.
     fn draw_foreign(&mut self, billed: Minor) -> MessageAmounts {
         let asked = Minor(billed.0.clamp(0, 1 << 40) * self.rng.between(70, 99) / 100);
         let billed = if self.rng.chance(4) { Minor::ZERO } else { billed };
         let currency = self.rng.pick(&[DOLLAR, DOLLAR, DOLLAR, DOLLAR, EURO]);
         let billing = CurrencyAmount { amount: billed, currency };
         let billing = (!self.rng.chance(5)).then_some(billing);
-        MessageAmounts { amount: asked, currency: Some(EURO), billing }
+        let asked_in = if self.rng.chance(4) { DOLLAR } else { EURO };
+        MessageAmounts { amount: asked, currency: Some(asked_in), billing }
     }
 
     pub(crate) fn draw_credentials(

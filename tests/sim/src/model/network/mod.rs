@@ -83,7 +83,11 @@ impl Model {
         let own = self.currency(card);
         let asked = amounts.currency.unwrap_or(own);
         if asked == own {
-            return Ok((amounts.amount.0, None));
+            let is_other = |it: CurrencyAmount| it.currency != own || it.amount != amounts.amount;
+            return match amounts.billing.is_some_and(is_other) {
+                true => Err(NetworkReply::FormatError(SubReason::BillingConflict)),
+                false => Ok((amounts.amount.0, None)),
+            };
         }
         match amounts.billing {
             // Both are nothing, or none is.
