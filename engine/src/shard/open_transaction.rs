@@ -40,8 +40,8 @@ pub struct OpenTransaction {
     pub merchant_name: CompactString,
     /// The merchant's category.
     pub mcc: Option<Mcc>,
-    /// Tells its merchant from others, see `merchant_mark`.
-    merchant_mark: u64,
+    /// Tells its merchant from others.
+    merchant_mark: MerchantMark,
     /// The purchase it gives money back for.
     pub refund_of: Option<TransactionSeq>,
     /// The progress of the transaction.
@@ -73,15 +73,28 @@ fn name_on_lines(record: &TransactionRecord) -> CompactString {
     }
 }
 
-/// The bits of a merchant's mark that are of its country.
-const COUNTRY_BITS: u64 = 0xffff;
+/// What tells merchants apart beside name and category: hashes of number, city, state, country and ZIP. What the
+/// merchant does not tell has zero.
+#[derive(Clone, Copy, Debug, Default)]
+struct MerchantMark([u16; 5]);
 
-/// What tells merchants apart beside name and category: two letters of the country, above them a hash of
-/// the number. What the merchant does not tell has zeros.
-fn merchant_mark(merchant: &Merchant) -> u64 {
-    let letters = merchant.country.bytes().take(2);
-    let country = letters.fold(0, |before, letter| before << 8 | u64::from(letter));
-    spread(merchant.mid) & !COUNTRY_BITS | country
+impl MerchantMark {
+    fn of(merchant: &Merchant) -> Self {
+        let Merchant { mid, city, state, country, zip, .. } = merchant;
+        let hashes = [spread(*mid), hash_of(city), hash_of(state), hash_of(country), hash_of(zip)];
+        Self(hashes.map(|hash| if hash == 0 { 0 } else { (hash >> 48) as u16 | 1 }))
+    }
+
+    /// Whether a merchant with this mark tells something else than one with the other mark.
+    fn differs_from(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).any(|(told, other)| *told != 0 && *told != other)
+    }
+}
+
+/// Zero of an empty text.
+fn hash_of(text: &LineText) -> u64 {
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |before, byte| before << 8 | u64::from(*byte));
+    text.as_bytes().chunks(8).fold(0, |hash, bytes| spread(hash ^ number(bytes)))
 }
 
 impl OpenTransaction {
@@ -101,7 +114,7 @@ impl OpenTransaction {
             foreign: record.foreign,
             merchant_name: name_on_lines(record),
             mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
-            merchant_mark: record.merchant.as_ref().map_or(0, merchant_mark),
+            merchant_mark: record.merchant.as_ref().map(MerchantMark::of).unwrap_or_default(),
             refund_of: record.refund_of,
             progress,
             id: record.id,
@@ -115,15 +128,12 @@ impl OpenTransaction {
         }
     }
 
-    /// The merchant of a presentment that names another one: by name, category, number or country. A name or
-    /// category that it leaves out is as it was authorized.
+    /// The merchant of a presentment that names another one: by name, category, number or place. A name or
+    /// category that it leaves out is as it was authorized, and so is all where the rest is the same.
     pub(super) fn other_merchant(&self, presented: &Merchant) -> Option<Merchant> {
-        let mark = merchant_mark(presented);
-        let is_other_mark = |bits: u64| mark & bits != 0 && (mark ^ self.merchant_mark) & bits != 0;
         let is_other = (!presented.name.is_empty() && *presented.name != *self.merchant_name)
             || (presented.mcc.is_some() && presented.mcc != self.mcc)
-            || is_other_mark(COUNTRY_BITS)
-            || is_other_mark(!COUNTRY_BITS);
+            || MerchantMark::of(presented).differs_from(self.merchant_mark);
         if !is_other {
             return None;
         }

@@ -165,7 +165,14 @@ fn a_presentment_of_nothing_is_refused_and_the_next_one_posts() {
 #[test]
 fn a_line_shows_the_merchant_of_its_presentment() {
     let mut bought = facts(pan(1), 900, 5);
-    (bought.merchant.mid, bought.merchant.country) = (7, "US".parse().unwrap());
+    bought.merchant = Merchant {
+        mid: 7,
+        city: "San Francisco".parse().unwrap(),
+        state: "CA".parse().unwrap(),
+        country: "USA".parse().unwrap(),
+        zip: "94105".parse().unwrap(),
+        ..bought.merchant
+    };
     let other = |change: fn(&mut Merchant)| {
         let mut merchant = bought.merchant.clone();
         change(&mut merchant);
@@ -183,11 +190,16 @@ fn a_line_shows_the_merchant_of_its_presentment() {
         ),
         (other(|merchant| merchant.mcc = Some(Mcc(5411))), other(|it| it.mcc = Some(Mcc(5411)))),
         (other(|merchant| merchant.mid = 8), other(|it| it.mid = 8)),
-        (
-            other(|merchant| merchant.country = "FR".parse().unwrap()),
-            other(|it| it.country = "FR".parse().unwrap()),
-        ),
     ];
+    // The place may be all that differs; also in the third letter of a country.
+    let places: [fn(&mut Merchant); 5] = [
+        |it| it.city = "San Francesco".parse().unwrap(),
+        |it| it.state = "CO".parse().unwrap(),
+        |it| it.country = "FR".parse().unwrap(),
+        |it| it.country = "UST".parse().unwrap(),
+        |it| it.zip = "94106".parse().unwrap(),
+    ];
+    let rows = rows.into_iter().chain(places.map(|change| (other(change), other(change))));
     for (presented, shown) in rows {
         let mut story = Story::begin();
         story.authorize(bought.clone(), AuthorizationKind::Purchase);
