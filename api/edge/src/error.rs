@@ -196,7 +196,7 @@ failures! {
     scope_too_small(needed: &str) "insufficient_scope"
         format!("the access token lacks the scope `{needed}`");
     /// An app's token changes what is not the app's.
-    not_of_app() FORBIDDEN "not_of_app" "a token of an app changes the app's webhook endpoints only";
+    not_of_app() "not_of_app" "a token of an app changes the app's webhook endpoints only";
     /// Nothing is found there, or nothing of the caller's company.
     not_found() "not_found" "there is no such object or path";
     /// The path is there, but does not take this method.
