@@ -1,7 +1,5 @@
 //! Records become rows, and rows become a shard again.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 
 use super::model::Model;
@@ -14,19 +12,6 @@ use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey,
 };
-
-#[test]
-fn a_world_has_every_kind_of_effect() {
-    let records = journal(1, 400);
-    let effects = records.iter().flat_map(|record| &record.effects);
-    let kinds: BTreeSet<String> = effects
-        .map(|effect| match effect {
-            Effect::Row(row) => row.resource().to_owned(),
-            effect => format!("{effect:?}").split(['(', ' ']).next().unwrap().to_owned(),
-        })
-        .collect();
-    assert_eq!(kinds.len(), 35, "{kinds:?}");
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
