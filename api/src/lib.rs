@@ -65,6 +65,7 @@ pub mod node_renewal;
 #[cfg(test)]
 mod oauth_tests;
 pub mod openapi;
+pub mod opened_files;
 pub mod opening;
 pub mod pan_rotation;
 pub mod portfolio;

@@ -35,7 +35,7 @@ use uuid::Uuid;
 
 use crate::commands::{Failure, StopSignal, announce};
 use crate::config::{ConfigError, Settings};
-use crate::doors::{listener_options, parse_networks};
+use crate::doors::parse_networks;
 use crate::forwarding::{Forwarding, LEADER_PATIENCE};
 use crate::handed_backup::BackupDesk;
 use crate::handler_state::{StateParts, following_state};
@@ -47,6 +47,7 @@ use crate::node_mark::{cluster_of, mark};
 use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
+use crate::opened_files::OpenedFiles;
 use crate::opening::{KeyedDirectory, UnusedKey, open_standby, settle_keys};
 use crate::server::{
     DoorAddress, HandoverParts, OperatorListener, Server, StartError, SwitchParts, address_line,
@@ -66,14 +67,16 @@ pub async fn serve(
     mut settings: Settings,
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
-    let iso8583 = listener_options(&settings, &shares_of(&settings))?;
-    let doors = StandbyDoors::bind(settings.http, &iso8583).await;
+    settings = settings.checked()?;
+    let files = OpenedFiles::open(&settings)?;
+    let doors = StandbyDoors::bind(settings.http, &files.iso8583).await;
     let mut doors = doors.map_err(|error| Failure::new(format!("cannot listen at {error}")))?;
     // A port that was free is the leader's, too.
     settings.http = doors.http;
     let further = settings.iso8583_doors.iter_mut().map(|door| &mut door.address);
     let own = std::iter::once(&mut settings.iso8583).chain(further);
     own.zip(&doors.iso8583).for_each(|(address, bound)| *address = *bound);
+    let files = files.at(&doors.iso8583);
     let address = SocketAddr::new(settings.http.ip(), settings.cluster.port);
     let door = NodeDoor::open(address).await;
     let door = door.map_err(|error| {
@@ -82,7 +85,7 @@ pub async fn serve(
     let node = node_of(&settings, door.address)?;
     let operators = OperatorListener::start(&settings).await?;
     let side = standby_side(&settings, &operators.telemetry)?;
-    doors.serve(side.clone(), iso8583);
+    doors.serve(side.clone(), &files);
     show_cluster(&operators.telemetry, &node);
     watch_etcd(&node)?;
     tokio::spawn(watch_clocks(node.clone(), Arc::clone(&door.desk)));
@@ -125,7 +128,7 @@ pub async fn serve(
     };
     doors.close().await;
     drop(side);
-    lead(place, &settings, node, (engine, secrets, operators, &door), stop).await
+    lead(place, (settings, files), node, (engine, secrets, operators, &door), stop).await
 }
 
 fn doors_of(settings: &Settings) -> Vec<DoorAddress> {
@@ -353,7 +356,7 @@ impl FollowerNotices for StandbyParts {
 
 async fn lead(
     place: KeyedDirectory<'_>,
-    settings: &Settings,
+    checked: (Settings, OpenedFiles),
     node: Node,
     (engine, secrets, operators, door): (Engine, Secrets, OperatorListener, &NodeDoor),
     mut stop: StopSignal,
@@ -380,7 +383,7 @@ async fn lead(
     let (receipts, master_keys) = (Arc::clone(&desk.receipts), Arc::clone(&desk.master_keys));
     let opened =
         SwitchParts { engine, secrets, operators, receipts, handover, cluster, nodes, master_keys };
-    let server = match Server::start_with(place, settings, Some(opened)).await {
+    let server = match Server::start_with(place, checked, Some(opened)).await {
         Err(
             reason @ (StartError::Deliveries(DeliveriesError::Elsewhere(_))
             | StartError::Outbox(MailError::Write(_))),

@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_edge::tls::TlsProtocol;
 use cardswitch_engine::engine::Engine;
 use cardswitch_network::listener::SwitchShare;
 use cardswitch_notify::mail;
@@ -36,10 +35,10 @@ pub use self::start_error::StartError;
 use crate::commands::administration::Office;
 use crate::config::Settings;
 use crate::control::{Control, Desk};
-use crate::doors::{listener_options, open_tls, parse_networks};
-use crate::faults::open_plan;
+use crate::doors::parse_networks;
 use crate::handler_state::{StateParts, leading_state};
 use crate::http_server::{self, HttpSide};
+use crate::opened_files::OpenedFiles;
 use crate::opening::KeyedDirectory;
 use crate::pan_rotation;
 use crate::router::RouterParts;
@@ -78,22 +77,22 @@ impl Server {
         place: impl Into<KeyedDirectory<'a>>,
         settings: &Settings,
     ) -> Result<Self, StartError> {
-        Self::start_with(place.into(), settings, None).await
+        let settings = settings.clone().checked()?;
+        let files = OpenedFiles::open(&settings)?;
+        Self::start_with(place.into(), (settings, files), None).await
     }
 
-    /// As `start`, with an engine of the directory that is open already, and its keys.
+    /// As `start`, with the files of checked settings, and perhaps an engine of the directory that is open already,
+    /// and its keys.
     pub async fn start_with(
         place: KeyedDirectory<'_>,
-        settings: &Settings,
+        (settings, files): (Settings, OpenedFiles),
         opened: Option<SwitchParts>,
     ) -> Result<Self, StartError> {
         let data = place.data;
-        let settings = settings.clone().checked()?;
         let shares = shares_of(&settings);
-        let options = listener_options(&settings, &shares)?;
-        let faults = open_plan(settings.faults.as_deref())?;
+        let OpenedFiles { iso8583: options, http_tls: tls, faults } = files;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)?;
-        let tls = open_tls(("http", TlsProtocol::Http), settings.tls.as_ref())?;
         // Addresses first: recovery of a large directory is in vain when the port is taken.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let begun = begin(opened, place, &settings).await?;

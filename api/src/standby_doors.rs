@@ -3,7 +3,7 @@
 //! HTTP goes to a `HttpSide` that answers some reads itself and forwards the rest. With TLS, and at ISO 8583
 //! doors, connections go to the leader's door of the same name as they are, byte for byte: dialect, TLS and codes
 //! are the leader's. Addresses that are no peers of a door are turned away here, since the leader sees this
-//! node's address.
+//! node's address. Files of TLS are read again when they change, so that it can lead with them at once.
 //!
 //! While no node leads, ISO 8583 connections are closed. A card network treats that as any broken line:
 //! it connects again and repeats. HTTP is answered 503 with `Retry-After`.
@@ -24,6 +24,7 @@ use tokio::time::{Duration, timeout};
 
 use crate::forwarding::{LEADER_PATIENCE, reach_leader};
 use crate::http_server::HttpSide;
+use crate::opened_files::OpenedFiles;
 
 /// Connections at a time at a door.
 const CONNECTIONS_MAX: usize = 4_096;
@@ -79,11 +80,14 @@ impl StandbyDoors {
 
     /// Takes connections: those over HTTP are served by `side` where there is one, and those over ISO 8583
     /// are of the peers that their doors name.
-    pub fn serve(&mut self, side: Option<Arc<HttpSide>>, iso8583: Vec<ListenerOptions>) {
+    pub fn serve(&mut self, side: Option<Arc<HttpSide>>, files: &OpenedFiles) {
+        for tls in files.tls_doors() {
+            self.accepting.spawn(Arc::clone(tls).follow_files(self.stop.subscribe()));
+        }
         let http = side.map_or(StandbyDoor::SecureHttp, StandbyDoor::Http);
-        let iso8583 = iso8583.into_iter().enumerate().map(|(place, door)| {
-            let name = (place > 0).then_some(door.name);
-            StandbyDoor::Iso8583(Arc::new(MessageDoor { name, peers: door.peers }))
+        let iso8583 = files.iso8583.iter().enumerate().map(|(place, door)| {
+            let name = (place > 0).then(|| door.name.clone());
+            StandbyDoor::Iso8583(Arc::new(MessageDoor { name, peers: door.peers.clone() }))
         });
         let doors = std::iter::once(http).chain(iso8583);
         for (listener, door) in self.listeners.drain(..).zip(doors) {

@@ -15,6 +15,7 @@ mod kill;
 mod linearizable;
 mod load;
 mod lost_etcd;
+mod node_files;
 mod pan_key;
 mod partitions;
 mod standby_doors;

@@ -275,6 +275,8 @@ impl<K: Send + Sync> KeyExchange for RotatingKey<K> {
         tables: &Snapshot,
         secrets: &Secrets,
     ) -> Result<Option<ExchangedKeyCommand>, StoreError> {
+        // A node has read its file long before: the door starts now.
+        self.newest_at = self.newest_at.max(self.port.wall_time());
         let kept = tables.exchanged_key(&self.door, &self.usage.to_string())?;
         Ok(kept.and_then(|kept| self.go_on(&kept, secrets)))
     }
