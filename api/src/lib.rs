@@ -62,6 +62,7 @@ pub mod node_mark;
 pub mod node_pan_keys;
 pub mod node_peers;
 pub mod node_renewal;
+mod node_settings;
 #[cfg(test)]
 mod oauth_tests;
 pub mod openapi;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cardswitch_cluster::{
     Beats, ClusterAddress, EtcdError, EtcdNotes, FollowError, FollowerNotices, LeaderEnd, Node,
-    NodeRecord, NodeStatus, OpenWindowError, follow, seek_leader, watch_etcd,
+    NodeRecord, NodeStatus, OpenWindowError, SettingDigests, follow, seek_leader, watch_etcd,
 };
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_engine::domain::ids::RecordSeq;
@@ -47,6 +47,7 @@ use crate::node_mark::{cluster_of, mark};
 use crate::node_pan_keys::{FollowerPanKeys, PanKeyNodes};
 use crate::node_peers::NodePeers;
 use crate::node_renewal::renew;
+use crate::node_settings::{digests_of, warn_of_differing};
 use crate::opened_files::OpenedFiles;
 use crate::opening::{KeyedDirectory, UnusedKey, open_standby, settle_keys};
 use crate::server::{
@@ -99,7 +100,7 @@ pub async fn serve(
         telemetry,
         operators: operators_at,
     };
-    let following = follow_until_it_leads(place, &settings, &node, fronts);
+    let following = follow_until_it_leads(place, (&settings, &files), &node, fronts);
     let led = tokio::select! {
         led = following => led?,
         () = stop.received() => {
@@ -163,6 +164,8 @@ fn node_of(settings: &Settings, door: SocketAddr) -> Result<Node, ConfigError> {
         iso8583: reached(settings.iso8583)?,
         iso8583_doors: further,
         door: reached(door)?,
+        // Until its keys are open.
+        settings: SettingDigests::default(),
         record: 0,
         at: 0,
     };
@@ -215,14 +218,14 @@ enum FollowEnd {
 /// Opens the directory and follows.
 async fn follow_until_it_leads(
     place: KeyedDirectory<'_>,
-    settings: &Settings,
+    (settings, files): (&Settings, &OpenedFiles),
     node: &Node,
     fronts: Fronts<'_>,
 ) -> Result<FollowEnd, Failure> {
     let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
-    let (retention, node, sign) = (settings.retention, node.clone(), fronts.doors.sign());
+    let (retention, mut node, sign) = (settings.retention, node.clone(), fronts.doors.sign());
     let (telemetry, desk) = (Arc::clone(fronts.telemetry), Arc::clone(&fronts.door.desk));
-    let (side, settings) = (fronts.side.cloned(), settings.clone());
+    let (side, settings, files) = (fronts.side.cloned(), settings.clone(), files.clone());
     let addresses = address_line(settings.http, &doors_of(&settings), fronts.operators);
     let ready = format!("follows {addresses} node={}", node.record.name);
     let (leaders, stopped) = (fronts.doors.leaders(), fronts.doors.stopped());
@@ -231,6 +234,7 @@ async fn follow_until_it_leads(
         let place = KeyedDirectory { data: &data, master_key: &master_key };
         let (standby, secrets) =
             open_standby(place, retention, &node.cluster, &telemetry.recovery)?;
+        node.record.settings = digests_of(&secrets, &files);
         announce(ready);
         let receipts = open_receipts(&data, (&node, secrets.clone()), runtime)?;
         if let Some(side) = side {
@@ -266,8 +270,8 @@ async fn follow_until_it_leads(
         }));
         telemetry.set_following();
         let tables = (Arc::clone(&standby.engine().store), Arc::clone(&standby.engine().watermark));
-        let (cluster, name) = (node.cluster.clone(), node.record.name.clone());
-        let followed = StandbyParts { sign, data: data.clone(), cluster, name, receipts, tables };
+        let (cluster, own) = (node.cluster.clone(), node.record.clone());
+        let followed = StandbyParts { sign, data: data.clone(), cluster, own, receipts, tables };
         let (was_node, own) = (cluster_of(&data)?.is_some(), standby.engine().for_reading());
         let end = follow(standby, node, &followed);
         pan_keys.close();
@@ -327,7 +331,7 @@ struct StandbyParts {
     sign: LeaderSign,
     data: PathBuf,
     cluster: ClusterAddress,
-    name: String,
+    own: NodeRecord,
     receipts: Arc<ReceiptFiles>,
     tables: (Arc<Store>, Arc<Watermark>),
 }
@@ -346,10 +350,13 @@ impl FollowerNotices for StandbyParts {
         let reached = watermark.clone();
         let fetch = move || drop(std::thread::spawn(move || fetch_receipts(&receipts, &store)));
         reached.on_reached(tip, WaitPurpose::Read, Box::new(fetch));
-        mark(&self.data, &self.cluster, Some(&self.name)).map_err(io::Error::other)
+        mark(&self.data, &self.cluster, Some(&self.own.name)).map_err(io::Error::other)
     }
 
     fn led_by(&self, leader: Option<NodeRecord>) {
+        if let Some(leader) = &leader {
+            warn_of_differing(&self.own, leader);
+        }
         self.sign.led_by(leader);
     }
 }
@@ -357,11 +364,12 @@ impl FollowerNotices for StandbyParts {
 async fn lead(
     place: KeyedDirectory<'_>,
     checked: (Settings, OpenedFiles),
-    node: Node,
+    mut node: Node,
     (engine, secrets, operators, door): (Engine, Secrets, OperatorListener, &NodeDoor),
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
     let is_stopping = Arc::clone(&node.is_stopping);
+    node.record.settings = digests_of(&secrets, &checked.1);
     // It shows that it lives before it opens its doors, or another node would lose patience.
     let served = Arc::<OnceLock<Weak<Engine>>>::default();
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));

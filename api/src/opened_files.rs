@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
+use cardswitch_acquiring::zone::Zone;
 use cardswitch_edge::tls::{TlsDoor, TlsProtocol};
 use cardswitch_network::listener::ListenerOptions;
 
@@ -42,6 +43,11 @@ impl OpenedFiles {
     pub fn at(mut self, iso8583: &[SocketAddr]) -> Self {
         self.iso8583.iter_mut().zip(iso8583).for_each(|(door, bound)| door.address = *bound);
         self
+    }
+
+    /// The security of ISO 8583 doors that have any, with the doors' names.
+    pub fn iter_zones(&self) -> impl Iterator<Item = (&str, &Zone)> {
+        self.iso8583.iter().filter_map(|door| Some((door.name.as_str(), door.zone.as_deref()?)))
     }
 
     /// The doors that have TLS.

@@ -16,6 +16,7 @@ mod linearizable;
 mod load;
 mod lost_etcd;
 mod node_files;
+mod node_settings;
 mod pan_key;
 mod partitions;
 mod standby_doors;

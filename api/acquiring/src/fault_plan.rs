@@ -188,6 +188,11 @@ impl FaultPlan {
         Self { rules, random: Mutex::new(random) }
     }
 
+    /// Its rules.
+    pub const fn rules(&self) -> &FaultRules {
+        &self.rules
+    }
+
     /// Draws the fault of the answer to a purchase, if it has one.
     pub fn draw_answer(
         &self,

@@ -184,6 +184,11 @@ impl<K> RotatingKey<K> {
         (to_hex(&self.now.key.check_value()), self.exchanged_at)
     }
 
+    /// The check value of the key in the door's file.
+    pub(crate) const fn base(&self) -> [u8; 3] {
+        self.base
+    }
+
     fn id(&self) -> ExchangedKeyId {
         ExchangedKeyId::of(&self.door, &self.usage.to_string())
     }

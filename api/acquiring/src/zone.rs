@@ -191,6 +191,16 @@ impl Zone {
         all.into_iter().filter_map(|(name, key)| Some(shown(name, key?))).collect()
     }
 
+    /// The algorithm of its codes, and the check values of the keys that its file has, whatever was exchanged since.
+    pub fn of_file(&self) -> String {
+        let base = |check_value: [u8; 3]| to_hex(&check_value);
+        let mac = self.mac.as_ref().map(|(algorithm, keys)| (algorithm, base(keys.lock().base())));
+        let pin = self.pin.as_ref().map(|keys| base(keys.lock().base()));
+        let issuer = self.issuer.as_ref().map(|(_, check_value)| check_value);
+        let master = self.master.as_ref().map(|key| base(key.check_value()));
+        format!("{:?}", (mac, pin, issuer, master))
+    }
+
     /// Whether its messages have codes.
     pub(crate) const fn has_codes(&self) -> bool {
         self.mac.is_some()

@@ -15,7 +15,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 use crate::beats::{Beat, LeaderState};
 use crate::clocks::ClockStanding;
 use crate::members::{NodeRecord, has_twin, list_nodes, report, withdraw};
-use crate::patience::Patience;
+use crate::patience::{Heard, Patience};
 use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 
@@ -53,6 +53,14 @@ pub enum FollowError {
     /// The window does not reach back to where this node's journal ends.
     #[error("this node is too far behind: {0}")]
     Behind(WindowError),
+    /// The leader has other keys.
+    #[error("{keys} is not the same at `{leader}`, which leads: all nodes need the same keys")]
+    Keys {
+        /// The leader.
+        leader: String,
+        /// The names of the settings.
+        keys: String,
+    },
     /// The chain of the cluster does not go on where this node's journal ends, or its files fail.
     #[error(transparent)]
     Chain(OpenError),
@@ -137,7 +145,9 @@ pub fn follow(
             let tip = RecordSeq(standby.tip().last_seq);
             doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
         }
-        patience.hear(seen.sign);
+        if patience.hear(seen.sign) == Heard::AnotherSign {
+            lookout.watched.require_same_keys(&node.record)?;
+        }
         // The door of a new leader closes for a moment, between following and leading.
         let is_refused = seen.state == Some(LeaderState::Leads) && lookout.watched.is_refused();
         let is_led = seen.tip.writer != NOBODY && seen.state != Some(LeaderState::Gone);
@@ -298,7 +308,7 @@ struct WatchedLeader {
     writer: Option<WriterId>,
     /// When it was sought in vain: etcd gave no list, or one without it.
     missed: Option<Stopwatch>,
-    http: Option<SocketAddr>,
+    record: Option<NodeRecord>,
     connection: Option<TcpStream>,
 }
 
@@ -321,17 +331,28 @@ impl WatchedLeader {
         });
         let leader = nodes.iter().find(|node| node.is_of(writer)).cloned();
         let is_missed = leader.is_none() && writer != NOBODY;
-        let http = leader.as_ref().map(|leader| leader.http);
         if leader.is_some() || self.writer != Some(writer) {
-            doors.led_by(leader);
+            doors.led_by(leader.clone());
         }
         let missed = is_missed.then(Stopwatch::start);
-        *self = Self { writer: Some(writer), missed, http, connection: None };
+        *self = Self { writer: Some(writer), missed, record: leader, connection: None };
+    }
+
+    /// Errors: the leader, which lives, has other keys than this node.
+    fn require_same_keys(&self, own: &NodeRecord) -> Result<(), FollowError> {
+        let Some(leader) = &self.record else { return Ok(()) };
+        let keys = Vec::from_iter(own.settings.differing_keys(&leader.settings)).join(", ");
+        let is_same = keys.is_empty();
+        is_same.then_some(()).ok_or_else(|| FollowError::Keys { leader: leader.name.clone(), keys })
+    }
+
+    fn http(&self) -> Option<SocketAddr> {
+        self.record.as_ref().map(|leader| leader.http)
     }
 
     /// Whether the leader answers at its door; true where the door's address is unknown.
     fn answers(&self) -> bool {
-        let Some(http) = self.http else { return true };
+        let Some(http) = self.http() else { return true };
         let ask = || {
             let mut connection = TcpStream::connect_timeout(&http, CONNECT_TIMEOUT)?;
             connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
@@ -343,7 +364,7 @@ impl WatchedLeader {
 
     /// Whether the leader's door was open, and is not any more.
     fn is_refused(&mut self) -> bool {
-        let Some(http) = self.http else { return false };
+        let Some(http) = self.http() else { return false };
         if self.connection.as_ref().is_some_and(is_open) {
             return false;
         }
@@ -430,7 +451,8 @@ mod tests {
     }
 
     fn watched(http: Option<SocketAddr>) -> WatchedLeader {
-        WatchedLeader { http, ..WatchedLeader::default() }
+        let record = http.map(|http| NodeRecord { http, ..node("leader", WriterId(1)) });
+        WatchedLeader { record, ..WatchedLeader::default() }
     }
 
     #[test]

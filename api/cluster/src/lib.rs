@@ -8,7 +8,7 @@
 //! | `extent` | the oldest batch in the window, and counts of all, see `extent.rs`; there once the first few are written |
 //! | `beat` | the leader's sign of life, JSON |
 //! | `step-down` | the run of the node that is asked to let another one lead |
-//! | `node/<name>` | addresses and newest record of a node, JSON |
+//! | `node/<name>` | addresses, digests of settings and newest record of a node, JSON |
 //! | `note/<name>` | a note of the leader for the next one, see `notes.rs` of `dispatch` |
 //! | `directory` | the id of the chain's data directory |
 //!
@@ -28,6 +28,7 @@ mod notes;
 mod patience;
 mod proto;
 mod requests;
+mod setting_digests;
 mod status;
 mod window;
 
@@ -39,5 +40,6 @@ pub use etcd_watch::watch_etcd;
 pub use follow::{FollowError, FollowerNotices, Node, follow, seek_leader};
 pub use members::{ClusterView, NodeRecord};
 pub use notes::EtcdNotes;
+pub use setting_digests::SettingDigests;
 pub use status::{EtcdView, NodeStatus};
 pub use window::{EtcdWindow, OpenWindowError};

@@ -8,6 +8,7 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::journal::window::{WindowTip, WriterId};
 use serde::{Deserialize, Serialize};
 
+use crate::SettingDigests;
 use crate::etcd::{EtcdClient, EtcdError};
 use crate::window::{Keys, STEP_DOWN};
 use crate::{ClusterAddress, EtcdWindow, NodeStatus, OpenWindowError};
@@ -15,7 +16,7 @@ use crate::{ClusterAddress, EtcdWindow, NodeStatus, OpenWindowError};
 /// The interval of the looks whether another node leads.
 const STEP_DOWN_LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The addresses of a node, and its newest record.
+/// The addresses of a node, its settings, and its newest record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Its name.
@@ -30,6 +31,8 @@ pub struct NodeRecord {
     pub iso8583_doors: BTreeMap<String, SocketAddr>,
     /// The address of its door for other nodes.
     pub door: SocketAddr,
+    /// Digests of the settings that it needs like all others.
+    pub settings: SettingDigests,
     /// The newest record in its journal.
     pub record: u64,
     /// The time of this record. Units: microseconds since 1970.
@@ -204,8 +207,9 @@ pub(crate) mod tests {
         let door = SocketAddr::from(([127, 0, 0, 1], 1));
         let (name, writer) = (name.to_owned(), writer.to_string());
         let iso8583_doors = BTreeMap::new();
-        let (record, at) = (0, 0);
-        NodeRecord { name, writer, http: door, iso8583: door, iso8583_doors, door, record, at }
+        let (settings, record, at) = (SettingDigests::default(), 0, 0);
+        let (http, iso8583) = (door, door);
+        NodeRecord { name, writer, http, iso8583, iso8583_doors, door, settings, record, at }
     }
 
     /// Once, two nodes of one name published their records over each other, and doors led to either.

@@ -19,6 +19,17 @@ pub(crate) struct Patience {
     left: Duration,
 }
 
+/// What a sign says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It is the one before.
+    Nothing,
+    /// It may be that of a leader that is dead.
+    FirstSign,
+    /// A leader lives.
+    AnotherSign,
+}
+
 impl Patience {
     /// The patience of a node with a leader that gives no sign of life for `silence`. Nodes differ in it by
     /// `spread`, below 1, so that one tries before the other.
@@ -28,12 +39,14 @@ impl Patience {
     }
 
     /// Takes note of the leader's sign: any bytes that change while it lives.
-    pub(crate) fn hear(&mut self, sign: Vec<u8>) {
-        if sign != self.last_sign {
-            self.last_sign = sign;
-            self.since = Stopwatch::start();
-            self.left = self.limit;
+    pub(crate) fn hear(&mut self, sign: Vec<u8>) -> Heard {
+        if sign == self.last_sign {
+            return Heard::Nothing;
         }
+        let before = std::mem::replace(&mut self.last_sign, sign);
+        self.since = Stopwatch::start();
+        self.left = self.limit;
+        if before.is_empty() { Heard::FirstSign } else { Heard::AnotherSign }
     }
 
     /// Begins anew after a time in which no leader could be heard; the time before counts in part.

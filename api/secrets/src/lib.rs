@@ -25,6 +25,7 @@
 //! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
 //! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
 //! | `node calls` | 64 | HMAC-SHA-256 of what nodes of a cluster ask each other, first 128 bits |
+//! | `node settings` | 64 | HMAC-SHA-256 of settings that nodes compare, first 128 bits |
 //! | `zone seal` | 32 | ChaCha20-Poly1305 over exchanged zone keys, id as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
@@ -104,6 +105,7 @@ pub struct Secrets {
     webhook_seal: ChaCha20Poly1305,
     event_place: KeyedHash,
     node_calls: KeyedHash,
+    node_settings: KeyedHash,
     zone_seal: ChaCha20Poly1305,
 }
 
@@ -206,8 +208,14 @@ impl Secrets {
             webhook_seal: cipher(&source, b"webhook seal"),
             event_place: KeyedHash::new(&derived(&source, b"event place")),
             node_calls: KeyedHash::new(&derived(&source, b"node calls")),
+            node_settings: KeyedHash::new(&derived(&source, b"node settings")),
             zone_seal: cipher(&source, b"zone seal"),
         }
+    }
+
+    /// The digest by which the nodes of a cluster compare a setting. Nobody else learns the value by it.
+    pub fn setting_digest(&self, name: &str, value: &str) -> [u8; 16] {
+        self.node_settings.half_tag(&[name.as_bytes(), b"=", value.as_bytes()])
     }
 
     /// The hash by which the engine finds a card.

@@ -3,6 +3,7 @@
 pub mod join;
 mod up;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -211,6 +212,7 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
                 "record": node.record,
                 "records_behind": tip.last_seq.saturating_sub(node.record),
                 "seen_ms_ago": seen_ms_ago(node),
+                "differing_settings": differing_settings(node, view.leader()),
             })
         });
         let nodes: Vec<_> = nodes.collect();
@@ -236,8 +238,20 @@ fn status(args: &StatusArgs) -> Result<(), Failure> {
             tip.last_seq.saturating_sub(node.record),
             seen_ms_ago(node) as f64 / 1e3,
         );
+        let differing = Vec::from_iter(differing_settings(node, view.leader())).join(", ");
+        if !differing.is_empty() {
+            println!("{:<12} settings that are not the leader's: {differing}", "");
+        }
     }
     Ok(())
+}
+
+/// The names of the settings in which a node differs from the leader.
+fn differing_settings<'a>(
+    node: &'a NodeRecord,
+    leader: Option<&'a NodeRecord>,
+) -> BTreeSet<&'a str> {
+    leader.map(|leader| leader.settings.differing(&node.settings)).unwrap_or_default()
 }
 
 fn role(node: &NodeRecord, leader: Option<&str>) -> &'static str {

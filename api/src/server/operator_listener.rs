@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::StartError;
 use super::sockets::{bind_for_operators, shares_of};
 use crate::config::Settings;
+use crate::faults::NOTE;
 use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};
 
@@ -30,12 +31,16 @@ impl OperatorListener {
     pub async fn start(settings: &Settings) -> Result<Self, StartError> {
         let telemetry = Arc::<Telemetry>::default();
         let (socket, address) = bind_for_operators(settings.metrics, settings.http).await?;
+        if settings.faults.is_some() {
+            telemetry.health_notes.add(NOTE, || true);
+        }
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         let watchers = Watchers::new(shares_of(settings).operators_max);
         tasks.spawn(listener::serve(socket, Arc::clone(&telemetry), watchers, stopped));
         Ok(Self { telemetry, address, stop, tasks })
     }
+
     /// Closes the address.
     pub(super) async fn close(mut self) {
         self.stop.send_replace(true);

@@ -1,9 +1,10 @@
 //! How a node and its cluster stand: figures, and what `/readyz` tells beside the word.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_cluster::{EtcdView, Node, NodeStatus};
+use cardswitch_cluster::{EtcdView, Node, NodeRecord, NodeStatus};
 use cardswitch_site::overview::ClusterLine;
 use serde_json::{Value, json};
 
@@ -65,6 +66,8 @@ pub fn show_cluster(telemetry: &Telemetry, node: &Node) {
     notes.add(("etcd_room", "none left"), move || status.etcd().is_full);
     let (status, name) = (Arc::clone(&node.status), node.record.name.clone());
     notes.tell("cluster", move || Some(standing(&status, &name)));
+    let (status, name) = (Arc::clone(&node.status), node.record.name.clone());
+    notes.tell("settings", move || differing_settings(&status.nodes(), &name));
     // A process is one node.
     drop(telemetry.node.set(Arc::clone(&node.status)));
 }
@@ -99,6 +102,14 @@ fn records_behind(status: &NodeStatus) -> Vec<(String, u64)> {
         (node.name, behind)
     });
     behind.collect()
+}
+
+/// The settings in which other nodes differ from the one of this name, by node; none where all are the same.
+fn differing_settings(nodes: &[NodeRecord], name: &str) -> Option<Value> {
+    let own = nodes.iter().find(|node| node.name == name)?;
+    let differing = nodes.iter().map(|node| (&node.name, own.settings.differing(&node.settings)));
+    let differing: BTreeMap<_, _> = differing.filter(|(_, names)| !names.is_empty()).collect();
+    (!differing.is_empty()).then(|| json!({ "not_those_of": differing }))
 }
 
 fn clocks_apart(status: &NodeStatus) -> Vec<(String, u64)> {

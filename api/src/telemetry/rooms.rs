@@ -1,4 +1,4 @@
-//! The figures of the rooms of a working switch: mail, webhooks, keys of card numbers, faults on purpose.
+//! The figures of the rooms of a working switch: mail, webhooks, keys of card numbers.
 //!
 //! INVARIANT: nothing here holds the engine: the stop of the switch waits for its last owner.
 
@@ -10,14 +10,10 @@ use cardswitch_notify::webhooks::DeliveryFigures;
 
 use super::Telemetry;
 use super::gauges::Kind;
-use crate::faults::NOTE;
 use crate::pan_rotation::PanRotation;
 
 /// Shows them from now on.
 pub fn show_rooms(telemetry: &Telemetry, (state, pan_keys): (&AppState, &PanRotation)) {
-    if state.config.faults.is_some() {
-        telemetry.health_notes.add(NOTE, || true);
-    }
     let outbox = Arc::clone(&state.outbox);
     let help = "Emails that wait to be sent, or for the change that they report.";
     let waiting = move || outbox.waiting() as u64;

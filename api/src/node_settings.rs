@@ -1,0 +1,106 @@
+//! The settings that all nodes of a cluster need alike, as digests that nodes compare.
+//!
+//! Files count by their content, keys by their check values.
+
+use std::collections::BTreeMap;
+
+use cardswitch_cluster::{NodeRecord, SettingDigests};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::hex::to_hex;
+
+use crate::opened_files::OpenedFiles;
+
+/// The digests of a node's settings, under a key of its cluster's.
+pub(crate) fn digests_of(secrets: &Secrets, files: &OpenedFiles) -> SettingDigests {
+    let digest = |name: String, value: String| {
+        let digest = secrets.setting_digest(&name, &value);
+        (name, to_hex(&digest))
+    };
+    let zones = files.iter_zones().map(|(door, zone)| (format!("zone of {door}"), zone.of_file()));
+    SettingDigests {
+        keys: zones.map(|(name, value)| digest(name, value)).collect(),
+        others: others(files).into_iter().map(|(name, value)| digest(name, value)).collect(),
+    }
+}
+
+/// Has the log name the settings in which this node differs from the one that leads.
+pub(crate) fn warn_of_differing(own: &NodeRecord, leader: &NodeRecord) {
+    let settings = Vec::from_iter(own.settings.differing(&leader.settings)).join(", ");
+    if !settings.is_empty() {
+        tracing::warn!(leader = leader.name, settings, "settings are not the leader's");
+    }
+}
+
+fn others(files: &OpenedFiles) -> BTreeMap<String, String> {
+    let rules = files.faults.iter().map(|plan| format!("{:?}", plan.rules()));
+    rules.map(|rules| ("faults".to_owned(), rules)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use cardswitch_acquiring::zone::ZoneSettings;
+
+    use super::*;
+    use crate::config::Settings;
+
+    type Change = fn(&mut Settings);
+
+    fn digests(root: u8, settings: &Settings) -> SettingDigests {
+        let files = OpenedFiles::open(settings).unwrap();
+        digests_of(&Secrets::from_root([root; 32]), &files)
+    }
+
+    fn with_zone(file: &Path, keys: &str) -> Settings {
+        fs::write(file, keys).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+        let zone = ZoneSettings { keys: file.to_owned(), mac: None };
+        Settings { iso8583_zone: Some(zone), ..Settings::default() }
+    }
+
+    #[test]
+    fn a_setting_that_differs_is_named() {
+        let rows: [(&str, Change); 1] =
+            [("faults", |settings| settings.faults = Some("7".to_owned()))];
+        let own = digests(1, &Settings::default());
+        for (name, change) in rows {
+            let mut settings = Settings::default();
+            assert!(own.differing(&digests(1, &settings)).is_empty());
+            change(&mut settings);
+            let other = digests(1, &settings);
+            assert!(own.differing(&other).contains(name), "{name}: {:?}", own.differing(&other));
+            assert!(own.differing_keys(&other).is_empty(), "{name} is no key");
+        }
+    }
+
+    #[test]
+    fn keys_are_compared_by_their_check_values_wherever_their_files_are() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = |name: &str, last: &str| {
+            let keys = format!("pin = {{ tdes = \"0123456789abcdeffedcba98765432{last}\" }}\n");
+            digests(1, &with_zone(&home.path().join(name), &keys))
+        };
+        let own = settings("a", "10");
+        assert!(
+            own.differing(&settings("b", "10")).is_empty(),
+            "the place of a file does not count"
+        );
+        for other in [settings("c", "20"), digests(1, &Settings::default())] {
+            assert_eq!(Vec::from_iter(own.differing_keys(&other)), ["zone of iso8583"]);
+        }
+    }
+
+    /// Whoever reads etcd could try all check values, or all BINs.
+    #[test]
+    fn no_digest_is_the_same_under_the_keys_of_another_directory() {
+        let home = tempfile::tempdir().unwrap();
+        let keys = "pin = { tdes = \"0123456789abcdeffedcba9876543210\" }\n";
+        let settings = with_zone(&home.path().join("keys"), keys);
+        let (one, other) = (digests(1, &settings), digests(2, &settings));
+        assert_eq!(one.differing(&other).len(), one.keys.len() + one.others.len());
+        assert_eq!(one.keys.len(), 1);
+    }
+}
