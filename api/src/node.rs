@@ -234,7 +234,7 @@ async fn follow_until_it_leads(
         let place = KeyedDirectory { data: &data, master_key: &master_key };
         let (standby, secrets) =
             open_standby(place, retention, &node.cluster, &telemetry.recovery)?;
-        node.record.settings = digests_of(&secrets, &files);
+        node.record.settings = digests_of(&secrets, &settings, &files);
         announce(ready);
         let receipts = open_receipts(&data, (&node, secrets.clone()), runtime)?;
         if let Some(side) = side {
@@ -369,7 +369,7 @@ async fn lead(
     mut stop: StopSignal,
 ) -> Result<(), Failure> {
     let is_stopping = Arc::clone(&node.is_stopping);
-    node.record.settings = digests_of(&secrets, &checked.1);
+    node.record.settings = digests_of(&secrets, &checked.0, &checked.1);
     // It shows that it lives before it opens its doors, or another node would lose patience.
     let served = Arc::<OnceLock<Weak<Engine>>>::default();
     let newest = newest_record(Arc::clone(&served), Arc::clone(&node.status));

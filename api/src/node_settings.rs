@@ -3,15 +3,21 @@
 //! Files count by their content, keys by their check values.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use cardswitch_cluster::{NodeRecord, SettingDigests};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::to_hex;
 
+use crate::config::Settings;
 use crate::opened_files::OpenedFiles;
 
 /// The digests of a node's settings, under a key of its cluster's.
-pub(crate) fn digests_of(secrets: &Secrets, files: &OpenedFiles) -> SettingDigests {
+pub(crate) fn digests_of(
+    secrets: &Secrets,
+    settings: &Settings,
+    files: &OpenedFiles,
+) -> SettingDigests {
     let digest = |name: String, value: String| {
         let digest = secrets.setting_digest(&name, &value);
         (name, to_hex(&digest))
@@ -19,7 +25,10 @@ pub(crate) fn digests_of(secrets: &Secrets, files: &OpenedFiles) -> SettingDiges
     let zones = files.iter_zones().map(|(door, zone)| (format!("zone of {door}"), zone.of_file()));
     SettingDigests {
         keys: zones.map(|(name, value)| digest(name, value)).collect(),
-        others: others(files).into_iter().map(|(name, value)| digest(name, value)).collect(),
+        others: others(settings, files)
+            .into_iter()
+            .map(|(name, value)| digest(name, value))
+            .collect(),
     }
 }
 
@@ -31,9 +40,26 @@ pub(crate) fn warn_of_differing(own: &NodeRecord, leader: &NodeRecord) {
     }
 }
 
-fn others(files: &OpenedFiles) -> BTreeMap<String, String> {
-    let rules = files.faults.iter().map(|plan| format!("{:?}", plan.rules()));
-    rules.map(|rules| ("faults".to_owned(), rules)).collect()
+fn others(settings: &Settings, files: &OpenedFiles) -> BTreeMap<String, String> {
+    let shown = |value: &dyn Debug| Some(format!("{value:?}"));
+    let set = [
+        ("bin", shown(&settings.bin)),
+        ("network", shown(&settings.network)),
+        ("requisition_network", shown(&settings.requisition_network())),
+        ("compat", settings.compat.and_then(|client| shown(&client))),
+        ("token_requests_per_s", shown(&settings.token_requests_per_s)),
+        ("allow_local_webhooks", shown(&settings.allow_local_webhooks)),
+        ("base_url", settings.base_url.as_ref().and_then(|url| shown(url))),
+        ("app_url", settings.app_url.as_ref().and_then(|url| shown(url))),
+        ("faults", files.faults.as_ref().and_then(|plan| shown(plan.rules()))),
+    ];
+    let set = set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let dialects = files.iso8583.iter().map(|door| {
+        // The name may be that of a file, which other nodes keep elsewhere.
+        let dialect = (&door.dialect.framing, &door.dialect.translation);
+        (format!("dialect of {}", door.name), format!("{dialect:?}"))
+    });
+    set.chain(dialects).collect()
 }
 
 #[cfg(test)]
@@ -45,13 +71,17 @@ mod tests {
     use cardswitch_acquiring::zone::ZoneSettings;
 
     use super::*;
-    use crate::config::Settings;
+    use crate::config::Compat;
 
     type Change = fn(&mut Settings);
 
+    fn url() -> Option<String> {
+        Some("https://switch.example".to_owned())
+    }
+
     fn digests(root: u8, settings: &Settings) -> SettingDigests {
         let files = OpenedFiles::open(settings).unwrap();
-        digests_of(&Secrets::from_root([root; 32]), &files)
+        digests_of(&Secrets::from_root([root; 32]), settings, &files)
     }
 
     fn with_zone(file: &Path, keys: &str) -> Settings {
@@ -63,8 +93,19 @@ mod tests {
 
     #[test]
     fn a_setting_that_differs_is_named() {
-        let rows: [(&str, Change); 1] =
-            [("faults", |settings| settings.faults = Some("7".to_owned()))];
+        let rows: [(&str, Change); 11] = [
+            ("bin", |settings| settings.bin = "411111".to_owned()),
+            ("network", |settings| settings.network = "another".to_owned()),
+            ("requisition_network", |settings| settings.network = "another".to_owned()),
+            ("compat", |settings| settings.compat = Some(Compat::LegacyClient)),
+            ("token_requests_per_s", |settings| settings.token_requests_per_s = 1),
+            ("allow_local_webhooks", |settings| settings.allow_local_webhooks = true),
+            ("base_url", |settings| settings.base_url = url()),
+            ("app_url", |settings| settings.app_url = url()),
+            ("faults", |settings| settings.faults = Some("7".to_owned())),
+            ("dialect of iso8583", |settings| settings.dialect = "ebcdic".to_owned()),
+            ("dialect of iso8583", |settings| settings.tpdu = Some(true)),
+        ];
         let own = digests(1, &Settings::default());
         for (name, change) in rows {
             let mut settings = Settings::default();
