@@ -145,6 +145,8 @@ impl Model {
         }
         move_first(&mut purchase.held, &mut purchase.cleared, amount.min(held));
         purchase.cleared.extend(beyond);
+        // What was held may be older than the room that a refund gave and that was taken again.
+        purchase.cleared.sort_by_key(|part| (part.period, part.day));
         purchase.posted += amount;
         purchase.give_refunded_room();
         purchase.presented.push(number.number);
