@@ -208,6 +208,12 @@ pub(crate) fn send_signal(process: &Child, name: &str) {
     let kill = format!("kill -{name} {}", process.id());
     let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
     assert!(sent.success(), "the process was no longer running");
+    // A signal to stop has no effect yet when it is sent.
+    let stat = format!("/proc/{}/stat", process.id());
+    while name == "STOP" && !std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "))
+    {
+        std::thread::yield_now();
+    }
 }
 
 /// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.

@@ -15,7 +15,7 @@ use cardswitch_engine::journal::window::{WindowError, WindowTip, WriterId};
 use crate::beats::{Beat, LeaderState};
 use crate::clocks::ClockStanding;
 use crate::members::{NodeRecord, has_twin, list_nodes, report, withdraw};
-use crate::patience::{Heard, Patience};
+use crate::patience::{HeardSign, Patience};
 use crate::window::{Keys, NOBODY, Pulse};
 use crate::{ClusterAddress, EtcdError, EtcdWindow, NodeStatus, OpenWindowError};
 
@@ -145,7 +145,7 @@ pub fn follow(
             let tip = RecordSeq(standby.tip().last_seq);
             doors.joined(tip).map_err(EtcdError::System).map_err(OpenWindowError::Etcd)?;
         }
-        if patience.hear(seen.sign) == Heard::AnotherSign {
+        if patience.hear(seen.sign) == HeardSign::AnotherSign {
             lookout.watched.require_same_keys(&node.record)?;
         }
         // The door of a new leader closes for a moment, between following and leading.

@@ -21,7 +21,7 @@ pub(crate) struct Patience {
 
 /// What a sign says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum HeardSign {
     /// It is the one before.
     Nothing,
     /// It may be that of a leader that is dead.
@@ -39,14 +39,14 @@ impl Patience {
     }
 
     /// Takes note of the leader's sign: any bytes that change while it lives.
-    pub(crate) fn hear(&mut self, sign: Vec<u8>) -> Heard {
+    pub(crate) fn hear(&mut self, sign: Vec<u8>) -> HeardSign {
         if sign == self.last_sign {
-            return Heard::Nothing;
+            return HeardSign::Nothing;
         }
         let before = std::mem::replace(&mut self.last_sign, sign);
         self.since = Stopwatch::start();
         self.left = self.limit;
-        if before.is_empty() { Heard::FirstSign } else { Heard::AnotherSign }
+        if before.is_empty() { HeardSign::FirstSign } else { HeardSign::AnotherSign }
     }
 
     /// Begins anew after a time in which no leader could be heard; the time before counts in part.

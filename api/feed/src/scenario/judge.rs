@@ -31,10 +31,13 @@ impl Judge {
     }
 
     /// Compares the answer to a message sent again with the first one: but for the balance, which
-    /// others may have changed.
+    /// others may have changed, and for the word that says so once the first answer is forgotten.
     pub(super) fn first_answer(&mut self, first: Option<&StepAnswer>, found: Option<&StepAnswer>) {
         let told = |answered: Option<&StepAnswer>| {
-            answered.map(|answered| StepAnswer { balance: None, ..answered.clone() })
+            answered.map(|answered| {
+                let reason = answered.reason.clone().filter(|reason| reason != "already_posted");
+                StepAnswer { balance: None, reason, ..answered.clone() }
+            })
         };
         let (first, found) = (told(first), told(found));
         if first != found {
