@@ -144,17 +144,8 @@ pub struct Meters {
     pub newest_instant: AtomicI64,
 }
 
-/// Replies other than decisions about a purchase: kind and outcome, in the order of their counts.
-pub const OTHER_ANSWERS: [(&str, &str); 18] = [
-    ("reversal", "reversed"),
-    ("reversal", "not_found"),
-    ("reversal", "nothing_held"),
-    ("reversal", "amount_out_of_range"),
-    ("posting", "posted"),
-    ("posting", "already_posted"),
-    ("posting", "unknown_card"),
-    ("posting", "not_found"),
-    ("posting", "out_of_bounds"),
+/// Replies other than decisions, reversals and postings: kind and outcome, in the order of their counts.
+const OTHER_ANSWERS: [(&str, &str); 9] = [
     ("balance", "approved"),
     ("balance", "declined"),
     ("transfer", "answered"),
@@ -165,12 +156,17 @@ pub const OTHER_ANSWERS: [(&str, &str); 18] = [
     ("clock", "moved"),
     ("any", "outcome_unknown"),
 ];
+/// The place of the first posting, behind the reversals, and that of `OTHER_ANSWERS`.
+const POSTINGS: usize = ReversalOutcome::ALL.len();
+const OTHERS: usize = POSTINGS + PostingOutcome::ALL.len();
+/// The number of places.
+const PLACES: usize = OTHERS + OTHER_ANSWERS.len();
 
 /// The counts of each reply, repeats included.
 #[derive(Debug, Default)]
 pub struct AnswerCounts {
     decisions: [AtomicU64; ResponseCode::ALL.len()],
-    others: [AtomicU64; OTHER_ANSWERS.len()],
+    others: [AtomicU64; PLACES],
 }
 
 impl AnswerCounts {
@@ -183,7 +179,10 @@ impl AnswerCounts {
     /// The numbers of other replies: kind, outcome, count.
     pub fn others(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let counts = self.others.iter().map(|count| count.load(Ordering::Relaxed));
-        OTHER_ANSWERS.into_iter().zip(counts).map(|((kind, outcome), count)| (kind, outcome, count))
+        let reversals = ReversalOutcome::WORDS.map(|outcome| ("reversal", outcome));
+        let postings = PostingOutcome::WORDS.map(|outcome| ("posting", outcome));
+        let answers = reversals.into_iter().chain(postings).chain(OTHER_ANSWERS);
+        answers.zip(counts).map(|((kind, outcome), count)| (kind, outcome, count))
     }
 
     fn add(&self, tally: &Tally) {
@@ -206,7 +205,7 @@ fn add_some(total: &AtomicU64, more: u64) {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     decisions: [u64; ResponseCode::ALL.len()],
-    others: [u64; OTHER_ANSWERS.len()],
+    others: [u64; PLACES],
 }
 
 impl Tally {
@@ -235,29 +234,18 @@ fn place_of(reply: &Reply) -> MeterSlot {
             NetworkReply::Authorization(reply) => {
                 return MeterSlot::Decision(decision_place(reply.response_code));
             }
-            NetworkReply::Reversal(reply) => match reply.outcome {
-                ReversalOutcome::Reversed => 0,
-                ReversalOutcome::NotFound => 1,
-                ReversalOutcome::NothingHeld => 2,
-                ReversalOutcome::AmountOutOfRange => 3,
-            },
-            NetworkReply::Posting(reply) => match reply.outcome {
-                PostingOutcome::Posted => 4,
-                PostingOutcome::AlreadyPosted => 5,
-                PostingOutcome::UnknownCard => 6,
-                PostingOutcome::NotFound => 7,
-                PostingOutcome::OutOfBounds => 8,
-            },
-            NetworkReply::Balance(reply) if reply.response_code.is_approved() => 9,
-            NetworkReply::Balance(_) => 10,
-            NetworkReply::Transfer(_) => 11,
-            NetworkReply::Conflict => 12,
-            NetworkReply::FormatError(_) => 13,
+            NetworkReply::Reversal(reply) => reply.outcome as usize,
+            NetworkReply::Posting(reply) => POSTINGS + reply.outcome as usize,
+            NetworkReply::Balance(reply) if reply.response_code.is_approved() => OTHERS,
+            NetworkReply::Balance(_) => OTHERS + 1,
+            NetworkReply::Transfer(_) => OTHERS + 2,
+            NetworkReply::Conflict => OTHERS + 3,
+            NetworkReply::FormatError(_) => OTHERS + 4,
         },
-        Reply::Done(_) => 14,
-        Reply::Rejected(_) => 15,
-        Reply::Ticked => 16,
-        Reply::OutcomeUnknown => 17,
+        Reply::Done(_) => OTHERS + 5,
+        Reply::Rejected(_) => OTHERS + 6,
+        Reply::Ticked => OTHERS + 7,
+        Reply::OutcomeUnknown => OTHERS + 8,
     })
 }
 
@@ -340,5 +328,18 @@ mod tests {
         ];
         assert_eq!(counted, expected);
         assert_eq!(meters.answers.decisions().map(|(_, count)| count).sum::<u64>(), 0);
+    }
+
+    #[test]
+    fn each_outcome_has_its_own_count() {
+        let names: Vec<_> =
+            AnswerCounts::default().others().map(|(kind, outcome, _)| (kind, outcome)).collect();
+        assert_eq!(names.len(), PLACES);
+        for outcome in ReversalOutcome::ALL {
+            assert_eq!(names[outcome as usize], ("reversal", outcome.word()));
+        }
+        for outcome in PostingOutcome::ALL {
+            assert_eq!(names[POSTINGS + outcome as usize], ("posting", outcome.word()));
+        }
     }
 }
