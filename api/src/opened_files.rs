@@ -16,7 +16,7 @@ use crate::doors::{listener_options, open_tls};
 use crate::faults::open_plan;
 use crate::server::shares_of;
 
-/// What a switch has read of its files.
+/// The content of the files that the settings of a switch name.
 #[derive(Clone, Debug)]
 pub struct OpenedFiles {
     /// The options of the ISO 8583 doors, the first one first.

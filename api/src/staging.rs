@@ -76,7 +76,7 @@ impl Staging {
         private_file::sync_directory_of(&link)
     }
 
-    /// What is to be moved to the place around it.
+    /// The names of the entries that are to be moved to the place around it.
     /// Errors: it cannot be read.
     fn entries(&self) -> io::Result<Vec<OsString>> {
         let names = fs::read_dir(&self.folder)?.map(|entry| entry.map(|entry| entry.file_name()));
@@ -207,7 +207,7 @@ fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
     let in_the_way = || CopyError::InTheWay(folder.to_path_buf());
     let failed = |error| CopyError::Io(folder.to_path_buf(), error);
     match folder.symlink_metadata() {
-        // What another user left may name anything.
+        // The leftover of another user may name any file to be removed.
         Ok(found) if found.is_dir() && found.uid() == geteuid().as_raw() => {}
         Ok(_) => return Err(in_the_way()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

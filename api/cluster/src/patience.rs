@@ -19,7 +19,7 @@ pub(crate) struct Patience {
     left: Duration,
 }
 
-/// What a sign says.
+/// The meaning of a sign of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeardSign {
     /// It is the one before.

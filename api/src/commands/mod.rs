@@ -111,7 +111,7 @@ pub enum CliCommand {
     ZoneKeys(zone_keys::ZoneKeysArgs),
     /// Explain a decision, with the least change that would have approved it
     Explain(explain::ExplainArgs),
-    /// What an operator changes in the books of a switch
+    /// The commands of an operator
     #[command(flatten)]
     Administer(Administration),
     /// Run several switches with the same data, on etcd

@@ -75,7 +75,8 @@ enumeration! {
         /// later.
         /// Source: ISO DE39 25.
         NotFound => "not_found",
-        /// The hold is empty and a part was posted. Source: ISO DE39 21.
+        /// The hold is empty and a part was posted, or refunds have given back all that was posted. Source: ISO
+        /// DE39 21.
         NothingHeld => "nothing_held",
         /// The amount to keep or to give back is above the held amount. Source: ISO DE39 30.
         AmountOutOfRange => "amount_out_of_range",
@@ -87,7 +88,7 @@ impl ReversalOutcome {
     pub const fn response_code(self) -> ResponseCode {
         match self {
             Self::Reversed => ResponseCode::Approved,
-            _ => ResponseCode::Declined,
+            Self::NotFound | Self::NothingHeld | Self::AmountOutOfRange => ResponseCode::Declined,
         }
     }
 }
@@ -131,7 +132,7 @@ impl PostingOutcome {
     pub const fn response_code(self) -> ResponseCode {
         match self {
             Self::Posted | Self::AlreadyPosted => ResponseCode::Approved,
-            _ => ResponseCode::Declined,
+            Self::UnknownCard | Self::NotFound | Self::OutOfBounds => ResponseCode::Declined,
         }
     }
 }

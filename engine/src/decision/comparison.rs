@@ -6,9 +6,9 @@ use super::facts::{AttemptWindow, DecisionFacts, VelocityFacts};
 use crate::domain::ids::Timestamp;
 use crate::domain::money::Minor;
 
-/// Where the facts have the limit of an amount.
+/// Finds the limit of an amount among the facts.
 pub(super) type Limit = fn(&mut DecisionFacts) -> &mut Minor;
-/// Where the attempts have those of one window.
+/// Finds the attempts of one window among those that were counted.
 pub(super) type Window = fn(&mut VelocityFacts) -> &mut AttemptWindow;
 
 /// The input that a change alters.
