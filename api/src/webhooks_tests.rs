@@ -20,8 +20,9 @@ use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
 use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::attempt::{AttemptFailure, AttemptResult};
 use cardswitch_notify::webhooks::content::Content;
-use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptResult, Deliveries};
+use cardswitch_notify::webhooks::deliveries::Deliveries;
 use cardswitch_notify::webhooks::dispatcher::{
     Dispatcher, DispatcherProgress, Request, RequestPlaces, StepContext, Tools,
 };

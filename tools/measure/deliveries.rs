@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::deliveries::AttemptResult;
+use cardswitch_notify::webhooks::attempt::AttemptResult;
 use cardswitch_notify::webhooks::sender::{Delivery, Sender};
 use cardswitch_tools::ground::{Ground, Plan};
 use cardswitch_tools::report::{each, print_row, short, thousands};

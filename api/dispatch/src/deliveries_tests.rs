@@ -8,6 +8,7 @@ use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyBackend};
 use redb::backends::FileBackend;
 
 use super::*;
+use crate::attempt::{AttemptFailure, AttemptKind, AttemptResult, Bodies};
 
 const FIRST: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(1));
 const SECOND: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(2));
@@ -230,10 +231,4 @@ fn a_file_that_a_crash_left_unfinished_is_made_anew() {
     assert!(unfinished > 0);
     let foreign = FaultyBackend::with_content(b"of another program".to_vec());
     assert!(open(&foreign).is_err());
-}
-
-#[test]
-fn of_a_body_the_beginning_is_kept_without_control_characters() {
-    assert_eq!(Bodies::text_of(b"<b>\x1b[31mred\n\xff"), "<b>[31mred\n\u{fffd}");
-    assert_eq!(Bodies::text_of(&[b'x'; 5_000]).len(), BODY_KEPT_MAX);
 }

@@ -28,9 +28,9 @@ use uuid::Uuid;
 
 pub use self::keeping::DeliveryFigures;
 pub use self::sending::{EndedRequest, Request, RequestReport, WaitingCaller};
+use crate::attempt::Attempt;
 use crate::deliveries::{
-    ATTEMPTS_MAX, Attempt, Changes, Deliveries, DeliveriesError, KeptLane, PlacedAttempt,
-    SavedDeliveries,
+    ATTEMPTS_MAX, Changes, Deliveries, DeliveriesError, KeptLane, PlacedAttempt, SavedDeliveries,
 };
 use crate::desk::EndpointDesk;
 use crate::endpoint_queue::{EndpointQueue, QueueLine, QueuePlace};

@@ -6,7 +6,7 @@
 //! | `schedule`, `lane` | the events still to be delivered to one endpoint, and when |
 //! | `content` | the content of a message, and its id |
 //! | `desk`, `endpoint_queue` | one endpoint at work; the endpoints with something to send |
-//! | `deliveries` | the stored state of all that |
+//! | `deliveries`, `attempt` | the stored state of all that; one try to deliver a message |
 //! | `notes` | that state beside the window of a cluster: whose it is, and who may change it |
 //! | `dispatcher` | follows the event log, and says what is to be sent and saved |
 //! | `mail` | letters that wait for a mail server, and those about declines |
@@ -15,6 +15,7 @@
 //! tasks (`webhooks/driver.rs`, `mail/sender.rs` and `mail/declines.rs` of `notify`), the simulator by
 //! its own time, in any order.
 
+pub mod attempt;
 pub mod content;
 pub mod deliveries;
 mod desk;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cardswitch_engine::clock::{Clock, Stopwatch};
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::deliveries::AttemptResult;
+use cardswitch_notify::webhooks::attempt::AttemptResult;
 use cardswitch_notify::webhooks::sender::{Delivery, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};

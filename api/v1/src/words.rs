@@ -8,8 +8,8 @@ use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_identity::receipts::media_type;
 use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_identity::webhook_endpoints::STATES;
+use cardswitch_notify::webhooks::attempt::{AttemptFailure, AttemptKind};
 pub use cardswitch_notify::webhooks::composing::EventName;
-use cardswitch_notify::webhooks::deliveries::{AttemptFailure, AttemptKind};
 pub use cardswitch_wire::words::*;
 
 use crate::routes::access_tokens::ORIGINS;

@@ -9,8 +9,8 @@ use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use uuid::Uuid;
 
 use super::{Dispatcher, ReplyTo, StepContext, UNSAVED_MAX};
+use crate::attempt::{Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies};
 use crate::content::{Content, message_id};
-use crate::deliveries::{Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies};
 use crate::desk::EndpointDesk;
 use crate::endpoint_queue::QueueLine;
 use crate::lane::{AttemptOutcome, MessageFate, QueuedEvent, WebhookMessage};

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 
-use super::deliveries::{Attempt, AttemptFailure, AttemptResult};
+use super::attempt::{Attempt, AttemptFailure, AttemptResult};
 
 /// The outcome of an attempt, as a sentence of a page.
 pub fn sentence(attempt: &Attempt) -> String {

@@ -254,7 +254,7 @@ async fn is_turned_off(switch: &Switch, endpoint: &WebhookEndpoint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_dispatch::deliveries::{
+    use cardswitch_dispatch::attempt::{
         Attempt, AttemptFailure, AttemptKind, AttemptResult, Bodies,
     };
     use cardswitch_dispatch::dispatcher::RequestReport;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use cardswitch_dispatch::attempt::{AttemptFailure, AttemptResult, Bodies};
 use cardswitch_dispatch::content::{Content, EndpointEvents};
-use cardswitch_dispatch::deliveries::{AttemptFailure, AttemptResult, Bodies};
 use cardswitch_dispatch::dispatcher::{Request, RequestReport};
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::{Clock, Stopwatch};

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use cardswitch_dispatch::dispatcher::DeliveryFigures;
-pub use cardswitch_dispatch::{content, deliveries, dispatcher, lane, notes};
+pub use cardswitch_dispatch::{attempt, content, deliveries, dispatcher, lane, notes};
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_bounds::TooManyTries;
@@ -55,7 +55,8 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use self::addresses::Reach;
-use self::deliveries::{Attempt, Deliveries, DeliveriesError, RemoteDeliveries};
+use self::attempt::Attempt;
+use self::deliveries::{Deliveries, DeliveriesError, RemoteDeliveries};
 use self::driver::{Driver, DriverTools};
 use self::lane::EndpointHealth;
 use self::sender::Sender;

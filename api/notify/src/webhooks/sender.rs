@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, oneshot};
 use url::{Host, Url};
 
 use super::addresses::Reach;
-use super::deliveries::{AttemptFailure, AttemptResult, BODY_KEPT_MAX};
+use super::attempt::{AttemptFailure, AttemptResult, BODY_KEPT_MAX};
 
 /// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.

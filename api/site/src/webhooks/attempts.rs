@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{PathId, PathIds};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
-use cardswitch_notify::webhooks::deliveries::Attempt;
+use cardswitch_notify::webhooks::attempt::Attempt;
 use serde::de::IgnoredAny;
 
 use super::get_endpoint;

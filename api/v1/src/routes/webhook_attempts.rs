@@ -6,7 +6,7 @@ use cardswitch_edge::json::Json;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::webhook_endpoints::get_endpoint;
-use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
+use cardswitch_notify::webhooks::attempt::{Attempt, AttemptResult};
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, is_within, page_of, parse_page};
 use cardswitch_wire::time::render_time;

@@ -191,7 +191,7 @@ pub async fn create_webhook_endpoint(
     let mut given = GivenEndpoint::parse(&mut fields, state.webhooks.reach);
     given.app = given.app.or(caller.app);
     let is_allowed = match caller.app {
-        // What it makes ends with its access.
+        // An endpoint of the app ends with its access.
         Some(app) => given.app == Some(app),
         None => webhook_endpoints::is_own_app(state, &caller.company, given.app).await?,
     };

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cardswitch_dispatch::deliveries::AttemptResult;
+use cardswitch_dispatch::attempt::AttemptResult;
 use cardswitch_dispatch::dispatcher::{EndedRequest, Request};
 use cardswitch_dispatch::schedule::RETRIES_MAX;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_dispatch::deliveries::{
-    AttemptFailure, AttemptResult, Bodies, Deliveries, DeliveriesError,
-};
+use cardswitch_dispatch::attempt::{AttemptFailure, AttemptResult, Bodies};
+use cardswitch_dispatch::deliveries::{Deliveries, DeliveriesError};
 use cardswitch_dispatch::dispatcher::{
     Dispatcher, DispatcherOrder, DispatcherProgress, EndedRequest, Request, RequestReport,
     StepContext,
