@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use crate::acquirer::Acquirer;
 use crate::command::cardswitch_command;
@@ -131,6 +132,14 @@ impl Switch {
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.log_path).expect("the log can be read");
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until a line of its log has all these parts: what it tells elsewhere may be there first.
+    pub fn wait_for_log(&self, parts: &[&str]) {
+        let has_all = |line: &str| parts.iter().all(|part| line.contains(part));
+        while !self.log().lines().any(has_all) {
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// The process' resident memory.

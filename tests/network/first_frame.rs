@@ -71,9 +71,7 @@ fn a_peer_of_another_spelling_is_told_apart_in_the_log() {
         let mut answer = Vec::new();
         drop(stream.read_to_end(&mut answer));
         // The guard of the runner ends a wait for what never comes.
-        while !switch.log().contains(said) {
-            std::thread::yield_now();
-        }
+        switch.wait_for_log(&[said]);
         neighbour.assert_alive();
     }
     switch.stop();

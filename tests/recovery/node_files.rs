@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
 
 use cardswitch_harness::{Authority, Cluster, Installation, run_cardswitch, write_private};
 use serde_json::Value;
@@ -58,14 +56,6 @@ fn make_files(folder: &Path, authority: &Authority, node: usize) -> (Vec<PathBuf
     (files, settings)
 }
 
-fn wait_for_log(cluster: &Cluster, node: usize, parts: &[&str]) {
-    let has_all =
-        |log: String| log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
-    while !has_all(cluster.node(node).log()) {
-        thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// Once, it read them anew when it was to lead, and ended: nobody led.
 #[test]
 fn a_follower_whose_files_break_says_so_and_leads_with_the_former_ones() {
@@ -89,7 +79,7 @@ fn a_follower_whose_files_break_says_so_and_leads_with_the_former_ones() {
     files.iter().for_each(|file| fs::write(file, "spoilt").expect("a file can be written"));
     for node in followers {
         for door in ["Http", "Iso8583"] {
-            wait_for_log(&cluster, node, &["the certificates before stay in use", door]);
+            cluster.node(node).wait_for_log(&["the certificates before stay in use", door]);
         }
     }
     cluster.take(leader).kill9();
