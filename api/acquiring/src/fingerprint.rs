@@ -3,7 +3,7 @@
 //! | hash | made of |
 //! |---|---|
 //! | key | first three digits of the MTI, card, DE3, 4, 7, 11, 12, 13, 32, 37, 41 |
-//! | trace | first three digits of the MTI, DE32, 11, 7, 37, where DE7 or DE37 is present |
+//! | trace | first three digits of the MTI, DE32, 11, 7, 37, where DE7 or DE37 is used |
 //! | content | card, DE4, 6, 49, 51, 95: what must not differ under one key or trace |
 //!
 //! Absent is not empty. The card counts by its hash, whether it came in DE2 or on a track.
@@ -15,6 +15,8 @@ use cardswitch_engine::domain::network_key::{
 use cardswitch_iso8583::{Message, Mti};
 
 use cardswitch_secrets::{HashPurpose, Secrets};
+
+use crate::mapping::marks_of;
 
 const KEY_ELEMENTS: [u8; 9] = [3, 4, 7, 11, 12, 13, 32, 37, 41];
 const TRACE_ELEMENTS: [u8; 4] = [32, 11, 7, 37];
@@ -56,7 +58,7 @@ fn fingerprint_as(
         });
         hasher
     };
-    let is_traced = message.has(7) || message.has(37);
+    let is_traced = marks_of(message).have_trace();
     let mut content = secrets.message_hasher(HashPurpose::Content);
     CONTENT_ELEMENTS.iter().for_each(|de| {
         content.part(message.get(*de));

@@ -25,9 +25,10 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::MessageClass;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_iso8583::replacement_amounts::parse_replacement_amount;
-use cardswitch_iso8583::{MerchantLocation, Message, OriginalData, PrivateUse, private_use};
+use cardswitch_iso8583::{MerchantLocation, Message, Mti, OriginalData, PrivateUse, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_zone::chip::ChipFault;
 use iso_currency::Currency;
@@ -363,8 +364,7 @@ fn original_of(
         Some(content) => Some(OriginalData::parse(content).ok_or(Refusal::Invalid(90))?),
         None => None,
     };
-    // Zeros fill an element that a sender has no use for.
-    let original_key = original.filter(|original| original.stan != 0).and_then(|original| {
+    let original_key = original.and_then(|original| {
         let (stan, acquirer) = (format!("{:06}", original.stan), original.acquirer.to_string());
         let named = Marks {
             stan: Some(&stan),
@@ -378,8 +378,17 @@ fn original_of(
         transaction: None,
         authorization_id: message.get_trimmed(38).and_then(parse_authorization_id),
         original_key,
+        class: original_key.and(original).and_then(|original| class_of(original.mti)),
         retrieval_key: marks.retrieval_key(secrets, presented.hash),
     })
+}
+
+fn class_of(mti: Mti) -> Option<MessageClass> {
+    match mti.bytes()[1] {
+        b'1' => Some(MessageClass::Authorization),
+        b'2' => Some(MessageClass::Financial),
+        _ => None,
+    }
 }
 
 /// The number of a presentment among several. Source: ISO DE48 tag 11.

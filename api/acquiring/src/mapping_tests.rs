@@ -507,4 +507,25 @@ fn without_time_and_reference_only_repeats_match() {
     assert_eq!((first.trace, first.key), (None, repeat.key));
     assert_eq!(first.window, DuplicateWindow::RepeatsOnly { is_repeat: false });
     assert_eq!(repeat.window, DuplicateWindow::RepeatsOnly { is_repeat: true });
+    // Once, another purchase with such a filler got the first one's approval.
+    for reference in ["            ", "000000000000"] {
+        let filled = asked(&message("0100").set_text(7, "0000000000").set_text(37, reference)).1;
+        assert_eq!((filled.trace, filled.window), (None, first.window), "{reference:?}");
+    }
+}
+
+#[test]
+fn the_type_in_de90_tells_messages_with_one_key_apart() {
+    for (mti, class) in [
+        ("0100", Some(MessageClass::Authorization)),
+        ("0120", Some(MessageClass::Authorization)),
+        ("0220", Some(MessageClass::Financial)),
+        ("0000", None),
+    ] {
+        let de90 = mti.to_owned() + "00004203051200000000001234500000000000";
+        let NetworkCommand::Reverse(reverse) = command(&message("0400").set_text(90, &de90)) else {
+            panic!("a reversal");
+        };
+        assert_eq!(reverse.original.class, class, "{mti}");
+    }
 }

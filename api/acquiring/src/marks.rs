@@ -7,7 +7,8 @@
 //! | `RetrievalKey` | retrieval reference, acquirer, card |
 //!
 //! Acquirers count without leading zeros and references without trailing blanks, because DE90 and
-//! fixed-length text pad them. A message without a transmission time is named by zeros.
+//! fixed-length text pad them. Zeros and blanks fill an element that a sender has no use for: they are no
+//! number, no time and no reference.
 
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::network_key::{
@@ -57,20 +58,20 @@ impl Marks<'_> {
 
     /// The key that names a message with these marks; none without a STAN.
     pub fn original_key(&self, secrets: &Secrets, card: PanHash) -> Option<OriginalKey> {
-        let stan = self.stan?;
-        let time = self.transmission_time.unwrap_or(NO_TRANSMISSION_TIME);
+        let stan = used(self.stan)?;
+        let (time, acquirer) = (used(self.transmission_time), self.plain_acquirer());
         let mut hasher = secrets.message_hasher(HashPurpose::Original);
         hasher
             .part(Some(stan.as_bytes()))
-            .part(Some(time.as_bytes()))
-            .part(Some(self.plain_acquirer().as_bytes()))
+            .part(Some(time.unwrap_or(NO_TRANSMISSION_TIME).as_bytes()))
+            .part(Some(acquirer.as_bytes()))
             .number(card.0);
-        Some(OriginalKey(hasher.finish64()))
+        Some(OriginalKey::new(hasher.finish64(), time.is_none(), acquirer.is_empty()))
     }
 
     /// The key that names a message with these marks; none without a retrieval reference.
     pub fn retrieval_key(&self, secrets: &Secrets, card: PanHash) -> Option<RetrievalKey> {
-        let rrn = self.rrn.map(str::trim_end).filter(|rrn| !rrn.is_empty())?;
+        let rrn = used(self.rrn)?;
         let mut hasher = secrets.message_hasher(HashPurpose::Retrieval);
         hasher
             .part(Some(rrn.as_bytes()))
@@ -79,9 +80,19 @@ impl Marks<'_> {
         Some(RetrievalKey(hasher.finish64()))
     }
 
+    /// Whether other messages may be known by them: without time and reference, numbers of messages return.
+    pub(crate) fn have_trace(&self) -> bool {
+        used(self.transmission_time).is_some() || used(self.rrn).is_some()
+    }
+
     fn plain_acquirer(&self) -> &str {
         self.acquirer.unwrap_or_default().trim_start_matches('0')
     }
+}
+
+/// A mark that is no filler, without trailing blanks.
+fn used(mark: Option<&str>) -> Option<&str> {
+    mark.map(str::trim_end).filter(|mark| mark.bytes().any(|byte| byte != b'0' && byte != b' '))
 }
 
 /// An authorization id of six letters and digits; none of anything else.
@@ -151,7 +162,9 @@ mod tests {
         assert_ne!(base, key(Marks { transmission_time: Some("0305120001"), ..marks() }));
         assert_ne!(base, key(Marks { acquirer: Some("12346"), ..marks() }));
         assert_ne!(base, marks().original_key(&secrets, PanHash(78)));
-        assert_eq!(key(Marks { stan: None, ..marks() }), None);
+        for stan in [None, Some("000000")] {
+            assert_eq!(key(Marks { stan, ..marks() }), None);
+        }
         assert_eq!(
             key(Marks { transmission_time: None, ..marks() }),
             key(Marks { transmission_time: Some("0000000000"), ..marks() })
@@ -172,7 +185,9 @@ mod tests {
             key(Marks { rrn: Some("ABC         "), ..marks() }),
             key(Marks { rrn: Some("ABC"), ..marks() })
         );
-        assert_eq!(key(Marks { rrn: Some("            "), ..marks() }), None);
+        for filler in ["", "            ", "000000000000"] {
+            assert_eq!(key(Marks { rrn: Some(filler), ..marks() }), None);
+        }
     }
 
     #[test]

@@ -343,6 +343,15 @@ async fn each_fault_is_named_once() {
     let numbered = json!({"card_id": card.id, "amount": 1, "presentment_number": 2,
         "presentment_count": 1});
     assert_eq!(bench.refused("presentments", numbered).await.1["param"], "presentment_number");
+    // Half a statement is none: a first of many was once taken for the last, and freed the rest of the hold.
+    for (given, absent) in
+        [("presentment_number", "presentment_count"), ("presentment_count", "presentment_number")]
+    {
+        let half = json!({"card_id": card.id, "amount": 1, given: 1});
+        assert_eq!(bench.refused("presentments", half).await.1["param"], absent);
+    }
+    let timed = json!({"card_id": card.id, "rrn": "1", "original_transmission_time": "0304200000"});
+    assert_eq!(bench.refused("reversals", timed).await.1["param"], "original_stan");
     assert_eq!(bench.get(&format!("cards/{}/transactions", card.id)).await["count"], 0);
 }
 

@@ -1,5 +1,7 @@
 //! Messages of the card network, from any door.
 
+use std::num::NonZeroU8;
+
 use serde::{Deserialize, Serialize};
 
 use crate::domain::card::{MaskedPan, PanHash};
@@ -8,7 +10,7 @@ use crate::domain::ids::{AccountId, CardId, TransactionId};
 use crate::domain::merchant::{Mcc, Merchant};
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::{
-    AuthorizationId, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
+    AuthorizationId, Fingerprint, MessageClass, NetworkTrace, OriginalKey, RetrievalKey,
 };
 use crate::domain::transaction::{BankAccount, TransferDirection};
 
@@ -179,6 +181,8 @@ pub struct OriginalRef {
     pub authorization_id: Option<AuthorizationId>,
     /// Its STAN, transmission time and acquirer, with the card. Source: ISO DE90.
     pub original_key: Option<OriginalKey>,
+    /// The class of the message of that key, where it is told. Source: ISO DE90.
+    pub class: Option<MessageClass>,
     /// Its retrieval reference and acquirer, with the card. Source: ISO DE37.
     pub retrieval_key: Option<RetrievalKey>,
 }
@@ -231,6 +235,11 @@ pub struct PresentmentNumber {
 impl PresentmentNumber {
     /// The only and final presentment.
     pub const ONLY: Self = Self { number: 1, count: 1 };
+
+    /// The number, if there are several.
+    pub fn among_several(self) -> Option<NonZeroU8> {
+        NonZeroU8::new(self.number).filter(|_| self != Self::ONLY)
+    }
 
     /// Whether no further presentment is announced.
     pub const fn is_final(self) -> bool {

@@ -1,10 +1,12 @@
 //! The messages that changed a purchase after the one that made it: a reversal may name one of them, and then gives
 //! back what that message took. Source: ISO DE90.
 
+use std::num::NonZeroU8;
+
 use serde::{Deserialize, Serialize};
 
 use super::money::{Conversion, CurrencyCode, Minor};
-use super::network_key::OriginalKey;
+use super::network_key::{MessageClass, OriginalKey};
 
 /// The most increments and completions that are kept of one purchase; the oldest goes first of those that do not give
 /// the hold its rate. A reversal of one that is gone finds nothing.
@@ -17,8 +19,8 @@ pub enum LaterMessageKind {
     Increment,
     /// It set the hold, as the completion of a fuel pump.
     Completion,
-    /// It posted, as the presentment of this number.
-    Presentment(u8),
+    /// It posted, as the presentment of this number among several, or as one without a number.
+    Presentment(Option<NonZeroU8>),
 }
 
 /// A message that changed a purchase since it was made.
@@ -87,31 +89,37 @@ impl LaterMessages {
     }
 
     /// Whether the presentment of this number was seen.
-    pub fn has_presentment(&self, number: u8) -> bool {
-        self.0.iter().any(|message| message.kind == LaterMessageKind::Presentment(number))
+    pub fn has_presentment(&self, number: NonZeroU8) -> bool {
+        self.0.iter().any(|message| message.kind == LaterMessageKind::Presentment(Some(number)))
     }
 
-    /// Whether a presentment of this key was seen.
-    pub fn has_presentment_of(&self, key: OriginalKey) -> bool {
-        self.presentments().any(|presented| presented.key == Some(key))
+    /// Whether this amount was presented, or any if none is named: without a number under this key, or behind
+    /// the last one under any, if not all of it was given back.
+    pub fn has_presented(
+        &self,
+        amount: Option<Minor>,
+        key: Option<OriginalKey>,
+        is_behind_last: bool,
+    ) -> bool {
+        let of_amount = |it: &&LaterMessage| amount.is_none_or(|amount| it.amount == amount);
+        let is_same = |it: &LaterMessage| {
+            it.kind == LaterMessageKind::Presentment(None) && key.is_some() && it.key == key
+        };
+        let is_left = |it: &LaterMessage| it.left.is_positive() || it.amount.is_zero();
+        let mut presented = self.presentments().filter(of_amount);
+        presented.any(|it| is_same(it) || is_behind_last && is_left(it))
     }
 
-    /// Whether this amount was presented, or any if none is named, and not all of it was given back.
-    pub fn has_presented(&self, amount: Option<Minor>) -> bool {
-        let is_left =
-            |presented: &&LaterMessage| presented.left.is_positive() || presented.amount.is_zero();
-        let mut left = self.presentments().filter(is_left);
-        left.any(|presented| amount.is_none_or(|amount| presented.amount == amount))
+    /// The place of the newest message of this key, and of this class if one is told.
+    pub fn place_of(&self, key: OriginalKey, class: Option<MessageClass>) -> Option<usize> {
+        self.0.iter().rposition(|message| {
+            message.key == Some(key) && class.is_none_or(|class| message.class() == class)
+        })
     }
 
-    /// The place of the newest message of this key.
-    pub fn place_of(&self, key: OriginalKey) -> Option<usize> {
-        self.0.iter().rposition(|message| message.key == Some(key))
-    }
-
-    /// The place of the newest message.
-    pub fn newest_place(&self) -> Option<usize> {
-        self.0.len().checked_sub(1)
+    /// The newest message and its place.
+    pub fn newest(&self) -> Option<(usize, &LaterMessage)> {
+        self.0.iter().enumerate().next_back()
     }
 
     /// The message at a place that was named.
@@ -158,6 +166,16 @@ impl LaterMessage {
         Self { kind, key, amount, left: amount, conversion }
     }
 
+    /// The class of the message.
+    pub const fn class(&self) -> MessageClass {
+        match self.kind {
+            LaterMessageKind::Increment | LaterMessageKind::Completion => {
+                MessageClass::Authorization
+            }
+            LaterMessageKind::Presentment(_) => MessageClass::Financial,
+        }
+    }
+
     const fn is_change_of_hold(&self) -> bool {
         matches!(self.kind, LaterMessageKind::Increment | LaterMessageKind::Completion)
     }
@@ -184,18 +202,19 @@ mod tests {
     fn increments_without_end_leave_the_newest_and_every_presentment() {
         let mut later = LaterMessages::default();
         let of_five = |kind, key| LaterMessage::new(kind, key, Minor(5), None);
-        later.add(of_five(LaterMessageKind::Presentment(1), None));
+        let [first, second] = [1, 2].map(|number| NonZeroU8::new(number).unwrap());
+        later.add(of_five(LaterMessageKind::Presentment(Some(first)), None));
         later.add(of_five(LaterMessageKind::Increment, None));
         for number in 0..100 {
             later.add(of_five(LaterMessageKind::Increment, Some(OriginalKey(number))));
         }
         assert_eq!(later.as_slice().len(), CHANGES_OF_HOLD_MAX + 1);
-        assert!(later.has_presentment(1) && !later.has_presentment(2));
-        let places = [35, 36].map(|key| later.place_of(OriginalKey(key)).is_some());
+        assert!(later.has_presentment(first) && !later.has_presentment(second));
+        let places = [35, 36].map(|key| later.place_of(OriginalKey(key), None).is_some());
         assert_eq!(places, [false, true]);
         later.give_back_held(Minor(7));
         let left = |later: &LaterMessages, key| {
-            later.place_of(OriginalKey(key)).map(|place| later.as_slice()[place].left.0)
+            later.place_of(OriginalKey(key), None).map(|place| later.as_slice()[place].left.0)
         };
         assert_eq!([99, 98, 97].map(|key| left(&later, key)), [Some(0), Some(3), Some(5)]);
         later.set_hold();

@@ -90,9 +90,44 @@ impl Fingerprint {
     }
 }
 
+/// The class of a message, by which messages of one key are told apart. Source: ISO 8583, MTI position 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageClass {
+    /// It asks or tells of an approval: x1xx.
+    Authorization,
+    /// It posts: x2xx.
+    Financial,
+}
+
 /// Names an original by STAN, transmission time, acquirer and card. Source: ISO DE90, DE32, DE2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OriginalKey(pub u64);
+
+impl OriginalKey {
+    const NO_TIME: u64 = 1 << 63;
+    const NO_ACQUIRER: u64 = 1 << 62;
+
+    /// The key of a hash of the marks; its highest bits say which of them the message does not have.
+    pub const fn new(hash: u64, has_no_time: bool, has_no_acquirer: bool) -> Self {
+        let hash = hash & !(Self::NO_TIME | Self::NO_ACQUIRER);
+        Self(hash | (has_no_time as u64) << 63 | (has_no_acquirer as u64) << 62)
+    }
+
+    /// The key of a message of this class; none in particular is the plain one.
+    pub const fn in_class(self, class: Option<MessageClass>) -> Self {
+        match class {
+            None => self,
+            Some(MessageClass::Authorization) => Self(self.0 ^ 1 << 60),
+            Some(MessageClass::Financial) => Self(self.0 ^ 1 << 61),
+        }
+    }
+
+    /// Whether a message of the key `own` has a mark that this one leaves out, so that nobody knows whether it is
+    /// meant.
+    pub const fn is_vaguer_than(self, own: Self) -> bool {
+        self.0 & !own.0 & (Self::NO_TIME | Self::NO_ACQUIRER) != 0
+    }
+}
 
 /// Names an original by retrieval reference, acquirer and card. Source: ISO DE37, DE32, DE2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use super::ids::{
 use super::later_message::LaterMessages;
 use super::merchant::Merchant;
 use super::money::{CurrencyAmount, Minor};
-use super::network_key::NetworkTrace;
+use super::network_key::{MessageClass, NetworkTrace};
 use super::response_code::{ResponseCode, SubReason};
 use super::text::LineText;
 use crate::decision::{DecisionFacts, RuleSet};
@@ -60,6 +60,17 @@ impl TransactionKind {
     /// carry those of its purchase, and a check of the card has nothing to settle.
     pub const fn yields_marks(self) -> bool {
         matches!(self, Self::Refund | Self::Verification)
+    }
+
+    /// The class of the request that makes one.
+    pub const fn class(self) -> MessageClass {
+        match self {
+            Self::Purchase | Self::Verification | Self::Cash => MessageClass::Authorization,
+            Self::SingleMessagePurchase
+            | Self::Refund
+            | Self::BankTransfer
+            | Self::BankWithdrawal => MessageClass::Financial,
+        }
     }
 }
 

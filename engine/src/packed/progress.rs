@@ -13,6 +13,8 @@
 //! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, its amount, what is left of it, and where bit 6 is set another currency (2), what was asked in it and what that came to, short integers |
 //! | 0 or 8 | time of the first posting, if there was one |
 
+use std::num::NonZeroU8;
+
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
 use crate::codec::CodecError;
 use crate::domain::business_date::BusinessDate;
@@ -85,7 +87,9 @@ fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
         let (kind, number) = match *kind {
             LaterMessageKind::Increment => (INCREMENT, None),
             LaterMessageKind::Completion => (COMPLETION, None),
-            LaterMessageKind::Presentment(number) => (PRESENTMENT, Some(number)),
+            LaterMessageKind::Presentment(number) => {
+                (PRESENTMENT, Some(number.map_or(0, NonZeroU8::get)))
+            }
         };
         let marks = [(NAMED, key.is_some()), (CONVERTED, conversion.is_some())];
         bytes.push(marks.iter().fold(kind, |head, (bit, is)| head | (bit * u8::from(*is))));
@@ -106,7 +110,7 @@ fn take_later(cursor: &mut Cursor<'_>) -> Result<LaterMessage, CodecError> {
     let kind = match head & !(NAMED | CONVERTED) {
         INCREMENT => LaterMessageKind::Increment,
         COMPLETION => LaterMessageKind::Completion,
-        PRESENTMENT => LaterMessageKind::Presentment(cursor.u8()?),
+        PRESENTMENT => LaterMessageKind::Presentment(NonZeroU8::new(cursor.u8()?)),
         kind => return Err(CodecError::UnknownKind { kind }),
     };
     let key = if head & NAMED == 0 { None } else { Some(OriginalKey(cursor.u64()?)) };

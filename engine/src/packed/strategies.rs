@@ -1,5 +1,7 @@
 //! Strategies of everything that is packed, for tests.
 
+use std::num::NonZeroU8;
+
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -57,7 +59,7 @@ prop_compose! {
         kind in prop_oneof![
             Just(LaterMessageKind::Increment),
             Just(LaterMessageKind::Completion),
-            any::<u8>().prop_map(LaterMessageKind::Presentment),
+            any::<u8>().prop_map(|it| LaterMessageKind::Presentment(NonZeroU8::new(it))),
         ],
         key in any::<Option<u64>>(),
         (amount, left) in any::<(i64, i64)>(),

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use crate::command::effect::EarlyReversal;
 use crate::command::network::ReversalAmount;
 use crate::domain::ids::{CardSlot, Timestamp};
-use crate::domain::network_key::{NetworkTrace, OriginalKey, RetrievalKey};
+use crate::domain::network_key::{MessageClass, NetworkTrace, OriginalKey, RetrievalKey};
 use crate::limits;
 
 /// How many reversals are remembered.
@@ -46,24 +46,39 @@ pub(super) struct EarlyReversals {
 }
 
 impl EarlyReversals {
-    /// The amount of an early reversal of the purchase with these marks.
+    /// The amount of an early reversal of the purchase that a message of this class and these marks makes.
     pub(super) fn of_purchase(
         &self,
         trace: &NetworkTrace,
+        class: MessageClass,
         at: Timestamp,
     ) -> Option<ReversalAmount> {
-        let by_original = trace.original_key.and_then(|key| self.by_original.get(&key));
+        let by_original = trace.original_key.into_iter().flat_map(|key| self.of_key(key, class));
         let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
         // Ends rise, so the one that ends last came last.
-        let newest = by_original.into_iter().chain(by_retrieval).max_by_key(|kept| kept.expires_at);
+        let newest = by_original.chain(by_retrieval).max_by_key(|kept| kept.expires_at);
         newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
     }
 
-    /// The amount of an early reversal of the very message of this key: all messages
+    /// The amount of an early reversal of the very message of this key and class: all messages
     /// of a purchase share its retrieval reference, so that says nothing of one of them.
-    pub(super) fn of_message(&self, key: OriginalKey, at: Timestamp) -> Option<ReversalAmount> {
-        let newest = self.by_original.get(&key).filter(|kept| kept.expires_at > at);
-        newest.map(|kept| kept.amount)
+    pub(super) fn of_message(
+        &self,
+        (key, class): (OriginalKey, MessageClass),
+        at: Timestamp,
+    ) -> Option<ReversalAmount> {
+        let newest = self.of_key(key, class).max_by_key(|kept| kept.expires_at);
+        newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
+    }
+
+    /// That of a reversal that tells the class, and that of one that tells none.
+    fn of_key(
+        &self,
+        key: OriginalKey,
+        class: MessageClass,
+    ) -> impl Iterator<Item = &NewestReversal> {
+        let names = [Some(class), None].map(|class| key.in_class(class));
+        names.into_iter().filter_map(|name| self.by_original.get(&name))
     }
 
     pub(super) fn insert(&mut self, reversal: EarlyReversal) {
@@ -158,7 +173,7 @@ mod tests {
     }
 
     fn names(early: &EarlyReversals, key: u64) -> bool {
-        early.of_message(OriginalKey(key), Timestamp(0)).is_some()
+        early.of_message((OriginalKey(key), MessageClass::Financial), Timestamp(0)).is_some()
     }
 
     /// A message that two reversals name is the newer one's, by whichever key, until that ends.
@@ -183,8 +198,9 @@ mod tests {
             let mut early = EarlyReversals::default();
             reversals.into_iter().for_each(|reversal| early.insert(reversal));
             let found = |early: &EarlyReversals, at| {
-                let of_message = early.of_message(OriginalKey(1), Timestamp(at));
-                (early.of_purchase(&trace, Timestamp(at)), of_message)
+                let of_message =
+                    early.of_message((OriginalKey(1), MessageClass::Financial), Timestamp(at));
+                (early.of_purchase(&trace, MessageClass::Financial, Timestamp(at)), of_message)
             };
             let amount = |expires_at| Some(ReversalAmount::GiveBack(Minor(expires_at)));
             assert_eq!(found(&early, 9), (amount(of_purchase), amount(of_message)));

@@ -22,6 +22,7 @@ use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::network_key::MessageClass;
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
@@ -56,6 +57,7 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
     };
+    let class = transaction_kind(command.kind, amount).class();
     let attempt = Attempt {
         amount,
         added_to: Minor::ZERO,
@@ -64,7 +66,7 @@ pub(super) fn execute_authorize(change: &mut ShardChange<'_>, command: &Authoriz
         credentials: &command.credentials,
         // CHOICE: also where the reversal would leave a rest. The merchant was given nothing yet, so
         // it loses nothing, and a decline is what the terminal that gave up can tell its customer.
-        is_reversed_before: reversal_before(change, facts).is_some(),
+        is_reversed_before: reversal_before(change, facts, class).is_some(),
         velocity: count_attempt(change, slot),
         before: velocity_facts(change.state, change.moment, slot),
     };
@@ -258,7 +260,8 @@ pub(super) fn execute_advise(change: &mut ShardChange<'_>, command: &Advise) -> 
         return complete_hold(change, purchase, completion);
     }
     // The network has given the merchant its word, so what a reversal leaves of it counts.
-    let left = left_by_early(reversal_before(change, facts), amount, conversion);
+    let early = reversal_before(change, facts, MessageClass::Authorization);
+    let left = left_by_early(early, amount, conversion);
     let mut money = CardMoney::open(change, slot, change.state.last_transaction.next());
     let purchase = advised_purchase(change, command, &mut money, ((amount, foreign), left));
     conclude(change, purchase, TransactionFlags::ADVICE, money)
@@ -318,8 +321,12 @@ fn approval(
 }
 
 /// The amount of an early reversal of a purchase.
-fn reversal_before(change: &ShardChange<'_>, facts: &PurchaseFacts) -> Option<ReversalAmount> {
-    change.state.early_reversals.of_purchase(&facts.trace, change.moment.at)
+fn reversal_before(
+    change: &ShardChange<'_>,
+    facts: &PurchaseFacts,
+    class: MessageClass,
+) -> Option<ReversalAmount> {
+    change.state.early_reversals.of_purchase(&facts.trace, class, change.moment.at)
 }
 
 /// A purchase decided by the network: the rules are evaluated and kept, but do not decide. No

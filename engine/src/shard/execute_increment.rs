@@ -21,6 +21,7 @@ use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, Minor};
+use crate::domain::network_key::MessageClass;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::TransactionFlags;
 
@@ -65,7 +66,9 @@ fn add_to_purchase(
         is_cash: false,
         credentials: &command.credentials,
         // A request is declined also where a rest would stay: see `execute_authorize`.
-        is_reversed_before: change.reversal_before(command.own_key).is_some(),
+        is_reversed_before: change
+            .reversal_before(command.own_key, Some(MessageClass::Authorization))
+            .is_some(),
         velocity: count_attempt(change, card),
         before: velocity_facts(change.state, change.moment, card),
     };

@@ -13,7 +13,7 @@ use crate::decision::RuleSet;
 use crate::domain::ids::{CardSlot, Timestamp, TransactionId, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, CurrencyCode, Minor};
-use crate::domain::network_key::OriginalKey;
+use crate::domain::network_key::{MessageClass, OriginalKey};
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
@@ -34,7 +34,10 @@ pub(super) fn execute_present(change: &mut ShardChange<'_>, command: &Present) -
         .filter(|(_, open)| open.kind != TransactionKind::Refund);
     match (found, &command.facts, slot) {
         (Some((seq, open)), ..) => present_original(change, command, (seq, open)),
-        (None, Some(facts), Some(slot)) => force_post(change, facts, (slot, command.number)),
+        // One that names no amount is about a hold.
+        (None, Some(facts), Some(slot)) if command.amounts.is_some() => {
+            force_post(change, facts, (slot, command.number))
+        }
         _ => NetworkReply::Posting(not_posted(PostingOutcome::NotFound)),
     }
 }
@@ -86,19 +89,18 @@ fn present_original(
 
 /// Whether the presentment was posted before. A purchase that settled at once has nothing to present, and
 /// each of several presentments posts once, for ever.
-/// CHOICE: the number of an only one tells nothing. It is the same as one of its key; behind the last one
-/// also as one of its amount, of which something is left. Any other posts.
+/// CHOICE: an only one has no number. It is the same as another one of its key and amount; behind the last
+/// one also as any of its amount, of which something is left. Any other posts.
 fn is_posted_before(command: &Present, open: &OpenTransaction, amount: Option<Minor>) -> bool {
     let OpenTransaction { kind, progress, .. } = open;
     if *kind == TransactionKind::SingleMessagePurchase {
         return true;
     }
-    if command.number != PresentmentNumber::ONLY {
-        return progress.later.has_presentment(command.number.number);
+    if let Some(number) = command.number.among_several() {
+        return progress.later.has_presentment(number);
     }
     let key = command.facts.as_ref().and_then(|facts| facts.trace.original_key);
-    key.is_some_and(|key| progress.later.has_presentment_of(key))
-        || progress.held.is_empty() && progress.later.has_presented(amount)
+    progress.later.has_presented(amount, key, progress.is_final)
 }
 
 /// The amount of a presentment, and its rate; the open hold at its own where it names none.
@@ -125,7 +127,12 @@ fn presentment(
     key: Option<OriginalKey>,
     (amount, conversion): (Minor, Option<Conversion>),
 ) -> LaterMessage {
-    LaterMessage::new(LaterMessageKind::Presentment(number.number), key, amount, conversion)
+    LaterMessage::new(
+        LaterMessageKind::Presentment(number.among_several()),
+        key,
+        amount,
+        conversion,
+    )
 }
 
 /// Posts an amount: against the open hold if there is one, else by force. The final presentment
@@ -222,10 +229,12 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     progress.is_final = true;
     progress.posted_at = Some(change.moment.at);
     let refund = (Conversion::of(foreign, amount), (facts.merchant.name.as_str(), member));
-    let taken_back = change.reversal_before(facts.trace.original_key).and_then(|early| {
-        let purse = (&mut money, &mut progress);
-        reverse_refund(change, refund, early, purse, purchase.as_mut()).ok()
-    });
+    let taken_back = change
+        .reversal_before(facts.trace.original_key, Some(MessageClass::Financial))
+        .and_then(|early| {
+            let purse = (&mut money, &mut progress);
+            reverse_refund(change, refund, early, purse, purchase.as_mut()).ok()
+        });
     if let Some(((seq, open), refunded)) = original.zip(purchase)
         && refunded != open.progress
     {

@@ -12,7 +12,7 @@ use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
 use crate::domain::ids::{CardSlot, Timestamp, TransactionSeq};
 use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{Conversion, CurrencyCode, Minor};
-use crate::domain::network_key::OriginalKey;
+use crate::domain::network_key::{MessageClass, OriginalKey};
 use crate::domain::public_id::IdMint;
 use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
@@ -52,23 +52,32 @@ impl ShardState {
         let Some(key) = named.original_key else {
             return Some((seq, open, ReversedMessage::First));
         };
-        if let Some(message) = message_of(open, key) {
+        let message_of = |open| message_of(open, key, named.class);
+        if let Some(message) = message_of(open) {
             return Some((seq, open, message));
         }
         // A refund, say, may carry its purchase's authorization id.
         let by_key = OriginalRef { original_key: Some(key), ..OriginalRef::default() };
         let own = self.find_original(ids, card, &by_key);
-        let own = own.and_then(|(seq, open)| Some((seq, open, message_of(open, key)?)));
-        let is_unnamed = open.original_key.is_none();
+        let own = own.and_then(|(seq, open)| Some((seq, open, message_of(open)?)));
+        // A key that leaves marks out names nothing beside another reference.
+        let is_unnamed = open.original_key.is_none_or(|own| key.is_vaguer_than(own));
         own.or_else(|| is_unnamed.then_some((seq, open, ReversedMessage::First)))
     }
 }
 
-/// The message of a transaction that has this key. The presentment that made a force post has the
-/// transaction's own, and is one of the later messages.
-pub(super) fn message_of(open: &OpenTransaction, key: OriginalKey) -> Option<ReversedMessage> {
-    let later = open.progress.later.place_of(key).map(ReversedMessage::Later);
-    later.or_else(|| (open.original_key == Some(key)).then_some(ReversedMessage::First))
+/// The message of a transaction that has this key, if there is one of this class. The presentment that made a
+/// force post has the transaction's own, and is one of the later messages.
+pub(super) fn message_of(
+    open: &OpenTransaction,
+    key: OriginalKey,
+    class: Option<MessageClass>,
+) -> Option<ReversedMessage> {
+    let later = |class| open.progress.later.place_of(key, class).map(ReversedMessage::Later);
+    let first = (open.original_key == Some(key)).then_some(ReversedMessage::First);
+    let is_posting = open.progress.is_posted_only(open.authorized_at);
+    let is_of_class = class == Some(open.kind.class()) && !is_posting;
+    later(class).or(first.filter(|_| is_of_class)).or_else(|| later(None)).or(first)
 }
 
 pub(super) fn execute_reverse(change: &mut ShardChange<'_>, command: &Reverse) -> NetworkReply {
@@ -172,8 +181,9 @@ pub(super) fn reverse_early(
     named: NamedOnLines<'_>,
     purse: (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Minor {
-    let (early, newest) = (change.reversal_before(key), purse.1.later.newest_place());
-    let Some((amount, at)) = early.zip(newest) else { return Minor::ZERO };
+    let newest = purse.1.later.newest();
+    let early = change.reversal_before(key, newest.map(|(_, message)| message.class()));
+    let Some((amount, (at, _))) = early.zip(newest) else { return Minor::ZERO };
     // One that would be refused gives nothing back.
     reverse_later(change, named, (amount, at), purse).unwrap_or(Minor::ZERO)
 }
@@ -345,8 +355,8 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 /// Remembers a reversal whose message has not been seen, for when it comes. A reference that a declined
 /// try of the purchase has says that it has come: the next try is another one.
 fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, command: &Reverse) {
-    let (OriginalRef { original_key, retrieval_key, .. }, amount) =
-        (command.original, command.amount);
+    let OriginalRef { original_key, class, retrieval_key, .. } = command.original;
+    let (original_key, amount) = (original_key.map(|key| key.in_class(class)), command.amount);
     // Other tries of the purchase share its retrieval reference.
     let retrieval_key = retrieval_key
         .filter(|key| original_key.is_none() && !change.state.is_known_reference(*key));

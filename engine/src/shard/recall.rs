@@ -304,7 +304,7 @@ impl ShardState {
             return true;
         };
         let found = self.find_original(ids, card, named);
-        found.is_none_or(|(_, open)| message_of(open, key).is_some())
+        found.is_none_or(|(_, open)| message_of(open, key, named.class).is_some())
             || self.names_purchase(PurchaseKey::Original(key))
     }
 

@@ -14,16 +14,20 @@ use crate::domain::ids::{
     AccountId, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq, MemberSlot,
     RecordSeq, Timestamp, TransactionSeq,
 };
-use crate::domain::network_key::OriginalKey;
+use crate::domain::network_key::{MessageClass, OriginalKey};
 use crate::domain::pan_key::PanGenerations;
 
 /// A change whose rules see all of the shard.
 pub(super) type ShardChange<'a> = StateChange<'a, ShardState>;
 
 impl ShardChange<'_> {
-    /// The amount of an early reversal of the very message of this key.
-    pub(super) fn reversal_before(&self, key: Option<OriginalKey>) -> Option<ReversalAmount> {
-        self.state.early_reversals.of_message(key?, self.moment.at)
+    /// The amount of an early reversal of the very message of this key and class.
+    pub(super) fn reversal_before(
+        &self,
+        key: Option<OriginalKey>,
+        class: Option<MessageClass>,
+    ) -> Option<ReversalAmount> {
+        self.state.early_reversals.of_message((key?, class?), self.moment.at)
     }
 
     /// The same change for the rules of resources.

@@ -152,3 +152,46 @@ fn a_reversal_of_a_refunded_presentment_is_refused_until_the_refund_is_reversed(
     assert_eq!((reversed.outcome, reversed.given_back.0), (ReversalOutcome::Reversed, 4_000));
     assert_eq!(ledger(&story), before);
 }
+
+/// Once, the first of two was taken for the one without a number, and never counted.
+#[test]
+fn one_of_several_is_another_one_than_one_without_a_number() {
+    let mut story = begin(10_000);
+    assert_eq!(present(&mut story, 3_000, Some(90)), (POSTED, 3_000));
+    for (number, amount) in [(1, 4_000), (2, 2_000)] {
+        let own = facts(pan(1), amount, 90 + u64::from(number));
+        let number = PresentmentNumber { number, count: 2 };
+        let reply = story.present_part(own, by_retrieval(5), number);
+        assert_eq!((reply.outcome, reply.posted.0), (POSTED, amount));
+    }
+}
+
+/// Once, it was taken for the first one again as soon as nothing was held.
+#[test]
+fn before_the_last_one_the_same_amount_is_another_presentment() {
+    let mut story = begin(5_000);
+    let first = PresentmentNumber { number: 1, count: 2 };
+    story.present_part(facts(pan(1), 5_000, 90), by_retrieval(5), first);
+    assert_eq!(present(&mut story, 5_000, Some(91)), (POSTED, 5_000));
+    assert_eq!(present(&mut story, 5_000, Some(92)), (AGAIN, 0));
+}
+
+/// Terminals count alike, so a number of a message returns. Once, the second one never counted.
+#[test]
+fn one_key_with_another_amount_is_another_presentment() {
+    let mut story = begin(7_000);
+    for (amount, expected) in [(3_000, POSTED), (4_000, POSTED), (3_000, AGAIN), (4_000, AGAIN)] {
+        assert_eq!(present(&mut story, amount, Some(90)).0, expected);
+    }
+}
+
+/// With a merchant, but about what is held: nothing else can tell how much it is.
+#[test]
+fn what_names_neither_an_amount_nor_a_purchase_posts_nothing() {
+    let mut story = Story::begin();
+    let (facts, number) = (Some(facts(pan(1), 0, 90)), PresentmentNumber::ONLY);
+    let original = OriginalRef::default();
+    let present = Present { facts, amounts: None, original, number };
+    let reply = story.posting(NetworkCommand::Present(present));
+    assert_eq!(reply.outcome, PostingOutcome::NotFound);
+}

@@ -11,6 +11,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey};
 use cardswitch_engine::domain::response_code::SubReason;
 
 use crate::samples::{admin, facts, new_card, pan};
@@ -453,4 +454,60 @@ fn a_reversal_of_a_refund_takes_only_the_room_that_it_gave() {
         assert_eq!(reply.given_back, Minor(10_000));
         assert_eq!(story.driver.state.card(CardSlot(1)).usage.spent, Minor(spent), "{days} days");
     }
+}
+
+/// Settlement files often carry the number and time of the authorization. Once, its reversal gave the posted
+/// money back, and the hold stayed.
+#[test]
+fn of_messages_with_one_key_the_one_of_the_named_class_is_reversed() {
+    let rows = [(None, 3_000), (Some(MessageClass::Authorization), 7_000)];
+    for (class, given_back) in rows.into_iter().chain([(Some(MessageClass::Financial), 3_000)]) {
+        let mut story = Story::begin();
+        story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+        let first = PresentmentNumber { number: 1, count: 2 };
+        story.present_part(facts(pan(1), 3_000, 5), by_retrieval(5), first);
+        let reply = story.reverse(OriginalRef { class, ..named_by(5) }, ReversalAmount::Full);
+        assert_eq!(reply.given_back, Minor(given_back), "{class:?}");
+    }
+}
+
+/// Once, a settlement with the marks of its authorization was taken back, and a purchase with those of a
+/// settlement declined.
+#[test]
+fn an_early_reversal_is_of_messages_of_its_class() {
+    let rows = [
+        (None, 0, SubReason::ReversedBefore),
+        (Some(MessageClass::Authorization), 1_000, SubReason::ReversedBefore),
+        (Some(MessageClass::Financial), 0, SubReason::None),
+    ];
+    for (class, posted, reason) in rows {
+        let mut story = Story::begin();
+        let early = OriginalRef { class, ..named_by(5) };
+        assert_eq!(story.reverse(early, ReversalAmount::Full).outcome, ReversalOutcome::NotFound);
+        let own = facts(pan(1), 1_000, 5);
+        let reply =
+            story.present_part(own.clone(), OriginalRef::default(), PresentmentNumber::ONLY);
+        assert_eq!(reply.posted, Minor(posted), "{class:?}");
+        let reply = story.authorize(own, AuthorizationKind::Purchase);
+        assert_eq!(reply.sub_reason, reason, "{class:?}");
+    }
+}
+
+/// Zeros for a time name no message beside a good reference. Once, nothing was found and the hold stayed.
+#[test]
+fn a_key_without_the_time_that_the_purchase_has_is_none_beside_its_reference() {
+    let (vague, whole) = (OriginalKey::new(99, true, true), OriginalKey::new(99, false, false));
+    for (key, outcome) in [(vague, ReversalOutcome::Reversed), (whole, ReversalOutcome::NotFound)] {
+        let mut story = Story::begin();
+        story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
+        let named = OriginalRef { original_key: Some(key), ..by_retrieval(5) };
+        assert_eq!(story.reverse(named, ReversalAmount::Full).outcome, outcome);
+    }
+    // A purchase that was sent without a time itself is another message than one it does not know.
+    let mut story = Story::begin();
+    let mut own = facts(pan(1), 10_000, 5);
+    own.trace.original_key = Some(OriginalKey::new(5, true, true));
+    story.authorize(own, AuthorizationKind::Purchase);
+    let named = OriginalRef { original_key: Some(vague), ..by_retrieval(5) };
+    assert_eq!(story.reverse(named, ReversalAmount::Full).outcome, ReversalOutcome::NotFound);
 }

@@ -276,6 +276,10 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
     fn reversal(&mut self) -> NetworkCommand {
         let original = self.original();
         self.require_original(&original);
+        let named = &self.shared.original;
+        if named.transmission_time.is_some() && named.stan.is_none() {
+            self.require("original_stan");
+        }
         let own = self.subject.currency;
         let about =
             "Amount to return, in the account's currency; all if this and `remaining` are absent.";
@@ -311,7 +315,7 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
         let amounts = self.amounts(amount.unwrap_or_default());
         let facts = self.facts(amounts, SELLER_ABOUT);
         NetworkCommand::Present(Present {
-            facts: Some(facts).filter(|_| is_told && self.subject.has_card()),
+            facts: Some(facts).filter(|_| self.subject.has_card()),
             amounts: Some(amounts).filter(|_| is_told),
             original,
             number: self.presentment_number(),
@@ -461,18 +465,30 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
             transaction: self.subject.transaction.as_ref().map(|(id, _)| *id),
             authorization_id: original.authorization_id,
             original_key: keys.and_then(|(secrets, hash)| marks.original_key(secrets, hash)),
+            class: None,
             retrieval_key: keys.and_then(|(secrets, hash)| marks.retrieval_key(secrets, hash)),
         }
     }
 
     fn presentment_number(&mut self) -> PresentmentNumber {
-        let number =
-            self.fields.may("presentment_number", "Which of several.", presentment_count());
-        let count =
-            self.fields.may("presentment_count", "How many there are.", presentment_count());
-        let number = number.unwrap_or(1);
-        let count = count.unwrap_or(number);
-        if number > count {
+        let number = self.fields.may(
+            "presentment_number",
+            "Which of several; with `presentment_count`.",
+            presentment_count(),
+        );
+        let count = self.fields.may(
+            "presentment_count",
+            "How many there are; with `presentment_number`.",
+            presentment_count(),
+        );
+        let named = [("presentment_number", number), ("presentment_count", count)];
+        if number.is_some() != count.is_some()
+            && let Some((absent, _)) = named.into_iter().find(|(_, value)| value.is_none())
+        {
+            self.require(absent);
+        }
+        let (number, count) = (number.unwrap_or(1), count.unwrap_or(1));
+        if number > count && self.fields.has("presentment_count") {
             let message = "must not be above `presentment_count`";
             self.fields.fault("presentment_number", Flaw::new("out_of_range", message));
         }

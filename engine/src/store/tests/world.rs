@@ -345,7 +345,8 @@ impl World {
         let amount = progress.held.total();
         let (cleared, usage) = (&mut progress.cleared, &self.cards[card].1);
         progress.held.take_oldest(amount, |piece| cleared.add(piece, usage));
-        let (kind, key) = (LaterMessageKind::Presentment(1), OriginalKey(amount.0.unsigned_abs()));
+        let (kind, key) =
+            (LaterMessageKind::Presentment(None), OriginalKey(amount.0.unsigned_abs()));
         let conversion = Conversion::of(record.foreign, amount);
         progress.later.add(LaterMessage::new(kind, Some(key), amount, conversion));
         progress.posted += amount;

@@ -2,7 +2,7 @@
 
 use cardswitch_engine::command::network::{CardRef, OriginalRef, ReversalAmount};
 use cardswitch_engine::domain::ids::{AccountId, Timestamp, TransactionId, TransactionSeq};
-use cardswitch_engine::domain::network_key::{NetworkTrace, OriginalKey};
+use cardswitch_engine::domain::network_key::{MessageClass, NetworkTrace, OriginalKey};
 use cardswitch_engine::domain::transaction::TransactionKind;
 
 use super::{Model, Purchase, UnmatchedReversal};
@@ -67,16 +67,24 @@ impl Model {
     }
 
     /// What the last reversal that came before a purchase with these marks asks back.
-    pub(super) fn asked_before(&self, trace: &NetworkTrace) -> Option<ReversalAmount> {
+    pub(super) fn asked_before(
+        &self,
+        trace: &NetworkTrace,
+        class: MessageClass,
+    ) -> Option<ReversalAmount> {
         self.last_early(|early| {
-            names(early.original_key, trace.original_key)
+            early.names_message(trace.original_key, class)
                 || names(early.retrieval_key, trace.retrieval_key)
         })
     }
 
     /// The same of one message, which its own key alone names.
-    pub(super) fn asked_before_message(&self, key: Option<OriginalKey>) -> Option<ReversalAmount> {
-        self.last_early(|early| names(early.original_key, key))
+    pub(super) fn asked_before_message(
+        &self,
+        key: Option<OriginalKey>,
+        class: MessageClass,
+    ) -> Option<ReversalAmount> {
+        self.last_early(|early| early.names_message(key, class))
     }
 
     fn last_early(&self, is_meant: impl Fn(&UnmatchedReversal) -> bool) -> Option<ReversalAmount> {
@@ -87,4 +95,10 @@ impl Model {
 /// Whether a key is named: nothing names a message that has none.
 fn names<K: PartialEq>(named: Option<K>, own: Option<K>) -> bool {
     own.is_some() && named == own
+}
+
+impl UnmatchedReversal {
+    fn names_message(&self, key: Option<OriginalKey>, class: MessageClass) -> bool {
+        names(self.original_key, key) && self.class.is_none_or(|named| named == class)
+    }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed_command::KeyedCommand;
-use cardswitch_engine::command::network::ReversalAmount;
+use cardswitch_engine::command::network::{PresentmentNumber, ReversalAmount};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::directory::exchanged_key::NewExchangedKey;
@@ -33,7 +33,9 @@ use cardswitch_engine::domain::ids::{
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
+use cardswitch_engine::domain::network_key::{
+    Fingerprint, MessageClass, OriginalKey, RetrievalKey,
+};
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::response_code::ResponseCode;
@@ -159,7 +161,7 @@ pub struct Purchase {
     hold_rate: Option<Rate>,
     pub posted: i64,
     pub refunded: i64,
-    presented: Vec<u8>,
+    presented: Vec<PresentmentNumber>,
     /// The messages that changed it and that a reversal may name.
     later: Vec<LaterMessage>,
     is_final: bool,
@@ -181,6 +183,12 @@ struct LaterMessage {
     amount: i64,
     left: i64,
     rate: Option<Rate>,
+}
+
+impl LaterMessage {
+    fn class(&self) -> MessageClass {
+        if self.is_posting { MessageClass::Financial } else { MessageClass::Authorization }
+    }
 }
 
 /// What a message asked in another currency, and what that came to.
@@ -241,6 +249,7 @@ struct Answer {
 struct UnmatchedReversal {
     card: Option<usize>,
     original_key: Option<OriginalKey>,
+    class: Option<MessageClass>,
     retrieval_key: Option<RetrievalKey>,
     asked: ReversalAmount,
     expires_at: i64,

@@ -15,8 +15,8 @@ use cardswitch_engine::domain::credential::{Cvv, ExpiryMonth, PackedZip};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
-    AuthorizationId, DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
-    RetrievalKey, TraceKey,
+    AuthorizationId, DuplicateKey, DuplicateWindow, Fingerprint, MessageClass, NetworkTrace,
+    OriginalKey, RetrievalKey, TraceKey,
 };
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_secrets::pan::Pan;
@@ -244,13 +244,13 @@ impl CardMessage<'_> {
             acquirer: text(32),
             terminal: text(41),
             transmission_time: text(7),
-            original_key: Some(self.own_key()),
+            original_key: self.own_key(),
             retrieval_key: self.retrieval_key(),
         }
     }
 
     /// The key by which others name this message: with the time that their version names it by.
-    fn own_key(&self) -> OriginalKey {
+    fn own_key(&self) -> Option<OriginalKey> {
         let text = |element| self.content.text(element).unwrap_or_default();
         let moment = match self.reader.spelling {
             Spelling::Of1993 => format!("{}{}", text(13), text(12)),
@@ -259,17 +259,22 @@ impl CardMessage<'_> {
         self.key_named(text(11), &moment)
     }
 
-    fn key_named(&self, number: &str, moment: &str) -> OriginalKey {
+    /// None of a number that is a filler.
+    fn key_named(&self, number: &str, moment: &str) -> Option<OriginalKey> {
+        if is_filler(number) {
+            return None;
+        }
         let mut hasher = self.reader.secrets.message_hasher(HashPurpose::Original);
         for part in [number, moment, self.acquirer()] {
             hasher.part(Some(part.as_bytes()));
         }
-        OriginalKey(hasher.number(self.hash.0).finish64())
+        let hash = hasher.number(self.hash.0).finish64();
+        Some(OriginalKey::new(hash, is_filler(moment), self.acquirer().is_empty()))
     }
 
     /// DE37 with the acquirer and the card.
     fn retrieval_key(&self) -> Option<RetrievalKey> {
-        let reference = self.content.text(37)?.trim_end();
+        let reference = self.content.text(37).filter(|it| !is_filler(it))?.trim_end();
         let mut hasher = self.reader.secrets.message_hasher(HashPurpose::Retrieval);
         hasher.part(Some(reference.as_bytes())).part(Some(self.acquirer().as_bytes()));
         Some(RetrievalKey(hasher.number(self.hash.0).finish64()))
@@ -283,10 +288,16 @@ impl CardMessage<'_> {
     /// The earlier message that this one is about: by 38, 90, or 37.
     fn original(&self) -> OriginalRef {
         let named = self.content.text(90);
+        let original_key = named.and_then(|named| self.key_named(&named[4..10], &named[10..20]));
         OriginalRef {
             transaction: None,
             authorization_id: self.id(),
-            original_key: named.map(|named| self.key_named(&named[4..10], &named[10..20])),
+            original_key,
+            class: original_key.and(named).and_then(|named| match named.as_bytes()[1] {
+                b'1' => Some(MessageClass::Authorization),
+                b'2' => Some(MessageClass::Financial),
+                _ => None,
+            }),
             retrieval_key: self.retrieval_key(),
         }
     }
@@ -311,7 +322,8 @@ impl CardMessage<'_> {
         let of_message = &[3, 4, 7, 11, 12, 13, 32, 37, 41];
         let mut message = hasher(HashPurpose::Duplicate, of_message);
         let mut money = hasher(HashPurpose::Content, &[4, 6, 49, 51, 95]);
-        let is_traced = self.content.has(7) || self.content.has(37);
+        let is_used = |element| self.content.text(element).is_some_and(|text| !is_filler(text));
+        let is_traced = is_used(7) || is_used(37);
         let trace = || TraceKey(hasher(HashPurpose::Trace, &[32, 11, 7, 37]).finish128());
         Fingerprint {
             key: DuplicateKey(message.number(self.hash.0).finish128()),
@@ -381,4 +393,9 @@ fn merchant_number(acquirer: &str, id: &str) -> u64 {
 
 fn line(text: &str) -> LineText {
     LineText::new(text.trim_end()).unwrap()
+}
+
+/// Zeros and blanks stand for what a sender has no use for.
+fn is_filler(text: &str) -> bool {
+    text.bytes().all(|byte| b"0 ".contains(&byte))
 }

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::network_key::{OriginalKey, RetrievalKey};
+use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::shard::authorization_id_of;
 
@@ -55,12 +55,16 @@ impl Workload {
         let found = found.map(|at| &model.purchases[at]);
         if shares_a_mark && more.chance(if later.is_empty() { 12 } else { 50 }) {
             original.original_key = Some(match later.is_empty() || more.chance(10) {
-                true => OriginalKey(u64::MAX - more.below(1_000)),
+                true => OriginalKey::new(u64::MAX - more.below(1_000), more.chance(30), false),
                 false => more.pick(&later),
             });
         }
         if let Some(reference) = draw_declined(&mut more, model, 5) {
             original = OriginalRef { retrieval_key: Some(reference), ..OriginalRef::default() };
+        }
+        if original.original_key.is_some() && more.chance(50) {
+            let classes = [MessageClass::Authorization, MessageClass::Financial];
+            original.class = Some(more.pick(&classes));
         }
         let (open, foreign) = found
             .map_or((500, None), |found| (found.held().max(found.posted.abs()), found.foreign));

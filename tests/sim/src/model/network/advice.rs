@@ -6,6 +6,7 @@ use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::MessageClass;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind};
 use cardswitch_engine::shard::authorization_id_of;
@@ -37,10 +38,11 @@ impl Model {
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
         if let Some(held) = held {
             let completion = LaterMessage { key, is_posting: false, amount, left: amount, rate };
-            let asked = self.asked_before_message(facts.trace.original_key);
+            let asked =
+                self.asked_before_message(facts.trace.original_key, MessageClass::Authorization);
             return self.complete_hold(held, completion, asked);
         }
-        let asked = self.asked_before(&facts.trace);
+        let asked = self.asked_before(&facts.trace, MessageClass::Authorization);
         let left = amount - asked.map_or(0, |asked| asked_back(rate, asked, amount).unwrap_or(0));
         // What a reversal leaves of an advice counts; an advice of which nothing is left is none.
         let is_gone = asked.is_some() && left <= 0;

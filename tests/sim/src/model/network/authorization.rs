@@ -8,6 +8,7 @@ use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::card::SuspensionReason;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::MessageClass;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::shard::authorization_id_of;
@@ -36,18 +37,6 @@ impl Model {
         };
         self.turn_pages(card, at);
         let (over_minute, over_hour) = self.count_attempt(at, card);
-        let tried = Attempt {
-            added_to: 0,
-            mcc: facts.merchant.mcc.map(|mcc| mcc.0),
-            is_cash: command.kind == AuthorizationKind::Cash,
-            credentials: &command.credentials,
-            // Whatever a reversal would leave of a request: nobody has got anything yet.
-            is_reversed_before: self.asked_before(&facts.trace).is_some(),
-            over_minute,
-            over_hour,
-        };
-        let failed = self.failed_rules(at, card, amount, &tried);
-        self.count_credentials(at, card, &command.credentials, &failed);
         let kind = match command.kind {
             AuthorizationKind::Cash => TransactionKind::Cash,
             AuthorizationKind::Verification => TransactionKind::Verification,
@@ -55,6 +44,18 @@ impl Model {
             AuthorizationKind::SingleMessage => TransactionKind::SingleMessagePurchase,
             AuthorizationKind::Purchase => TransactionKind::Purchase,
         };
+        let tried = Attempt {
+            added_to: 0,
+            mcc: facts.merchant.mcc.map(|mcc| mcc.0),
+            is_cash: command.kind == AuthorizationKind::Cash,
+            credentials: &command.credentials,
+            // Whatever a reversal would leave of a request: nobody has got anything yet.
+            is_reversed_before: self.asked_before(&facts.trace, kind.class()).is_some(),
+            over_minute,
+            over_hour,
+        };
+        let failed = self.failed_rules(at, card, amount, &tried);
+        self.count_credentials(at, card, &command.credentials, &failed);
         let part = self.part_allowed(card, &failed).filter(|_| {
             let is_own_currency = foreign.is_none();
             command.partial == PartialApproval::Taken && is_own_currency
@@ -128,7 +129,9 @@ impl Model {
             mcc,
             is_cash: false,
             credentials: &command.credentials,
-            is_reversed_before: self.asked_before_message(command.own_key).is_some(),
+            is_reversed_before: self
+                .asked_before_message(command.own_key, MessageClass::Authorization)
+                .is_some(),
             over_minute,
             over_hour,
         };

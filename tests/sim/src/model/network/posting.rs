@@ -5,7 +5,7 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey};
 use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
@@ -18,22 +18,23 @@ impl Purchase {
         take_last(&mut self.cleared, too_much)
     }
 
-    /// One of several is known by its number, which posts once. The only one is known by its key; where nothing is
-    /// held, also by its amount, of which something is still posted. One that names no amount is about what is
-    /// held.
+    /// One of several is known by its number, which posts once. An only one is known by key and amount; behind the
+    /// last one by its amount alone, of which something is still posted. One that names no amount is of any.
     fn is_posted_before(&self, command: &Present, amount: Option<i64>) -> bool {
         if self.kind == TransactionKind::SingleMessagePurchase {
             return true;
         }
-        if command.number.count > 1 || command.number.number > 1 {
-            return self.presented.contains(&command.number.number);
+        if command.number.count > 1 {
+            let mut numbered = self.presented.iter().filter(|presented| presented.count > 1);
+            return numbered.any(|presented| presented.number == command.number.number);
         }
         let key = own_key(command);
-        self.later.iter().filter(|later| later.is_posting).any(|posting| {
-            let is_of_key = key.is_some() && posting.key == key;
+        let postings = self.later.iter().filter(|later| later.is_posting);
+        postings.zip(&self.presented).any(|(posting, presented)| {
+            let is_of_key = key.is_some() && posting.key == key && presented.count == 1;
             let is_taken_back = posting.amount > 0 && posting.left == 0;
             let is_of_amount = amount.is_none_or(|amount| posting.amount == amount);
-            is_of_key || (self.held() == 0 && is_of_amount && !is_taken_back)
+            is_of_amount && (is_of_key || (self.is_final && !is_taken_back))
         })
     }
 
@@ -71,7 +72,7 @@ impl Model {
                     Err(reply) => return reply,
                 }
             }
-            (None, Some(facts), Some(card)) => {
+            (None, Some(facts), Some(card)) if command.amounts.is_some() => {
                 let (amount, foreign) = match self.amounts(card, &facts.amounts) {
                     Ok(amounts) => amounts,
                     Err(reply) => return reply,
@@ -109,7 +110,9 @@ impl Model {
         let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
         self.write_line(found, -amount, &merchant);
         let facts = command.facts.as_ref();
-        let asked = facts.and_then(|facts| self.asked_before_message(facts.trace.original_key));
+        let asked = facts.and_then(|facts| {
+            self.asked_before_message(facts.trace.original_key, MessageClass::Financial)
+        });
         let given_back = self.give_back_newest(found, asked);
         self.posted(found, amount - given_back)
     }
@@ -149,7 +152,7 @@ impl Model {
         purchase.cleared.sort_by_key(|part| (part.period, part.day));
         purchase.posted += amount;
         purchase.give_refunded_room();
-        purchase.presented.push(number.number);
+        purchase.presented.push(number);
         purchase.later.push(message);
         purchase.is_final |= number.number >= number.count;
         if purchase.is_final {
@@ -173,7 +176,7 @@ impl Model {
         self.turn_pages(card, at);
         let kind = TransactionKind::Refund;
         let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
-        let asked = self.asked_before_message(facts.trace.original_key);
+        let asked = self.asked_before_message(facts.trace.original_key, MessageClass::Financial);
         let original = self
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);

@@ -3,7 +3,7 @@
 use cardswitch_engine::command::network::{OriginalRef, ReversalAmount, Reverse};
 use cardswitch_engine::command::reply::{ReversalOutcome, ReversalReply};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::{OriginalKey, RetrievalKey};
+use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey, RetrievalKey};
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::limits;
 
@@ -17,7 +17,7 @@ impl Model {
             Some(card) => self.find_original(card, &command.original),
             None => self.find_original(None, &command.original),
         };
-        let named = command.original.original_key;
+        let named = (command.original.original_key, command.original.class);
         let about = found.and_then(|found| self.named_message(found, card.flatten(), named));
         let Some((found, later)) = about else {
             // Nobody had the number of an unknown card, so no purchase comes after its reversal.
@@ -51,7 +51,7 @@ impl Model {
 
     /// Remembers a reversal that came first; of too many the oldest is forgotten.
     fn remember_early(&mut self, at: i64, card: Option<usize>, command: &Reverse) {
-        let OriginalRef { original_key, retrieval_key, .. } = command.original;
+        let OriginalRef { original_key, class, retrieval_key, .. } = command.original;
         // A purchase that was declined has come: its reference names no other one that may come.
         let has_come = |key: &RetrievalKey| {
             let mut purchases = self.purchases.iter();
@@ -65,6 +65,7 @@ impl Model {
         self.early.push(UnmatchedReversal {
             card,
             original_key,
+            class,
             retrieval_key,
             asked: command.amount,
             expires_at: at + DAY,
@@ -86,18 +87,39 @@ impl Model {
         &self,
         found: usize,
         card: Option<usize>,
-        named: Option<OriginalKey>,
+        (named, class): (Option<OriginalKey>, Option<MessageClass>),
     ) -> Option<(usize, Option<usize>)> {
         let purchase = &self.purchases[found];
-        let later = purchase.later.iter().rposition(|later| later.key == named);
-        if named.is_none() || later.is_some() || named == purchase.original_key {
-            return Some((found, later.filter(|_| named.is_some())));
+        if named.is_none() {
+            return Some((found, None));
+        }
+        let later_of = |is_meant: &dyn Fn(MessageClass) -> bool| {
+            let mut messages = purchase.later.iter();
+            messages.rposition(|later| later.key == named && is_meant(later.class()))
+        };
+        let (of_class, of_any) =
+            (later_of(&|of| class.is_none_or(|class| class == of)), later_of(&|_| true));
+        let is_first = named == purchase.original_key;
+        // Of messages with one key the one of the class that is told is meant, where there is one.
+        let is_of_class = class == Some(purchase.kind.class()) && !purchase.is_posted_only;
+        if is_first && of_class.is_none() && is_of_class {
+            return Some((found, None));
+        }
+        if let Some(later) = of_class.or(of_any) {
+            return Some((found, Some(later)));
+        }
+        if is_first {
+            return Some((found, None));
         }
         // A transaction of its own, with the marks of another one.
         let by_key = OriginalRef { original_key: named, ..OriginalRef::default() };
         match self.find_original(card, &by_key) {
-            Some(own) => self.named_message(own, card, named),
-            None => purchase.original_key.is_none().then_some((found, None)),
+            Some(own) => self.named_message(own, card, (named, class)),
+            None => {
+                let own = purchase.original_key;
+                let is_vague = |own| named.is_some_and(|named| named.is_vaguer_than(own));
+                own.is_none_or(is_vague).then_some((found, None))
+            }
         }
     }
 
