@@ -2,6 +2,7 @@
 //! and after.
 
 use cardswitch_engine::store::query::{Order, Page};
+use cardswitch_wire::page::parse_creation_bounds;
 use cardswitch_wire::query::Query;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
@@ -82,9 +83,12 @@ impl ListForm {
         Part { offset: self.of("offset").parse().unwrap_or_default() }
     }
 
-    /// The part of the list in the requested order.
-    pub(super) fn page(&self) -> Page {
-        Page { order: order_of(self.of("order")), ..self.part().page() }
+    /// The part of the list in the requested order. `/v1` reads its bounds from the `query` of this
+    /// form; faults stay there.
+    pub(super) fn page(&self, query: &mut Query) -> Page {
+        let [created_after, created_before] = parse_creation_bounds(query);
+        let order = order_of(self.of("order"));
+        Page { created_after, created_before, order, ..self.part().page() }
     }
 
     /// The filters and the order, which addresses of other parts keep.

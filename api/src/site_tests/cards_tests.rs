@@ -199,6 +199,12 @@ async fn addresses_of_the_list_take_the_filters_of_v1() {
         (ROOT, format!("assigned_to={reviewer}"), [false, false]),
         (ROOT, format!("assigned_to={holder}&holder={REVIEWER}"), [false, false]),
         (ROOT, "description=rent&text=travel".to_owned(), [true, false]),
+        (ROOT, "description=rent&text=".to_owned(), [false, true]),
+        (ROOT, "state=suspended,active".to_owned(), [true, true]),
+        (ROOT, "state=suspended,terminated".to_owned(), [false, false]),
+        (ROOT, "created_after=2020-01-01T00:00:00Z".to_owned(), [true, true]),
+        (ROOT, "created_after=2100-01-01T00:00:00Z".to_owned(), [false, false]),
+        (ROOT, "created_before=2020-01-01T00:00:00Z".to_owned(), [false, false]),
         (ROOT, format!("category={holder}"), [false, false]),
         // Members see only their own cards, under any filter.
         (HOLDER, format!("assigned_to={reviewer}"), [true, false]),
@@ -209,7 +215,7 @@ async fn addresses_of_the_list_take_the_filters_of_v1() {
         assert_eq!(found, expected, "{email} {query}");
     }
     let mut root = visit(&bench, ROOT).await;
-    for query in ["assigned_to=x", "text=a&text=b", "offset=x"] {
+    for query in ["assigned_to=x", "text=a&text=b", "offset=x", "state=x", "created_after=x"] {
         root.get(&format!("/cards?{query}")).await.expect(400);
     }
 }
@@ -476,8 +482,10 @@ async fn whatever_is_typed_stays_text() {
         ["name", "email", "message", "ask_name", "ask_kind", "ask_value"].map(|name| (name, EVIL));
     let page = root.fill(&format!("{evil}/links/new"), &link).await.expect(400);
     assert!(is_harmless(&page));
-    let query = "/cards?text=%22%3E%3Cscript%3E&holder=%22%3E%3Cscript%3E&state=%22%3E%3Cscript%3E";
+    let query = "/cards?text=%22%3E%3Cscript%3E&holder=%22%3E%3Cscript%3E";
     assert!(is_harmless(&root.get(query).await.expect(200)));
+    let query = "/cards?state=%22%3E%3Cscript%3E";
+    assert!(is_harmless(&root.get(query).await.expect(400)));
     assert!(is_harmless(&root.get("/cards").await.expect(200)));
 }
 

@@ -118,6 +118,8 @@ async fn what_is_looked_for_is_found() {
         ("from=2026-03-06&to=2026-03-06".to_owned(), [false, true]),
         ("to=2026-03-05".to_owned(), [true, false]),
         ("from=2027-01-01".to_owned(), [false, false]),
+        ("created_after=2026-03-06T08:00:00Z".to_owned(), [false, true]),
+        ("created_before=2026-03-06T08:00:00Z".to_owned(), [true, false]),
     ];
     for (query, expected) in rows {
         if query.matches("state=").count() > 1 {
@@ -128,9 +130,13 @@ async fn what_is_looked_for_is_found() {
         let found = [&first, &second].map(|id| list.body.contains(id.as_str()));
         assert_eq!(found, expected, "{query}");
     }
-    for query in
-        ["from=yesterday", "from=2026-03-02&to=2026-03-01", "card=1", "state=%22%3E%3Cb%3E"]
-    {
+    for query in [
+        "from=yesterday",
+        "from=2026-03-02&to=2026-03-01",
+        "card=1",
+        "created_after=x",
+        "state=%22%3E%3Cb%3E",
+    ] {
         let list = visitor.get(&format!("/transactions?{query}")).await.expect(400);
         assert!(list.body.contains("role=\"alert\"") && !list.body.contains("<b>"), "{query}");
     }

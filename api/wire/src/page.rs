@@ -49,8 +49,7 @@ pub fn parse_page(query: &mut Query, time_orderings: &[&str]) -> Page {
     let about = "Number of rows of a page; more than 1000 count as 1000.";
     let limit = query.count("limit", about, LIMIT_DEFAULT);
     let offset = query.count("offset", "Number of rows before the page.", 0);
-    let created_after = query.time("created_after", "Made at this time or after it.");
-    let created_before = query.time("created_before", "Made before this time.");
+    let [created_after, created_before] = parse_creation_bounds(query);
     let about = "By what the list is ordered; `-` for the newest first.";
     describe_ordering(query, about, &time_orderings.join("|"), "-created_at");
     let order = query.parsed(
@@ -65,6 +64,12 @@ pub fn parse_page(query: &mut Query, time_orderings: &[&str]) -> Page {
         created_before,
         order: order.unwrap_or(Order::NewestFirst),
     }
+}
+
+/// Reads the bounds of the time of creation: rows from the first on, and before the second.
+pub fn parse_creation_bounds(query: &mut Query) -> [Option<Timestamp>; 2] {
+    let after = query.time("created_after", "Made at this time or after it.");
+    [after, query.time("created_before", "Made before this time.")]
 }
 
 /// Notes by what a list can be ordered: `names` with bars between them.

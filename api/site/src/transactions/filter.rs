@@ -45,16 +45,19 @@ pub(super) fn is_detailed(asked: &ListForm) -> bool {
     ["card", "member"].into_iter().chain(DIMENSION_FIELDS).any(|name| !asked.of(name).is_empty())
 }
 
-/// The request to `/v1` that asks for the same.
+/// The request to `/v1` that asks for the same, and the page.
 /// Errors: a day that is none, days in the wrong order, a filter that `/v1` refuses.
-pub(super) fn request(asked: &ListForm, zone: Tz) -> Result<ListTransactionsRequest, Faults> {
+pub(super) fn request(
+    asked: &ListForm,
+    zone: Tz,
+) -> Result<(ListTransactionsRequest, Page), Faults> {
     let [first, last] = days(asked)?;
     let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
     let after = first.map(day_start);
     let before = last.map(|last| day_start(BusinessDate(last.0.saturating_add(1))));
     let days = [("after", after.as_deref()), ("before", before.as_deref())];
     let mut query = asked.query(days.into_iter().filter_map(|(name, text)| Some((name, text?))));
-    let request = ListTransactionsRequest::parse(&mut query);
+    let request = (ListTransactionsRequest::parse(&mut query), asked.page(&mut query));
     query.finish().map_err(|faults| Faults::new(&faults))?;
     Ok(request)
 }

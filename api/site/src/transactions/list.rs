@@ -69,7 +69,7 @@ pub(super) async fn list_transactions(
             None => FilterChoices::of_company(view, &asked)?,
         };
         let listed = match &request {
-            Some(request) => read_rows(view, request, (own, asked.page()))?,
+            Some(request) => read_rows(view, request, own)?,
             None => None,
         };
         Ok((offered, listed.unwrap_or(ListPage::EMPTY)))
@@ -95,13 +95,13 @@ pub(super) async fn list_transactions(
 /// None where the filter names something unknown.
 fn read_rows(
     view: &View<'_>,
-    request: &ListTransactionsRequest,
-    (own, page): (Option<MemberSlot>, Page),
+    (request, page): &(ListTransactionsRequest, Page),
+    own: Option<MemberSlot>,
 ) -> Result<Option<ListPage<TransactionLine>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // A visitor limited to their own transactions sees those alone, whatever the filter says.
     filter.member = own.or(filter.member);
-    let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
+    let found = view.snapshot.list_transactions(view.company.slot, &filter, page)?;
     found.load(|row| TransactionLine::of(&row, view)).map(Some)
 }
 
