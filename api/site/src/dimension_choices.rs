@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
+use cardswitch_engine::domain::search_key::search_key;
 use cardswitch_engine::store::StoreError;
 use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
@@ -111,11 +112,11 @@ fn options_of(offered: &[&Branch], chosen: &str) -> Vec<Choice> {
     let labels: Vec<_> = offered.iter().map(|branch| branch.choice_words()).collect();
     let mut counts: HashMap<String, usize> = HashMap::new();
     for label in &labels {
-        *counts.entry(label.to_lowercase()).or_default() += 1;
+        *counts.entry(search_key(label)).or_default() += 1;
     }
     let option = |(branch, label): (&&Branch, String)| {
         let value = branch.dimension.id.0.to_string();
-        let is_only = counts.get(&label.to_lowercase()) == Some(&1);
+        let is_only = counts.get(&search_key(&label)) == Some(&1);
         let label = if is_only { label } else { format!("{label}{BEFORE_ID}{value}") };
         Choice { is_chosen: value == chosen, label, value }
     };
@@ -132,11 +133,11 @@ fn suggested(options: Vec<Choice>, chosen: &str, count: u64) -> (Vec<Choice>, Te
         None if parse_id(chosen).is_some() => String::new(),
         None => chosen.to_owned(),
     };
-    let part = text.to_lowercase();
+    let part = search_key(&text);
     let is_narrowed = known.is_none()
         && !part.is_empty()
-        && options.iter().any(|option| option.label.to_lowercase().contains(&part));
-    let fits = |option: &Choice| !is_narrowed || option.label.to_lowercase().contains(&part);
+        && options.iter().any(|option| search_key(&option.label).contains(&part));
+    let fits = |option: &Choice| !is_narrowed || search_key(&option.label).contains(&part);
     let mut shown: Vec<_> = options.into_iter().filter(fits).take(SUGGESTED_MAX).collect();
     if let Some(known) = known
         && !shown.iter().any(|option| option.is_chosen)
@@ -256,7 +257,7 @@ fn meant_among(branches: &[Branch], typed: &str) -> Option<DimensionId> {
     if typed.is_empty() {
         return None;
     }
-    let wanted = typed.to_lowercase();
+    let wanted = search_key(typed);
     let named = typed.rsplit_once(BEFORE_ID).and_then(|(_, id)| parse_id(id)).map(DimensionId);
     if let Some(found) = branches.iter().find(|branch| Some(branch.dimension.id) == named) {
         return Some(found.dimension.id);
@@ -267,7 +268,7 @@ fn meant_among(branches: &[Branch], typed: &str) -> Option<DimensionId> {
         |branch| branch.dimension.name.clone(),
     ];
     for reading in readings {
-        let mut found = branches.iter().filter(|branch| reading(branch).to_lowercase() == wanted);
+        let mut found = branches.iter().filter(|branch| search_key(&reading(branch)) == wanted);
         match (found.next(), found.next()) {
             (Some(found), None) => return Some(found.dimension.id),
             (Some(_), Some(_)) => return None,

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::search_key::search_key;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
@@ -107,7 +108,7 @@ pub(super) async fn search(
 /// The text searched for, and its readings as digits and as an amount.
 struct SearchTerms<'a> {
     text: &'a str,
-    lowered: String,
+    compared: String,
     last_four: Option<[u8; 4]>,
     amount: Option<Minor>,
 }
@@ -120,7 +121,7 @@ impl<'a> SearchTerms<'a> {
     fn new(text: &'a str, view: &View<'_>) -> Self {
         Self {
             text,
-            lowered: text.to_lowercase(),
+            compared: search_key(text),
             last_four: last_four_of(text),
             amount: amount_of(text, view.company.currency),
         }
@@ -140,7 +141,7 @@ impl<'a> SearchTerms<'a> {
         let list = |page: &Page| view.snapshot.list_cards(company, &filter, page);
         let fits = |card: &CardRow| {
             self.last_four.is_some()
-                || card.profile.texts.description.to_lowercase().contains(&self.lowered)
+                || search_key(&card.profile.texts.description).contains(&self.compared)
         };
         let found = scan(list, |card| Ok(fits(&card).then_some(card)))?;
         let face = |card: &CardRow| CardFace::new(card, view.company, view.now);
@@ -159,7 +160,7 @@ impl<'a> SearchTerms<'a> {
         let is_known_whole = known.len() < SCANNED_MAX;
         let fits = |member: &&Member| {
             let Member { first_name, last_name, email, .. } = member;
-            format!("{first_name} {last_name} {email}").to_lowercase().contains(&self.lowered)
+            search_key(&format!("{first_name} {last_name} {email}")).contains(&self.compared)
         };
         let mut fitting = known.iter().filter(fits);
         let line = |member: &Member| PersonLine {
@@ -188,9 +189,9 @@ impl<'a> SearchTerms<'a> {
     /// Whether a transaction is at such a merchant or bank, or of such an amount.
     fn fits(&self, row: &TransactionRow) -> bool {
         let TransactionRow { record, progress, .. } = row;
-        let names = record.merchant.as_ref().map(|merchant| merchant.name.to_lowercase());
-        let banks = record.bank_account.as_ref().map(|bank| bank.name.to_lowercase());
-        let is_named = names.into_iter().chain(banks).any(|name| name.contains(&self.lowered));
+        let names = record.merchant.as_ref().map(|merchant| search_key(&merchant.name));
+        let banks = record.bank_account.as_ref().map(|bank| search_key(&bank.name));
+        let is_named = names.into_iter().chain(banks).any(|name| name.contains(&self.compared));
         let amount = progress.amount(record.kind, record.requested);
         let amounts = [record.requested, amount, -amount];
         let is_foreign = record

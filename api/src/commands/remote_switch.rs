@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use cardswitch_engine::domain::search_key::search_key;
 use cardswitch_feed::Line;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -132,11 +133,11 @@ impl RemoteSwitch {
     /// Errors: there is none, or there are several.
     async fn find_by_name(&self, named: &str) -> Result<Uuid, Failure> {
         let cards = self.cards().await?;
-        let wanted = named.to_lowercase();
-        let described = |card: &&NamedCard| card.description.to_lowercase().contains(&wanted);
+        let wanted = search_key(named);
+        let described = |card: &&NamedCard| search_key(&card.description).contains(&wanted);
         let mut found: Vec<_> = cards.iter().filter(|card| card.last_four == named).collect();
         if found.is_empty() {
-            found = cards.iter().filter(|card| card.description.to_lowercase() == wanted).collect();
+            found = cards.iter().filter(|card| search_key(&card.description) == wanted).collect();
         }
         if found.is_empty() {
             found = cards.iter().filter(described).collect();

@@ -220,6 +220,23 @@ async fn addresses_of_the_list_take_the_filters_of_v1() {
     }
 }
 
+#[tokio::test]
+async fn a_description_is_found_in_any_case_and_composition() {
+    let (bench, _) = stage().await;
+    let name = "ΣΊΣΥΦΟΣ Caf\u{e9}";
+    let order = json!({"description": name, "is_virtual": true, "allowance": {"amount": 1}});
+    let path = path_of(&bench.order(order).await);
+    let mut root = visit(&bench, ROOT).await;
+    for part in ["ΣΊΣ", "σίσυφος", "CAFE\u{301}"] {
+        let part: String = url::form_urlencoded::byte_serialize(part.as_bytes()).collect();
+        assert_eq!(bench.get(&format!("/v1/cards?description={part}")).await["count"], 1, "{part}");
+        for list in ["/cards?text=", "/search?q="] {
+            let page = root.get(&format!("{list}{part}")).await.expect(200);
+            assert!(page.body.contains(&path), "{list}{part}: {}", page.body);
+        }
+    }
+}
+
 /// A double click made two cards, each with the whole budget.
 #[tokio::test]
 async fn a_form_that_is_sent_twice_makes_one_card() {

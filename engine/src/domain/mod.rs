@@ -29,6 +29,7 @@ pub mod pan_key;
 pub mod posting;
 pub mod public_id;
 pub mod response_code;
+pub mod search_key;
 pub mod text;
 pub mod transaction;
 pub mod transaction_tags;

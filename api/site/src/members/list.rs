@@ -5,6 +5,7 @@ use axum::extract::Query;
 use axum::response::Response;
 use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberState};
+use cardswitch_engine::domain::search_key::search_key;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::ListPage;
 use cardswitch_v1::routes::view::View;
@@ -25,9 +26,9 @@ fn accepts(query: &ListForm, member: &Member) -> bool {
         _ => true,
     };
     let (first, last) = (&member.first_name, &member.last_name);
-    let known = format!("{first} {last} {} ", member.email).to_lowercase();
+    let known = search_key(&format!("{first} {last} {} ", member.email));
     let code = member.code.as_deref().unwrap_or_default();
-    let mut words = query.of("q").split_whitespace().map(str::to_lowercase);
+    let mut words = query.of("q").split_whitespace().map(search_key);
     is_in_state && words.all(|word| known.contains(&word) || code == word)
 }
 
@@ -113,7 +114,7 @@ mod tests {
             company: CompanySlot(0),
             first_name: "Ada".to_owned(),
             last_name: "Łukasz".to_owned(),
-            email: "ada@example.com".to_owned(),
+            email: "ad\u{e9}@example.com".to_owned(),
             role: MemberRole::Member,
             code: Some("0042".to_owned()),
             state: MemberState::Inactive,
@@ -126,6 +127,7 @@ mod tests {
             ("ADA", "", true),
             ("łuk ada", "", true),
             (" @example ", "", true),
+            ("ADE\u{301}@example.com", "", true),
             ("0042", "", true),
             ("004", "", false),
             ("ada eve", "", false),

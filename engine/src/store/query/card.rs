@@ -14,6 +14,7 @@ use crate::domain::card::{
 };
 use crate::domain::ids::{AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp};
 use crate::domain::money::Minor;
+use crate::domain::search_key::search_key;
 use crate::packed::{PackedCard, parse_card};
 use crate::store::error::StoreError;
 use crate::store::numbers::{CardNumbers, CardNumbersReader};
@@ -60,7 +61,7 @@ pub struct CardFilter {
     pub states: Vec<CardState>,
     /// With a number that ends in these digits, in ASCII.
     pub last_four: Option<[u8; 4]>,
-    /// With these in its texts, in any case.
+    /// With these in its texts, in any case and composition.
     pub contains: CardTexts<Option<String>>,
 }
 
@@ -82,20 +83,20 @@ impl CardFilter {
         self.contains.named().iter().any(|(_, part)| part.is_some())
     }
 
-    /// Whether a card fits the part of the filter that rows decide; texts are in lower case.
+    /// Whether a card fits the part of the filter that rows decide; its texts are as searches compare them.
     fn accepts(&self, card: &CardRow) -> bool {
         let has_state = self.states.is_empty() || self.states.contains(&card.record.usage.state);
         let has_part = |part: &Option<String>, text: &String| {
-            part.as_ref().is_none_or(|part| text.to_lowercase().contains(part))
+            part.as_ref().is_none_or(|part| search_key(text).contains(part))
         };
         let has_parts = self.contains.zip(&card.profile.texts, has_part);
         has_state && has_parts.named().iter().all(|(_, has_part)| **has_part)
     }
 
-    /// The same filter, its texts in lower case.
-    fn lowered(&self) -> Self {
-        let lowered = |part: &Option<String>| part.as_ref().map(|part| part.to_lowercase());
-        Self { contains: self.contains.map(lowered), ..self.clone() }
+    /// The same filter, its texts as searches compare them.
+    fn compared(&self) -> Self {
+        let key = |part: &Option<String>| part.as_deref().map(search_key);
+        Self { contains: self.contains.map(key), ..self.clone() }
     }
 }
 
@@ -161,7 +162,7 @@ impl Snapshot {
         filter: &CardFilter,
         page: &Page,
     ) -> Result<ListPage<CardRow>, StoreError> {
-        let filter = &filter.lowered();
+        let filter = &filter.compared();
         let mut cards = self.card_tables()?;
         let Some(slots) = cards.created_within(page)? else { return Ok(ListPage::EMPTY) };
         let of_company = self.table(COMPANY_CARDS)?;
