@@ -32,9 +32,10 @@ pub const SHARD_BATCH_LEN_MAX: usize = 512;
 pub const DECIDED_IN_PLACE_MAX: usize = 4;
 /// How many commands may wait for the tables beside the shard; beyond, it takes no others.
 pub const COMMANDS_ASIDE_MAX: usize = 1_024;
-/// How much of a record commands leave free that fill one with their consequences.
+/// How much of a record commands leave free that fill one with their consequences, for the audit of
+/// these.
 /// Units: bytes.
-pub const RECORD_SPARE_BYTES: usize = 64 << 10;
+pub const RECORD_SPARE_BYTES: usize = 192 << 10;
 /// How many cards that are not terminated one member may hold: leaving closes them all in one record.
 pub const MEMBER_CARDS_MAX: usize = 10_000;
 /// How many requisitions of one member may be pending: leaving denies them all in the same record.
@@ -128,6 +129,10 @@ const _: () = assert!(
     (DIMENSION_CHILDREN_MAX + 1)
         * (DIMENSION_NAME_BYTES_MAX + DIMENSION_CODE_DIGITS_MAX + DIMENSION_REST_BYTES)
         < RECORD_BYTES_MAX
+);
+const _: () = assert!(
+    (MEMBER_CARDS_MAX + MEMBER_REQUISITIONS_PENDING_MAX + SHARED_LINKS_TO_ADDRESS_MAX) * 16
+        < RECORD_SPARE_BYTES - (16 << 10)
 );
 const _: () = assert!(PASSWORD_LINKS_OF_COMPANY_MAX * 100 <= TICKETS_MAX);
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -10,7 +10,7 @@ use crate::decision::IncrementDecision;
 use crate::directory::DirectoryRow;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::audit::AuditEvent;
+use crate::domain::audit::{AuditEvent, AuditGroup};
 use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
@@ -84,6 +84,8 @@ pub enum Effect<T = Box<NewTransaction>> {
     PanGenerations(PanGenerations),
     /// A card's number, sealed anew.
     CardNumber(CardSlot, SealedPan),
+    /// The audit events of objects that a change closes besides its own.
+    AuditGroup(Box<AuditGroup>),
     /// A new transaction, with its movements. `record` writes it packed, unlike the others.
     #[serde(skip)]
     Transaction(T),

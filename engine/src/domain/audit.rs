@@ -95,6 +95,24 @@ pub struct AuditEvent {
     pub values: Vec<ValueChange>,
 }
 
+/// One audit event of several objects: short where a change closes thousands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditGroup {
+    /// The event, without its object.
+    pub event: AuditEvent,
+    /// The ids of the objects.
+    pub objects: Vec<uuid::Bytes>,
+}
+
+impl AuditGroup {
+    /// The event of each object.
+    pub fn events(&self) -> impl Iterator<Item = AuditEvent> + '_ {
+        self.objects
+            .iter()
+            .map(|id| AuditEvent { object: Some(Uuid::from_bytes(*id)), ..self.event.clone() })
+    }
+}
+
 /// A changed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueChange {

@@ -151,6 +151,7 @@ impl ShardState {
             | Effect::NetworkLog(_)
             | Effect::TransactionTags(..)
             | Effect::Audit(_)
+            | Effect::AuditGroup(_)
             | Effect::Increment(_)
             | Effect::CardNumber(..) => {}
         }

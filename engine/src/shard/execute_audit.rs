@@ -2,6 +2,8 @@
 //! nothing behind, but one that says that somebody was shown something or failed
 //! to sign in.
 
+use std::slice;
+
 use uuid::Uuid;
 
 use super::audit_values::changed_values;
@@ -10,9 +12,12 @@ use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditLine, AuditTarget, AuditedPlace};
+use crate::directory::DirectoryRow;
 use crate::directory::card::CardCommand;
+use crate::directory::requisition::RequisitionStatus;
 use crate::directory::user::{UserCommand, memberships};
-use crate::domain::audit::{AuditEvent, AuditNote};
+use crate::domain::audit::{AuditEvent, AuditGroup, AuditNote};
+use crate::domain::card::CardState;
 use crate::domain::ids::{CompanyId, CompanySlot};
 
 /// Appends the events of a command whose effects are chosen.
@@ -48,7 +53,51 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
         values: changed_values(state, change.effects, (audited.object_kind(), object)),
         ..event(audited.action, audited.object_kind(), object)
     }));
+    let mut groups: Vec<AuditGroup> = Vec::new();
+    for effect in &*change.effects {
+        let Some((action, kind, object)) = closed_object(state, effect) else { continue };
+        if kind == audited.object_kind() {
+            continue;
+        }
+        let values = changed_values(state, slice::from_ref(effect), (kind, Some(object)));
+        let same =
+            |group: &&mut AuditGroup| group.event.action == action && group.event.values == values;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.objects.push(object.into_bytes()),
+            None => groups.push(AuditGroup {
+                event: AuditEvent { values, ..event(action, kind, None) },
+                objects: vec![object.into_bytes()],
+            }),
+        }
+    }
     events.into_iter().for_each(|event| change.push(Effect::Audit(Box::new(event))));
+    groups.into_iter().for_each(|group| change.push(Effect::AuditGroup(Box::new(group))));
+}
+
+/// The object that an effect closes: action, kind and id. One that is closed already is none.
+fn closed_object(
+    state: &ShardState,
+    effect: &Effect,
+) -> Option<(&'static str, &'static str, Uuid)> {
+    let directory = &state.directory;
+    match effect {
+        Effect::CardUsage(slot, usage) => {
+            let is_closing = usage.state == CardState::Terminated
+                && state.card(*slot).usage.state != CardState::Terminated;
+            is_closing.then(|| ("card.terminated", "card", state.cards.profile(*slot).id.0))
+        }
+        Effect::Row(DirectoryRow::Requisition(new)) => {
+            let known = directory.requisitions.find(new.id.0)?;
+            let is_closing = new.status == RequisitionStatus::Denied && known.status != new.status;
+            is_closing.then_some(("requisition.denied", "requisition", new.id.0))
+        }
+        Effect::Row(DirectoryRow::SharedLink(new)) => {
+            let known = directory.shared_links.find(new.id.0)?;
+            let is_closing = new.is_deleted && !known.is_deleted;
+            is_closing.then_some(("shared_link.deleted", "shared_link", new.id.0))
+        }
+        _ => None,
+    }
 }
 
 /// The cards that a change of something else made: the approval of a requisition makes one.

@@ -30,13 +30,14 @@ use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
-use crate::members::asking;
+use crate::members::{asking, shared_link};
 use crate::office::{BOB, FOREIGNER, Office, new_member};
 use crate::samples::{
     app_id, company_id, digest, member_id, new_card, new_company, ticket_id, token_id, user_id,
 };
 use crate::webhook_endpoints::new_endpoint;
 
+const OWN: CompanySlot = CompanySlot(0);
 const SECRET: &str = "never to be written down";
 
 fn bob() -> Actor {
@@ -74,9 +75,10 @@ fn events_by(
 
 /// The events of the last record.
 fn audits(office: &Office) -> Vec<AuditEvent> {
-    let events = office.last_effects().into_iter().filter_map(|effect| match effect {
-        Effect::Audit(event) => Some(*event),
-        _ => None,
+    let events = office.last_effects().into_iter().flat_map(|effect| match effect {
+        Effect::Audit(event) => vec![*event],
+        Effect::AuditGroup(group) => group.events().collect(),
+        _ => Vec::new(),
     });
     events.collect()
 }
@@ -484,4 +486,44 @@ fn a_member_made_with_an_invitation_is_one_event() {
     let events = events_of(&mut office, AdminCommand::Member(MemberCommand::Create(new))).unwrap();
     let fields: Vec<_> = events.iter().flat_map(|event| event.fields.clone()).collect();
     assert_eq!((events.len(), fields), (1, vec!["invitation".to_owned()]));
+}
+
+/// The log of a card that closed with its holder had nothing after `card.created`.
+#[test]
+fn all_that_closes_with_a_member_has_an_event_of_its_own() {
+    let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
+    let (company, id) = (company_id(0), member_id(BOB));
+    let left = [MemberCommand::Update(company, id, changes), MemberCommand::Delete(company, id)];
+    for command in left {
+        let mut office = Office::open();
+        for (number, holder) in [(1, Some(BOB)), (2, Some(BOB)), (3, Some(BOB)), (4, None)] {
+            office.give_card(number, holder).unwrap();
+        }
+        let cards =
+            [1, 2, 3].map(|number| new_card(number, 0, AllowanceTerms::budget(Minor(1))).id);
+        let suspend =
+            CardChanges { state: Some(SettableCardState::Suspended), ..CardChanges::default() };
+        office.does(AdminCommand::Card(CardCommand::Update(company, cards[1], suspend)));
+        office.does(AdminCommand::Card(CardCommand::Terminate(company, cards[2])));
+        let request = asking(1, BOB, 4_000);
+        let requisition = request.id;
+        office.does(AdminCommand::Requisition(RequisitionCommand::Create(request)));
+        let link = shared_link(0, "bob@example.com", 10);
+        let link_id = link.id;
+        office.driver.state.apply(&Effect::row(link));
+        let events = events_of(&mut office, AdminCommand::Member(command)).unwrap();
+        assert!(events.iter().all(|event| event.actor == bob() && event.company == Some(OWN)));
+        let closed: Vec<_> =
+            events[1..].iter().map(|event| (&*event.action, event.object.unwrap())).collect();
+        let expected = [
+            ("card.terminated", cards[0].0),
+            ("card.terminated", cards[1].0),
+            ("requisition.denied", requisition.0),
+            ("shared_link.deleted", link_id.0),
+        ];
+        assert_eq!(closed, expected);
+        let card_states = events[1..3].iter().map(|event| event.values[0].old.clone());
+        let before = [CardState::Active, CardState::Suspended].map(AuditValue::CardState);
+        assert_eq!(card_states.collect::<Vec<_>>(), before);
+    }
 }

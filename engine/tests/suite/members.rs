@@ -33,6 +33,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::limits;
 use uuid::Uuid;
 
+use crate::audit_events::events_of;
 use crate::desk::purchase;
 use crate::model::DAY;
 use crate::office::{ADA, BOB, FOREIGNER, Office, leaving, new_member, with_role};
@@ -408,8 +409,12 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
         let usage = office.driver.state.card(slot).usage;
         office.driver.state.apply(&Effect::CardUsage(slot, in_full_use(usage)));
     }
-    assert_eq!(office.update(BOB, leaving()), Ok(()));
-    assert_eq!(office.last_effects().len(), 1 + links + tokens + (cards + pending) as usize);
+    let leave = MemberCommand::Update(company_id(0), member_id(BOB), leaving());
+    let events = events_of(&mut office, AdminCommand::Member(leave)).unwrap();
+    assert_eq!(events.len(), 1 + links + (cards + pending) as usize);
+    let audits = 4;
+    let closed = links + tokens + (cards + pending) as usize;
+    assert_eq!(office.last_effects().len(), 1 + closed + audits);
     assert_eq!(office.state_of(cards + 1), CardState::Terminated);
 }
 
@@ -505,7 +510,7 @@ fn token_of(member: MemberSlot, number: u64) -> AccessToken {
     }
 }
 
-fn shared_link(slot: u32, email: &str, sealed_bytes: usize) -> SharedLink {
+pub(crate) fn shared_link(slot: u32, email: &str, sealed_bytes: usize) -> SharedLink {
     SharedLink {
         slot: SharedLinkSlot(slot),
         id: SharedLinkId(Uuid::from_u128(u128::from(slot))),

@@ -249,6 +249,7 @@ impl Projection {
                 self.organization.take(effect)
             }
             Effect::Audit(row) => self.audit_events.push(*row),
+            Effect::AuditGroup(group) => self.audit_events.extend(group.events()),
         }
         Ok(())
     }

@@ -205,6 +205,7 @@ impl Model {
             Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
             Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
             Effect::Audit(row) => self.events.push(*row),
+            Effect::AuditGroup(group) => self.events.extend(group.events()),
             Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
         }
     }
