@@ -20,7 +20,7 @@ use crate::store::runs::{RUN_CHUNKS, RUN_LISTS};
 use crate::store::tables::BLOCKS;
 
 /// The number of kinds of effects, each resource's row being one.
-const EFFECT_KINDS: usize = 26 + RESOURCE_TABLES.len() + SECRET_TABLES.len();
+const EFFECT_KINDS: usize = 27 + RESOURCE_TABLES.len() + SECRET_TABLES.len();
 /// The number of effects that are drawn: dozens for each kind of row.
 const EFFECTS_DRAWN: usize = 10_000;
 

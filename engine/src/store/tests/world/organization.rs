@@ -6,7 +6,7 @@ use super::{COMPANIES, World, id};
 use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::audit::{Actor, AuditEvent, AuditValue, ValueChange};
+use crate::domain::audit::{Actor, AuditEvent, AuditGroup, AuditValue, ValueChange};
 use crate::domain::card::CardState;
 use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
 use crate::domain::ids::*;
@@ -99,7 +99,11 @@ impl World {
                 new: AuditValue::CardState(CardState::Active),
             }],
         };
-        self.record(vec![Effect::Audit(Box::new(event))]);
+        let group = AuditGroup {
+            event: AuditEvent { object: None, ..event.clone() },
+            objects: (0..u128::from(number)).map(u128::to_be_bytes).collect(),
+        };
+        self.record(vec![Effect::Audit(Box::new(event)), Effect::AuditGroup(Box::new(group))]);
     }
 }
 
