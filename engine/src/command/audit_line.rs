@@ -76,12 +76,17 @@ impl<'a> AuditLine<'a> {
 
     /// The kind of the object: the first word of the action.
     pub fn object_kind(&self) -> &'static str {
-        self.action.split_once('.').map_or(self.action, |(kind, _)| kind)
+        kind_of_action(self.action)
     }
 
     pub(crate) fn with(self, fields: Vec<&'static str>) -> Self {
         Self { fields, ..self }
     }
+}
+
+/// The kind of the objects of an action.
+pub(crate) fn kind_of_action(action: &str) -> &str {
+    action.split_once('.').map_or(action, |(kind, _)| kind)
 }
 
 /// The names of the fields that are present.

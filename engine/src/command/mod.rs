@@ -12,6 +12,7 @@ pub mod reply;
 pub(crate) mod resource;
 pub mod seen_object;
 
+pub(crate) use audit_line::kind_of_action;
 pub use audit_line::{AuditLine, AuditTarget, AuditedPlace};
 pub use moment::Moment;
 pub(crate) use new_transaction::bank_record;

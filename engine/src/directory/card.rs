@@ -43,6 +43,9 @@ const CARD_BYTES: usize = 1_024;
 
 const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
 
+/// Closing a card, as the audit calls it.
+pub(crate) const TERMINATED: &str = "card.terminated";
+
 commands! {
     /// The commands on cards.
     #[derive(Clone, Debug)]
@@ -66,7 +69,7 @@ commands! {
             follow_billing_address(change, find_card(change.state, *company, *id)?);
         /// Closes a card for good.
         Terminate(company: CompanyId, id: CardId) =>
-            AuditLine::of_company(*company, "card.terminated", id.0),
+            AuditLine::of_company(*company, TERMINATED, id.0),
             find_card(change.state, *company, *id).map(|slot| terminate_card(change, slot));
         /// Sets a card's PIN, which also clears its wrong tries.
         SetPin(company: CompanyId, id: CardId, pin: PinVerifier) =>

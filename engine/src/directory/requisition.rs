@@ -88,6 +88,9 @@ indexes! {
         (requisition.status == RequisitionStatus::Pending).then_some(requisition.member);
 }
 
+/// Denying a requisition, as the audit calls it.
+pub(crate) const DENIED: &str = "requisition.denied";
+
 commands! {
     /// The commands on requisitions.
     #[derive(Clone, Debug)]
@@ -172,7 +175,7 @@ impl RequisitionChanges {
     const fn action(&self) -> &'static str {
         match &self.review {
             None => "requisition.updated",
-            Some(Review { verdict: RequisitionVerdict::Deny, .. }) => "requisition.denied",
+            Some(Review { verdict: RequisitionVerdict::Deny, .. }) => DENIED,
             Some(_) => "requisition.approved",
         }
     }

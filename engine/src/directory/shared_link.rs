@@ -72,6 +72,9 @@ indexes! {
         link.recipient.as_ref().map(|to| (link.company, email_key(&to.email)));
 }
 
+/// Deleting a link, as the audit calls it.
+pub(crate) const DELETED: &str = "shared_link.deleted";
+
 commands! {
     /// The commands on shared links. Keys and passphrases come sealed by the edge.
     #[derive(Clone, Debug)]
@@ -86,7 +89,7 @@ commands! {
             update(change, *company, *id, changes);
         /// Deletes a link.
         Delete(company: CompanyId, id: SharedLinkId) =>
-            AuditLine::of_company(*company, "shared_link.deleted", id.0),
+            AuditLine::of_company(*company, DELETED, id.0),
             delete(change, *company, *id);
         /// Notes a view of a card by a link. Views are unlimited and anonymous.
         View(id: SharedLinkId) =>

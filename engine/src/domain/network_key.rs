@@ -106,6 +106,8 @@ pub struct OriginalKey(pub u64);
 impl OriginalKey {
     const NO_TIME: u64 = 1 << 63;
     const NO_ACQUIRER: u64 = 1 << 62;
+    const OF_FINANCIAL: u64 = 1 << 61;
+    const OF_AUTHORIZATION: u64 = 1 << 60;
 
     /// The key of a hash of the marks; its highest bits say which of them the message does not have.
     pub const fn new(hash: u64, has_no_time: bool, has_no_acquirer: bool) -> Self {
@@ -117,8 +119,8 @@ impl OriginalKey {
     pub const fn in_class(self, class: Option<MessageClass>) -> Self {
         match class {
             None => self,
-            Some(MessageClass::Authorization) => Self(self.0 ^ 1 << 60),
-            Some(MessageClass::Financial) => Self(self.0 ^ 1 << 61),
+            Some(MessageClass::Authorization) => Self(self.0 ^ Self::OF_AUTHORIZATION),
+            Some(MessageClass::Financial) => Self(self.0 ^ Self::OF_FINANCIAL),
         }
     }
 

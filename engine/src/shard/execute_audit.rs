@@ -11,10 +11,11 @@ use super::shard_change::ShardChange;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
-use crate::command::{AuditLine, AuditTarget, AuditedPlace};
+use crate::command::{AuditLine, AuditTarget, AuditedPlace, kind_of_action};
 use crate::directory::DirectoryRow;
-use crate::directory::card::CardCommand;
-use crate::directory::requisition::RequisitionStatus;
+use crate::directory::card::{self, CardCommand};
+use crate::directory::requisition::{self, RequisitionStatus};
+use crate::directory::shared_link;
 use crate::directory::user::{UserCommand, memberships};
 use crate::domain::audit::{AuditEvent, AuditGroup, AuditNote};
 use crate::domain::card::CardState;
@@ -55,7 +56,8 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
     }));
     let mut groups: Vec<AuditGroup> = Vec::new();
     for effect in &*change.effects {
-        let Some((action, kind, object)) = closed_object(state, effect) else { continue };
+        let Some((action, object)) = closed_object(state, effect) else { continue };
+        let kind = kind_of_action(action);
         if kind == audited.object_kind() {
             continue;
         }
@@ -74,27 +76,24 @@ pub(super) fn audit(change: &mut ShardChange<'_>, note: &AuditNote, command: &Ad
     groups.into_iter().for_each(|group| change.push(Effect::AuditGroup(Box::new(group))));
 }
 
-/// The object that an effect closes: action, kind and id. One that is closed already is none.
-fn closed_object(
-    state: &ShardState,
-    effect: &Effect,
-) -> Option<(&'static str, &'static str, Uuid)> {
+/// The action and the object of an effect that closes one. One that is closed already is none.
+fn closed_object(state: &ShardState, effect: &Effect) -> Option<(&'static str, Uuid)> {
     let directory = &state.directory;
     match effect {
         Effect::CardUsage(slot, usage) => {
             let is_closing = usage.state == CardState::Terminated
                 && state.card(*slot).usage.state != CardState::Terminated;
-            is_closing.then(|| ("card.terminated", "card", state.cards.profile(*slot).id.0))
+            is_closing.then(|| (card::TERMINATED, state.cards.profile(*slot).id.0))
         }
         Effect::Row(DirectoryRow::Requisition(new)) => {
             let known = directory.requisitions.find(new.id.0)?;
             let is_closing = new.status == RequisitionStatus::Denied && known.status != new.status;
-            is_closing.then_some(("requisition.denied", "requisition", new.id.0))
+            is_closing.then_some((requisition::DENIED, new.id.0))
         }
         Effect::Row(DirectoryRow::SharedLink(new)) => {
             let known = directory.shared_links.find(new.id.0)?;
             let is_closing = new.is_deleted && !known.is_deleted;
-            is_closing.then_some(("shared_link.deleted", "shared_link", new.id.0))
+            is_closing.then_some((shared_link::DELETED, new.id.0))
         }
         _ => None,
     }

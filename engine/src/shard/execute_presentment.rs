@@ -230,7 +230,7 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     progress.posted_at = Some(change.moment.at);
     let refund = (Conversion::of(foreign, amount), (facts.merchant.name.as_str(), member));
     let taken_back = change
-        .reversal_before(facts.trace.original_key, Some(MessageClass::Financial))
+        .reversal_before(facts.trace.original_key, MessageClass::Financial)
         .and_then(|early| {
             let purse = (&mut money, &mut progress);
             reverse_refund(change, refund, early, purse, purchase.as_mut()).ok()

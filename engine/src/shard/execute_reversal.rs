@@ -181,9 +181,8 @@ pub(super) fn reverse_early(
     named: NamedOnLines<'_>,
     purse: (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Minor {
-    let newest = purse.1.later.newest();
-    let early = change.reversal_before(key, newest.map(|(_, message)| message.class()));
-    let Some((amount, (at, _))) = early.zip(newest) else { return Minor::ZERO };
+    let Some((at, newest)) = purse.1.later.newest() else { return Minor::ZERO };
+    let Some(amount) = change.reversal_before(key, newest.class()) else { return Minor::ZERO };
     // One that would be refused gives nothing back.
     reverse_later(change, named, (amount, at), purse).unwrap_or(Minor::ZERO)
 }

@@ -25,9 +25,9 @@ impl ShardChange<'_> {
     pub(super) fn reversal_before(
         &self,
         key: Option<OriginalKey>,
-        class: Option<MessageClass>,
+        class: MessageClass,
     ) -> Option<ReversalAmount> {
-        self.state.early_reversals.of_message((key?, class?), self.moment.at)
+        self.state.early_reversals.of_message((key?, class), self.moment.at)
     }
 
     /// The same change for the rules of resources.

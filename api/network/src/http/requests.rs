@@ -481,11 +481,10 @@ impl<'a, 'c> BodyReader<'a, '_, 'c> {
             "How many there are; with `presentment_number`.",
             presentment_count(),
         );
-        let named = [("presentment_number", number), ("presentment_count", count)];
-        if number.is_some() != count.is_some()
-            && let Some((absent, _)) = named.into_iter().find(|(_, value)| value.is_none())
-        {
-            self.require(absent);
+        match (number, count) {
+            (Some(_), None) => self.require("presentment_count"),
+            (None, Some(_)) => self.require("presentment_number"),
+            _ => {}
         }
         let (number, count) = (number.unwrap_or(1), count.unwrap_or(1));
         if number > count && self.fields.has("presentment_count") {
