@@ -10,17 +10,22 @@ pub(super) struct Choice {
     pub(super) is_chosen: bool,
 }
 
-/// Choices of values with their labels, of which one is chosen.
+/// Choices of values with their labels, of which one is chosen. Several that a query names together, as `/v1` takes
+/// them, are one more choice.
 pub(super) fn choices<'a>(
     known: impl IntoIterator<Item = (&'a str, &'a str)>,
     chosen: &str,
 ) -> Vec<Choice> {
-    let choice = |(value, label): (&str, &str)| Choice {
-        value: value.to_owned(),
-        label: label.to_owned(),
-        is_chosen: value == chosen,
+    let known = Vec::from_iter(known);
+    let label_of = |wanted: &str| {
+        known.iter().find(|(value, _)| *value == wanted).map(|(_, label)| (*label).to_owned())
     };
-    known.into_iter().map(choice).collect()
+    let together: Option<Vec<_>> = chosen.split(',').map(label_of).collect();
+    let together = together.filter(|labels| labels.len() > 1);
+    let together = together.map(|labels| (chosen.to_owned(), labels.join(", ")));
+    let single = known.iter().map(|(value, label)| ((*value).to_owned(), (*label).to_owned()));
+    let choice = |(value, label)| Choice { is_chosen: value == chosen, value, label };
+    single.chain(together).map(choice).collect()
 }
 
 #[cfg(test)]
@@ -35,5 +40,17 @@ mod tests {
         assert_eq!(chosen("b"), [false, false, true]);
         assert_eq!(chosen(""), [true, false, false]);
         assert_eq!(chosen("x"), [false; 3]);
+    }
+
+    /// Once, a list of two states said that it has the open ones.
+    #[test]
+    fn several_together_are_a_choice_of_their_own() {
+        let known = [("", "Any"), ("a", "Alpha"), ("b", "Beta")];
+        let chosen = |value: &str| {
+            let found = choices(known, value).into_iter().find(|choice| choice.is_chosen);
+            found.map(|choice| (choice.value, choice.label))
+        };
+        assert_eq!(chosen("b,a"), Some(("b,a".to_owned(), "Beta, Alpha".to_owned())));
+        assert_eq!(chosen("a,x"), None);
     }
 }
