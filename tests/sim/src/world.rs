@@ -2,11 +2,13 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `answers` | commands on their way, and answers, which are the model's |
 //! | `conditions` | changes on condition that an object is as it was seen |
 //! | `crashes` | crashes and restarts |
 //! | `damage` | tables with a bit that is found flipped |
 //! | `deliveries` | webhooks, and letters about declines |
 //! | `draws` | the next happening |
+//! | `rest` | all parts have moved until nothing is left to do; what is kept is the model's |
 //! | `tables` | a broken disk below the tables |
 //! | `writes` | parts that move amid a write of the journal |
 //! | `files` | the same on real files |
@@ -15,6 +17,7 @@
 //! move. The reference model computes each answer. Commands that a crash left without an answer have happened if
 //! the journal kept them, in the order in which they were executed.
 
+mod answers;
 pub(crate) mod assembly;
 mod conditions;
 mod crashes;
@@ -22,6 +25,7 @@ mod damage;
 mod deliveries;
 mod draws;
 pub mod files;
+mod rest;
 mod tables;
 mod writes;
 
@@ -31,26 +35,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::engine::{AssembledEngine, Engine, EngineParts};
 use cardswitch_engine::journal::JournalError;
 use cardswitch_engine::steps::StepOutcome;
-use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
-use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use self::answers::Tray;
 use self::assembly::{ExecutedCommand, Executions, open, options, step_part};
 use self::conditions::Conditions;
 use self::tables::TableFaults;
 use self::writes::SlowWrites;
-use crate::audit::{audit_reads, audit_state, audit_tables};
 use crate::disks::{Crash, Disks};
 use crate::driver::id_mint;
 use crate::happening::{Happening, Part, ToldHappening};
 use crate::marks::{Mark, Marks};
-use crate::model::{LateHolds, Model};
+use crate::model::Model;
 use crate::nodes::{Machine, Nodes};
 use crate::notices::Notices;
 use crate::rates::Rates;
@@ -60,12 +61,8 @@ use crate::workload::Workload;
 
 /// The endings of the directories of a cluster's nodes.
 const CLUSTER_PLACES: [&str; 3] = ["a", "b", "c"];
-/// Reads are compared with the model where it stands at a record that is a multiple of it.
-const READ_AUDITS: u64 = 4;
 /// Steps for which a former leader goes on.
 const ZOMBIE_STEPS: usize = 6;
-/// Steps of every part, after which nothing is left to do.
-const ROUNDS_MAX: usize = 10_000;
 
 /// The history of a world.
 #[derive(Clone, Debug, Default)]
@@ -111,21 +108,6 @@ pub fn run_again(seed: u64, length: u64, place: &Path, told: &[ToldHappening]) -
     world.open_companies();
     told.iter().for_each(|next| world.undergo(next.clone()));
     world.finish()
-}
-
-/// Takes answers, in the order in which they come.
-#[derive(Default)]
-struct Tray(Mutex<VecDeque<(u64, Reply)>>);
-
-impl ReplyPort for Tray {
-    fn deliver(&self, tag: u64, reply: Reply) {
-        self.0.lock().push_back((tag, reply));
-    }
-}
-
-/// A reply as the model gives it.
-fn without_seq(reply: Reply) -> Reply {
-    if let Reply::Done(_) = reply { Reply::Done(RecordSeq(0)) } else { reply }
 }
 
 struct World {
@@ -399,139 +381,6 @@ impl World {
 
     fn step_committer(&mut self) -> StepOutcome {
         self.step(Part::Committer)
-    }
-
-    fn send(&mut self, commands: Vec<Command>) {
-        let mut envelopes = Vec::new();
-        for command in &commands {
-            let port: Arc<dyn ReplyPort> = self.tray.clone();
-            envelopes.push(Envelope { command: command.clone().into(), tag: self.next_tag, port });
-            self.next_tag += 1;
-        }
-        let first = envelopes[0].tag;
-        match self.engine().submit(envelopes) {
-            Ok(()) => self.sent.extend((first..).zip(commands)),
-            Err(SubmitError::Overloaded | SubmitError::Stopped) => {}
-        }
-    }
-
-    /// Compares each answer with the model's, in the order of execution.
-    fn take_answers(&mut self) {
-        loop {
-            let Some((tag, reply)) = self.tray.0.lock().pop_front() else { return };
-            if self.is_unread(tag, &reply) {
-                self.take_back_unread(tag);
-                continue;
-            }
-            let executed = self.executions.0.lock().pop_front().unwrap();
-            assert_eq!(executed.tag, tag, "{}: answers come in order", self.context());
-            self.story.marks.pass_if(Mark::PutAside, tag < self.newest_answered);
-            self.newest_answered = self.newest_answered.max(tag);
-            if reply == Reply::OutcomeUnknown {
-                self.story.marks.pass(Mark::UnknownOutcome);
-                self.unknown.push(executed);
-            } else {
-                self.take_answer(executed, reply);
-            }
-        }
-    }
-
-    fn take_answer(&mut self, executed: ExecutedCommand, reply: Reply) {
-        let mut command = self.sent.remove(&executed.tag).unwrap();
-        let reply = without_seq(reply);
-        let expected = self.apply(&executed, &command);
-        assert_eq!(reply, expected, "{} at {:?}: {command:?}", self.context(), executed.at);
-        self.mark_condition(&mut command, &reply);
-        assert!(self.engine().durable_seq() >= executed.last_seq, "{}", self.context());
-        self.told = self.told.max(executed.last_seq);
-        self.audit_standstill();
-        self.trace.update(format!("{} {} {reply:?}", executed.tag, executed.at.0));
-        self.story.commands += 1;
-    }
-
-    fn apply(&mut self, executed: &ExecutedCommand, command: &Command) -> Reply {
-        self.latest = self.latest.max(executed.at.0);
-        self.modelled = (executed.last_seq, executed.at);
-        let (reply, is_a_hold_late) = executed.expected_of(&mut self.model, command);
-        self.story.marks.pass_if(Mark::HoldLate, is_a_hold_late);
-        if executed.has_record && !matches!(command, Command::Network(_)) {
-            self.model.note_changes(executed.last_seq);
-        }
-        if let Some(notices) = &mut self.notices {
-            notices.notice_members(executed.last_seq, &self.model);
-        }
-        reply
-    }
-
-    /// Compares reads with the model, where both stand at the same record.
-    fn audit_reads(&mut self) {
-        let (seq, at) = self.modelled;
-        let applied = self.engine().watermark.applied();
-        let is_due = applied == seq && seq != self.read && seq.0.is_multiple_of(READ_AUDITS);
-        if !is_due || self.are_tables_broken() {
-            return;
-        }
-        self.read = seq;
-        let context = self.context();
-        let tables = self.engine().store.read().unwrap();
-        assert_eq!(tables.checkpoint().unwrap().applied_seq, seq, "{context}");
-        audit_reads(&mut self.model, &tables, at, &context);
-        self.story.marks.pass_if(Mark::ReadUnderWay, !self.sent.is_empty());
-    }
-
-    /// Lets every part move until nothing is left to do, then compares model, memory and tables.
-    fn settle(&mut self) {
-        if !self.drive_until_idle() {
-            return;
-        }
-        let at = self.latest.max(self.clock.load(Ordering::Relaxed)).max(self.last_at());
-        (self.latest, self.workload.at) = (at, self.workload.at.max(at));
-        let state = self.running.as_ref().unwrap().parts.deciding.shard.state();
-        // The records of timers, too: another node that leads may have tables from before them.
-        self.modelled = (state.last_seq(), Timestamp(at));
-        // Without a record nothing is forgotten: the clock may yet go back.
-        self.model.late_holds = LateHolds::of(state);
-        self.model.run_timers(at);
-        self.model.late_holds = LateHolds::none();
-        let context = self.context();
-        let AssembledEngine { engine, parts } = self.running.as_ref().unwrap();
-        audit_state(&mut self.model, parts.deciding.shard.state(), Timestamp(at), &context);
-        if self.are_tables_broken() {
-            return;
-        }
-        assert_eq!(parts.following.projector.health.failure(), None, "{context}");
-        assert_eq!(engine.watermark.applied(), engine.durable_seq(), "{context}");
-        assert!(engine.log_stall()().is_zero(), "{context}: the log lacks nothing, and hangs");
-        audit_tables(
-            &self.model,
-            parts.deciding.shard.state(),
-            &engine.store.read().unwrap(),
-            &context,
-        );
-        if let Some(webhooks) = &mut self.webhooks {
-            webhooks.prove(&engine.store.read().unwrap());
-        }
-        self.trace.update(format!("settled {at} {:?}", engine.durable_seq()));
-        self.copy_for_notices();
-    }
-
-    /// Returns whether the switch still works.
-    fn drive_until_idle(&mut self) -> bool {
-        for _ in 0..ROUNDS_MAX {
-            let mut has_worked = false;
-            for part in Part::ALL {
-                has_worked |= self.step(part) == StepOutcome::Worked;
-            }
-            self.take_answers();
-            if self.has_failed() {
-                return false;
-            }
-            if !has_worked {
-                assert!(self.sent.is_empty(), "{}: everybody is answered", self.context());
-                return true;
-            }
-        }
-        panic!("{}: some part works for ever", self.context());
     }
 
     fn finish(mut self) -> Story {

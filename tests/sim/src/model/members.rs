@@ -11,6 +11,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, CardTexts, SuspensionReason};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::text::LineText;
 
 use super::{Card, Member, Model, Requisition};
 
@@ -362,5 +363,22 @@ impl Model {
         }
         self.requisitions[asked].status = status;
         Ok(())
+    }
+
+    /// Whether no other member of the company, that is not deleted, has this external id.
+    pub(crate) fn check_external_id(
+        &self,
+        company: usize,
+        owner: Option<usize>,
+        id: Option<&LineText>,
+    ) -> Result<(), Rejection> {
+        let Some(id) = id else { return Ok(()) };
+        let has_it = |(number, member): (usize, &Member)| {
+            member.company == company
+                && Some(number) != owner
+                && member.external_id.as_ref() == Some(id)
+        };
+        let is_taken = self.members.iter().enumerate().any(has_it);
+        if is_taken { Err(Rejection::ExternalIdTaken) } else { Ok(()) }
     }
 }

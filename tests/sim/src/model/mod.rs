@@ -11,6 +11,8 @@ mod members;
 mod network;
 mod people;
 mod sums;
+mod tickets;
+mod tokens;
 mod transfers;
 
 use std::collections::BTreeSet;
@@ -289,9 +291,9 @@ pub struct Model {
     keys: Vec<UsedKey>,
     pub users: Vec<people::Person>,
     /// The tickets that are remembered, and some that the switch has forgotten.
-    pub tickets: Vec<people::Ticket>,
-    apps: Vec<people::App>,
-    pub tokens: Vec<people::Token>,
+    pub tickets: Vec<tickets::Ticket>,
+    apps: Vec<tokens::App>,
+    pub tokens: Vec<tokens::Token>,
     webhook_endpoints: Vec<WebhookEndpointId>,
     pub pan_generation: PanGeneration,
     /// The holds that have not ended in time.

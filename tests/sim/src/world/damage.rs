@@ -9,8 +9,9 @@ use cardswitch_engine::shard::StateHash;
 use cardswitch_engine::steps::{StepOutcome, Steps};
 use cardswitch_engine::verify::{VerifyError, verify_on};
 
+use super::World;
+use super::answers::without_seq;
 use super::assembly::{Executions, open};
-use super::{World, without_seq};
 use crate::audit::{WholeTables, audit_state};
 use crate::disks::{Crash, Disks};
 use crate::marks::Mark;

@@ -12,7 +12,8 @@ use cardswitch_engine::steps::{StepOutcome, Steps};
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use sha2::Digest as _;
 
-use super::{ExecutedCommand, Executions, Tray, World, open};
+use super::answers::Tray;
+use super::{ExecutedCommand, Executions, World, open};
 use crate::disks::{Crash, Disks};
 use crate::model::Model;
 use crate::nodes::{FailedStart, Nodes};
