@@ -56,9 +56,10 @@ impl Marks<'_> {
         }
     }
 
-    /// The key that names a message with these marks; none without a STAN.
+    /// The key that names a message with these marks; none without a STAN, which is a number.
     pub fn original_key(&self, secrets: &Secrets, card: PanHash) -> Option<OriginalKey> {
         let stan = used(self.stan)?;
+        let number = stan.parse().ok()?;
         let (time, acquirer) = (used(self.transmission_time), self.plain_acquirer());
         let mut hasher = secrets.message_hasher(HashPurpose::Original);
         hasher
@@ -66,7 +67,7 @@ impl Marks<'_> {
             .part(Some(time.unwrap_or(NO_TRANSMISSION_TIME).as_bytes()))
             .part(Some(acquirer.as_bytes()))
             .number(card.0);
-        Some(OriginalKey::new(hasher.finish64(), time.is_none(), acquirer.is_empty()))
+        Some(OriginalKey::new(number, hasher.finish64(), time.is_none(), acquirer.is_empty()))
     }
 
     /// The key that names a message with these marks; none without a retrieval reference.

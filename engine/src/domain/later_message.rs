@@ -110,10 +110,11 @@ impl LaterMessages {
         presented.any(|it| is_same(it) || is_behind_last && is_left(it))
     }
 
-    /// The place of the newest message of this key, and of this class if one is told.
+    /// The place of the newest message that this key may mean, and of this class if one is told.
     pub fn place_of(&self, key: OriginalKey, class: Option<MessageClass>) -> Option<usize> {
         self.0.iter().rposition(|message| {
-            message.key == Some(key) && class.is_none_or(|class| message.class() == class)
+            message.key.is_some_and(|own| key.may_mean(own))
+                && class.is_none_or(|class| message.class() == class)
         })
     }
 

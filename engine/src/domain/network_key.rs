@@ -100,19 +100,32 @@ pub enum MessageClass {
 }
 
 /// Names an original by STAN, transmission time, acquirer and card. Source: ISO DE90, DE32, DE2.
+///
+/// | bit, from the highest | content |
+/// |---|---|
+/// | 1 | whether the message has no time |
+/// | 2 | whether it has no acquirer |
+/// | 3 to 22 | its STAN |
+/// | the others | a hash of all marks |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct OriginalKey(pub u64);
 
 impl OriginalKey {
     const NO_TIME: u64 = 1 << 63;
     const NO_ACQUIRER: u64 = 1 << 62;
-    const OF_FINANCIAL: u64 = 1 << 61;
-    const OF_AUTHORIZATION: u64 = 1 << 60;
+    const HASH_BITS: u32 = 42;
+    const OF_FINANCIAL: u64 = 1 << 41;
+    const OF_AUTHORIZATION: u64 = 1 << 40;
 
-    /// The key of a hash of the marks; its highest bits say which of them the message does not have.
-    pub const fn new(hash: u64, has_no_time: bool, has_no_acquirer: bool) -> Self {
-        let hash = hash & !(Self::NO_TIME | Self::NO_ACQUIRER);
-        Self(hash | (has_no_time as u64) << 63 | (has_no_acquirer as u64) << 62)
+    /// The key of a message of this STAN and this hash of its marks. STANs have six digits at most.
+    pub const fn new(stan: u32, hash: u64, has_no_time: bool, has_no_acquirer: bool) -> Self {
+        let absent = (has_no_time as u64) << 63 | (has_no_acquirer as u64) << 62;
+        let stan = (stan as u64) << Self::HASH_BITS & !(Self::NO_TIME | Self::NO_ACQUIRER);
+        Self(absent | stan | hash & ((1 << Self::HASH_BITS) - 1))
+    }
+
+    const fn stan(self) -> u64 {
+        (self.0 & !(Self::NO_TIME | Self::NO_ACQUIRER)) >> Self::HASH_BITS
     }
 
     /// The key of a message of this class; none in particular is the plain one.
@@ -124,10 +137,11 @@ impl OriginalKey {
         }
     }
 
-    /// Whether a message of the key `own` has a mark that this one leaves out, so that nobody knows whether it is
-    /// meant.
-    pub const fn is_vaguer_than(self, own: Self) -> bool {
-        self.0 & !own.0 & (Self::NO_TIME | Self::NO_ACQUIRER) != 0
+    /// Whether a message of the key `own` may be meant: it is the same, or leaves out a mark which that message
+    /// has. Then the STAN alone tells.
+    pub const fn may_mean(self, own: Self) -> bool {
+        let is_vaguer = self.0 & !own.0 & (Self::NO_TIME | Self::NO_ACQUIRER) != 0;
+        self.0 == own.0 || is_vaguer && self.stan() == own.stan()
     }
 }
 

@@ -60,13 +60,11 @@ impl ShardState {
         let by_key = OriginalRef { original_key: Some(key), ..OriginalRef::default() };
         let own = self.find_original(ids, card, &by_key);
         let own = own.and_then(|(seq, open)| Some((seq, open, message_of(open)?)));
-        // A key that leaves marks out names nothing beside another reference.
-        let is_unnamed = open.original_key.is_none_or(|own| key.is_vaguer_than(own));
-        own.or_else(|| is_unnamed.then_some((seq, open, ReversedMessage::First)))
+        own.or_else(|| open.original_key.is_none().then_some((seq, open, ReversedMessage::First)))
     }
 }
 
-/// The message of a transaction that has this key, if there is one of this class. The presentment that made a
+/// The message of a transaction that this key may mean, if there is one of this class. The presentment that made a
 /// force post has the transaction's own, and is one of the later messages.
 pub(super) fn message_of(
     open: &OpenTransaction,
@@ -74,7 +72,8 @@ pub(super) fn message_of(
     class: Option<MessageClass>,
 ) -> Option<ReversedMessage> {
     let later = |class| open.progress.later.place_of(key, class).map(ReversedMessage::Later);
-    let first = (open.original_key == Some(key)).then_some(ReversedMessage::First);
+    let is_first = open.original_key.is_some_and(|own| key.may_mean(own));
+    let first = is_first.then_some(ReversedMessage::First);
     let is_posting = open.progress.is_posted_only(open.authorized_at);
     let is_of_class = class == Some(open.kind.class()) && !is_posting;
     later(class).or(first.filter(|_| is_of_class)).or_else(|| later(None)).or(first)

@@ -20,7 +20,7 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, LineSeq, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{
-    DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey, TraceKey,
+    DuplicateKey, DuplicateWindow, Fingerprint, RetrievalKey, TraceKey,
 };
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionState};
 use cardswitch_engine::engine::{Engine, EngineOptions};
@@ -30,7 +30,7 @@ use uuid::Uuid;
 use crate::desk::{CARD, Desk, TINY_CACHES, authorization, manual, options, purchase};
 use crate::model::DAY;
 use crate::office::{ADA, BOB, new_member};
-use crate::samples::{START, company_id, facts, member_id, network, pan};
+use crate::samples::{START, company_id, facts, member_id, network, original_key, pan};
 
 const PURCHASES: u64 = 300;
 const AMOUNT: i64 = 100;
@@ -96,7 +96,7 @@ fn named(mark: u64, replies: &[AuthorizationReply]) -> OriginalRef {
     match mark % 4 {
         0 => OriginalRef { transaction: reply.transaction, ..nothing },
         1 => OriginalRef { authorization_id: reply.authorization_id, ..nothing },
-        2 => OriginalRef { original_key: Some(OriginalKey(mark)), ..nothing },
+        2 => OriginalRef { original_key: Some(original_key(mark)), ..nothing },
         _ => OriginalRef { retrieval_key: Some(RetrievalKey(mark)), ..nothing },
     }
 }

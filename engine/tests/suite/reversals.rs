@@ -11,10 +11,10 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey};
+use cardswitch_engine::domain::network_key::MessageClass;
 use cardswitch_engine::domain::response_code::SubReason;
 
-use crate::samples::{admin, facts, new_card, pan};
+use crate::samples::{admin, facts, new_card, pan, without_time};
 use crate::story::{Story, by_retrieval, by_retrieval_of, named_by};
 
 /// A message in euros, and what it comes to.
@@ -493,21 +493,27 @@ fn an_early_reversal_is_of_messages_of_its_class() {
     }
 }
 
-/// Zeros for a time name no message beside a good reference. Once, nothing was found and the hold stayed.
+/// Zeros for a time beside a good reference: the STAN tells which message is meant. Once, nothing was found and the
+/// hold stayed; then the first message was meant, and a reversal of its increment took all.
 #[test]
-fn a_key_without_the_time_that_the_purchase_has_is_none_beside_its_reference() {
-    let (vague, whole) = (OriginalKey::new(99, true, true), OriginalKey::new(99, false, false));
-    for (key, outcome) in [(vague, ReversalOutcome::Reversed), (whole, ReversalOutcome::NotFound)] {
+fn a_key_without_the_time_that_a_message_has_means_it_by_its_stan() {
+    let vague = |mark| OriginalRef {
+        original_key: named_by(mark).original_key.map(without_time),
+        ..by_retrieval(5)
+    };
+    let rows = [(vague(5), 15_000), (vague(6), 5_000), (vague(7), 0), (named_by(7), 0)];
+    for (named, given_back) in rows {
         let mut story = Story::begin();
         story.authorize(facts(pan(1), 10_000, 5), AuthorizationKind::Purchase);
-        let named = OriginalRef { original_key: Some(key), ..by_retrieval(5) };
-        assert_eq!(story.reverse(named, ReversalAmount::Full).outcome, outcome);
+        story.increment(5_000, 6, None);
+        let reply = story.reverse(named, ReversalAmount::Full);
+        assert_eq!(reply.given_back, Minor(given_back), "{named:?}");
     }
     // A purchase that was sent without a time itself is another message than one it does not know.
     let mut story = Story::begin();
     let mut own = facts(pan(1), 10_000, 5);
-    own.trace.original_key = Some(OriginalKey::new(5, true, true));
+    own.trace.original_key = own.trace.original_key.map(without_time);
     story.authorize(own, AuthorizationKind::Purchase);
-    let named = OriginalRef { original_key: Some(vague), ..by_retrieval(5) };
-    assert_eq!(story.reverse(named, ReversalAmount::Full).outcome, ReversalOutcome::NotFound);
+    assert_eq!(story.reverse(vague(7), ReversalAmount::Full).outcome, ReversalOutcome::NotFound);
+    assert_eq!(story.reverse(vague(5), ReversalAmount::Full).given_back, Minor(10_000));
 }

@@ -129,6 +129,16 @@ pub fn pan(number: u64) -> CardRef {
     CardRef::Pan(PanHash(1_000 + number), MaskedPan::default())
 }
 
+/// The key of a message with this mark, whose last digits are its STAN.
+pub fn original_key(mark: u64) -> OriginalKey {
+    OriginalKey::new((mark % 1_000_000) as u32, mark, false, false)
+}
+
+/// The same key as of a sender who leaves out the time.
+pub fn without_time(key: OriginalKey) -> OriginalKey {
+    OriginalKey(key.0 | 1 << 63)
+}
+
 pub fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
     PurchaseFacts {
         card,
@@ -141,7 +151,7 @@ pub fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
         trace: NetworkTrace {
             stan: format!("{:06}", mark % 1_000_000).parse().unwrap(),
             rrn: format!("{mark:012}").parse().unwrap(),
-            original_key: Some(OriginalKey(mark)),
+            original_key: Some(original_key(mark)),
             retrieval_key: Some(RetrievalKey(mark)),
             ..NetworkTrace::default()
         },

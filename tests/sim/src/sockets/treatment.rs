@@ -269,7 +269,8 @@ impl CardMessage<'_> {
             hasher.part(Some(part.as_bytes()));
         }
         let hash = hasher.number(self.hash.0).finish64();
-        Some(OriginalKey::new(hash, is_filler(moment), self.acquirer().is_empty()))
+        let number = number.parse().unwrap();
+        Some(OriginalKey::new(number, hash, is_filler(moment), self.acquirer().is_empty()))
     }
 
     /// DE37 with the acquirer and the card.

@@ -37,7 +37,7 @@ const REQUESTS_REMEMBERED: usize = 40;
 /// The number of idempotency keys, so small that each is used again within its day.
 const KEYS: u64 = 8;
 /// Marks of purchases that are reversed before they come.
-const EARLY: u64 = 1 << 60;
+const EARLY: u64 = 1 << 36;
 
 /// The source of commands.
 pub struct Workload {

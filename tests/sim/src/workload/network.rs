@@ -10,14 +10,13 @@ use cardswitch_engine::domain::credential::{
 };
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::OriginalKey;
 use chrono::Datelike;
 
 use super::Workload;
 use super::purchases::draw_declined;
 use crate::model::Model;
 use crate::rng::Rng;
-use crate::samples::{DOLLAR, facts, pan};
+use crate::samples::{DOLLAR, facts, original_key, pan};
 
 const EURO: CurrencyCode = CurrencyCode(978);
 /// The names of merchants; one is empty.
@@ -55,7 +54,7 @@ impl Workload {
         }
         // Some purchases were reversed before they came: their mark was drawn for that already.
         if self.rng.chance(6) {
-            facts.trace.original_key = Some(OriginalKey(self.early_mark));
+            facts.trace.original_key = Some(original_key(self.early_mark));
         }
         // Some are the next try of a purchase that was declined.
         let mut more = Rng::new(self.rng.clone().number() ^ 0x00DE_C11E);

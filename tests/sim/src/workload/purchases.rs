@@ -9,13 +9,14 @@ use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey, RetrievalKey};
+use cardswitch_engine::domain::network_key::{MessageClass, RetrievalKey};
 use cardswitch_engine::domain::transaction::TransactionState;
 use cardswitch_engine::shard::authorization_id_of;
 
 use super::{EARLY, Workload, traced};
 use crate::model::Model;
 use crate::rng::Rng;
+use crate::samples::{original_key, without_time};
 
 impl Workload {
     pub(crate) fn draw_increment(&mut self, model: &Model) -> Increment {
@@ -45,7 +46,7 @@ impl Workload {
         // Some messages are reversed twice and more before they come.
         if found.is_none() && more.chance(30) {
             self.early_mark = before;
-            original.original_key = Some(OriginalKey(before));
+            original.original_key = Some(original_key(before));
         }
         // About a later message of the purchase, or about one that it has not had.
         let shares_a_mark = original.transaction.is_some()
@@ -54,9 +55,14 @@ impl Workload {
         let later = found.map(|at| model.keys_after(at)).unwrap_or_default();
         let found = found.map(|at| &model.purchases[at]);
         if shares_a_mark && more.chance(if later.is_empty() { 12 } else { 50 }) {
-            original.original_key = Some(match later.is_empty() || more.chance(10) {
-                true => OriginalKey::new(u64::MAX - more.below(1_000), more.chance(30), false),
+            let drawn = match later.is_empty() || more.chance(10) {
+                true => original_key(u64::MAX - more.below(1_000)),
                 false => more.pick(&later),
+            };
+            let own = found.and_then(|found| found.original_key).filter(|_| more.chance(50));
+            original.original_key = Some(match more.chance(30) {
+                true => without_time(own.unwrap_or(drawn)),
+                false => drawn,
             });
         }
         if let Some(reference) = draw_declined(&mut more, model, 5) {
@@ -129,7 +135,7 @@ impl Workload {
     /// drawn for that already.
     fn name_by_early_mark(&self, facts: &mut PurchaseFacts) {
         if self.marks.is_multiple_of(8) {
-            facts.trace.original_key = Some(OriginalKey(self.early_mark));
+            facts.trace.original_key = Some(original_key(self.early_mark));
         }
     }
 
@@ -215,7 +221,7 @@ impl Workload {
         let count = model.purchases.len() as u64;
         if count == 0 || self.rng.chance(6) {
             self.early_mark = EARLY + self.marks;
-            named.original_key = Some(OriginalKey(self.early_mark));
+            named.original_key = Some(original_key(self.early_mark));
             return (named, None, None);
         }
         let is_open = |at: &usize| model.purchases[*at].held() > 0;

@@ -9,6 +9,15 @@ use cardswitch_engine::limits;
 
 use crate::model::{DAY, LaterMessage, Model, Purchase, Rate, UnmatchedReversal, take_last, total};
 
+/// Whether a key may mean a message: by all its marks, or by the trace number alone where it leaves out a mark that the
+/// message has.
+fn may_mean(named: Option<OriginalKey>, own: Option<OriginalKey>) -> bool {
+    let (Some(named), Some(own)) = (named, own) else { return false };
+    let absent = |key: OriginalKey| key.0 >> 62;
+    let number = |key: OriginalKey| key.0 << 2 >> 44;
+    named == own || absent(named) & !absent(own) > 0 && number(named) == number(own)
+}
+
 impl Model {
     pub(crate) fn reverse(&mut self, at: i64, command: &Reverse) -> ReversalReply {
         let card = command.card.map(|card| self.find_card(card));
@@ -95,11 +104,11 @@ impl Model {
         }
         let later_of = |is_meant: &dyn Fn(MessageClass) -> bool| {
             let mut messages = purchase.later.iter();
-            messages.rposition(|later| later.key == named && is_meant(later.class()))
+            messages.rposition(|later| may_mean(named, later.key) && is_meant(later.class()))
         };
         let (of_class, of_any) =
             (later_of(&|of| class.is_none_or(|class| class == of)), later_of(&|_| true));
-        let is_first = named == purchase.original_key;
+        let is_first = may_mean(named, purchase.original_key);
         // Of messages with one key the one of the class that is told is meant, where there is one.
         let is_of_class = class == Some(purchase.kind.class()) && !purchase.is_posted_only;
         if is_first && of_class.is_none() && is_of_class {
@@ -115,11 +124,7 @@ impl Model {
         let by_key = OriginalRef { original_key: named, ..OriginalRef::default() };
         match self.find_original(card, &by_key) {
             Some(own) => self.named_message(own, card, (named, class)),
-            None => {
-                let own = purchase.original_key;
-                let is_vague = |own| named.is_some_and(|named| named.is_vaguer_than(own));
-                own.is_none_or(is_vague).then_some((found, None))
-            }
+            None => purchase.original_key.is_none().then_some((found, None)),
         }
     }
 
