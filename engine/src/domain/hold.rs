@@ -13,16 +13,19 @@ use super::allowance::CardUsage;
 use super::business_date::BusinessDate;
 use super::ids::Timestamp;
 use super::merchant::Mcc;
+use super::merchant_category::is_in_scope;
 use super::money::Minor;
 
 /// Every lifetime a hold may have. Units: microseconds.
 pub const HOLD_LIFETIMES: [i64; 2] = [7 * Timestamp::DAY, 30 * Timestamp::DAY];
 
+/// The groups of merchants that authorize ahead: car rental and lodging.
+const AHEAD: [u16; 2] = [2, 3];
+
 /// The lifetime of a hold: 30 days for stays and rentals, which are authorized ahead, else 7.
 /// Units: microseconds.
 pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
-    let is_long =
-        mcc.is_some_and(|Mcc(code)| matches!(code, 3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
+    let is_long = is_in_scope(&AHEAD, mcc.map(|Mcc(code)| code));
     HOLD_LIFETIMES[usize::from(is_long)]
 }
 
@@ -69,6 +72,13 @@ impl HoldParts {
         Self(SmallVec::new_const())
     }
 
+    /// An amount taken in the usage's current period and day.
+    pub fn taken(amount: Minor, usage: &CardUsage) -> Self {
+        let mut parts = Self::new();
+        parts.push(amount, usage);
+        parts
+    }
+
     /// The parts, oldest first.
     pub fn parts(&self) -> &[HoldPart] {
         &self.0
@@ -105,6 +115,38 @@ impl HoldParts {
                 self.0.pop();
             }
         }
+    }
+
+    /// Takes `amount` off the newest parts, as far as there is so much, and returns these.
+    pub fn split_newest(&mut self, amount: Minor) -> Self {
+        let mut newest = Self::new();
+        self.take_newest(amount.min(self.total()), |piece| newest.0.insert(0, piece));
+        newest
+    }
+
+    /// Takes `amount` off the parts that give back as these do, by the card's usage, then off the newest; hands
+    /// each piece to `taken`.
+    pub fn take_alike(
+        &mut self,
+        amount: Minor,
+        named: &Self,
+        usage: &CardUsage,
+        mut taken: impl FnMut(HoldPart),
+    ) {
+        let mut left = amount;
+        for named in named.0.iter().rev() {
+            let mut wanted = named.amount.min(left);
+            left -= wanted;
+            for part in self.0.iter_mut().rev().filter(|part| part.gives_back_as(named, usage)) {
+                let piece = part.amount.min(wanted);
+                taken(HoldPart { amount: piece, ..*part });
+                part.amount -= piece;
+                wanted -= piece;
+            }
+            left += wanted;
+        }
+        self.0.retain(|part| part.amount.is_positive());
+        self.take_newest(left, taken);
     }
 
     /// Takes `amount` off the oldest parts and hands each piece to `taken`.
@@ -165,6 +207,15 @@ mod tests {
         held.take_oldest(Minor(600), |piece| cleared.add(piece, &usage));
         assert_eq!(cleared.parts(), [part(500, 1), part(100, 2)]);
         assert_eq!(held.total(), Minor(200));
+    }
+
+    #[test]
+    fn stays_and_rentals_are_held_longer() {
+        let codes = [3351, 3500, 3501, 3999, 7011, 7033, 7512, 7519];
+        let days = |code| hold_lifetime(Some(Mcc(code))) / Timestamp::DAY;
+        assert_eq!(codes.map(days), [30; 8]);
+        assert_eq!([0, 3350, 4000, 7010, 7013, 7514].map(days), [7; 6]);
+        assert_eq!(hold_lifetime(None), HOLD_LIFETIMES[0]);
     }
 
     /// Amount, period and day.

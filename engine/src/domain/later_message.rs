@@ -5,6 +5,7 @@ use std::num::NonZeroU8;
 
 use serde::{Deserialize, Serialize};
 
+use super::hold::HoldParts;
 use super::money::{Conversion, CurrencyCode, Minor};
 use super::network_key::{MessageClass, OriginalKey};
 
@@ -24,7 +25,7 @@ pub enum LaterMessageKind {
 }
 
 /// A message that changed a purchase since it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaterMessage {
     /// Its effect.
     pub kind: LaterMessageKind,
@@ -34,6 +35,8 @@ pub struct LaterMessage {
     pub amount: Minor,
     /// The same, less the amounts given back of it.
     pub left: Minor,
+    /// The parts in which it took that; none of a completion, which is about the whole purchase.
+    pub parts: HoldParts,
     /// Its rate, if it asked in another currency: the purchase's may be another one by then.
     pub conversion: Option<Conversion>,
 }
@@ -67,7 +70,7 @@ impl LaterMessages {
     /// Notes that the hold was set: what earlier messages added is no part of it any more.
     pub fn set_hold(&mut self) {
         let changes = self.0.iter_mut().filter(|message| message.is_change_of_hold());
-        changes.for_each(|message| message.left = Minor::ZERO);
+        changes.for_each(|message| drop(message.give_back(message.left)));
     }
 
     /// Takes the amount from the newest changes of the hold: a reversal of the purchase gave it back.
@@ -83,7 +86,7 @@ impl LaterMessages {
     fn give_back(&mut self, mut amount: Minor, is_meant: impl Fn(&LaterMessage) -> bool) {
         for message in self.0.iter_mut().rev().filter(|message| is_meant(message)) {
             let part = message.left.min(amount);
-            message.left -= part;
+            message.give_back(part);
             amount -= part;
         }
     }
@@ -164,7 +167,19 @@ impl LaterMessage {
         amount: Minor,
         conversion: Option<Conversion>,
     ) -> Self {
-        Self { kind, key, amount, left: amount, conversion }
+        Self { kind, key, amount, left: amount, parts: HoldParts::new(), conversion }
+    }
+
+    /// The message, which took its amount in these parts.
+    #[must_use]
+    pub fn in_parts(self, parts: HoldParts) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// Notes that so much of what is left goes back, and returns in which parts it was taken.
+    pub fn give_back(&mut self, amount: Minor) -> HoldParts {
+        self.left -= amount;
+        self.parts.split_newest(amount)
     }
 
     /// The class of the message.

@@ -10,7 +10,7 @@
 //! | 1.. | open parts: their count, then amount, period and day of each, as short integers |
 //! | 0 or 1.. | cleared parts in the same form, if there are any |
 //! | 0 or 2.. | posted and refunded as short integers, if one is not zero |
-//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, its amount, what is left of it, and where bit 6 is set another currency (2), what was asked in it and what that came to, short integers |
+//! | 0 or 1.. | later messages, if there are any: their count, then of each its kind, the number of a presentment, the key where bit 7 of the kind is set, its amount, what is left of it, the parts in which it took that, and where bit 6 is set another currency (2), what was asked in it and what that came to, short integers |
 //! | 0 or 8 | time of the first posting, if there was one |
 
 use std::num::NonZeroU8;
@@ -83,7 +83,7 @@ const NAMED: u8 = 1 << 7;
 
 fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
     push_short_u64(bytes, later.as_slice().len() as u64);
-    for LaterMessage { kind, key, amount, left, conversion } in later.as_slice() {
+    for LaterMessage { kind, key, amount, left, parts, conversion } in later.as_slice() {
         let (kind, number) = match *kind {
             LaterMessageKind::Increment => (INCREMENT, None),
             LaterMessageKind::Completion => (COMPLETION, None),
@@ -97,6 +97,7 @@ fn append_later(bytes: &mut Vec<u8>, later: &LaterMessages) {
         bytes.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
         push_short_i64(bytes, amount.0);
         push_short_i64(bytes, left.0);
+        append_parts(bytes, parts);
         if let Some(Conversion { asked, billed }) = conversion {
             bytes.extend(asked.currency.0.to_le_bytes());
             push_short_i64(bytes, asked.amount.0);
@@ -115,11 +116,12 @@ fn take_later(cursor: &mut Cursor<'_>) -> Result<LaterMessage, CodecError> {
     };
     let key = if head & NAMED == 0 { None } else { Some(OriginalKey(cursor.u64()?)) };
     let (amount, left) = (Minor(cursor.short_i64()?), Minor(cursor.short_i64()?));
+    let parts = take_parts(cursor)?;
     let conversion = match head & CONVERTED {
         0 => None,
         _ => Some(take_conversion(cursor)?),
     };
-    Ok(LaterMessage { kind, key, amount, left, conversion })
+    Ok(LaterMessage { kind, key, amount, left, parts, conversion })
 }
 
 fn take_conversion(cursor: &mut Cursor<'_>) -> Result<Conversion, CodecError> {

@@ -17,7 +17,7 @@ use crate::domain::card::{
 };
 use crate::domain::company::Address;
 use crate::domain::credential::{CredentialFailures, CredentialPresence, PackedZip, PinVerifier};
-use crate::domain::hold::HoldPart;
+use crate::domain::hold::{HoldPart, HoldParts};
 use crate::domain::ids::*;
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::merchant::{Mcc, Merchant};
@@ -54,6 +54,12 @@ fn parts() -> impl Strategy<Value = Vec<(i64, u32, i32)>> {
     ]
 }
 
+fn hold_parts(parts: Vec<(i64, u32, i32)>) -> HoldParts {
+    let part =
+        |(amount, period, day)| HoldPart { amount: Minor(amount), period, day: BusinessDate(day) };
+    parts.into_iter().map(part).collect()
+}
+
 prop_compose! {
     fn later_message()(
         kind in prop_oneof![
@@ -63,6 +69,7 @@ prop_compose! {
         ],
         key in any::<Option<u64>>(),
         (amount, left) in any::<(i64, i64)>(),
+        parts in parts(),
         conversion in prop::option::of((any::<u16>(), 1..=i64::MAX, any::<i64>())),
     ) -> LaterMessage {
         LaterMessage {
@@ -70,6 +77,7 @@ prop_compose! {
             key: key.map(OriginalKey),
             amount: Minor(amount),
             left: Minor(left),
+            parts: hold_parts(parts),
             conversion: conversion.map(|(currency, amount, billed)| {
                 let asked =
                     CurrencyAmount { amount: Minor(amount), currency: CurrencyCode(currency) };
@@ -96,16 +104,10 @@ prop_compose! {
         posted_at in any::<Option<i64>>(),
         flags in any::<u16>(),
     ) -> TransactionProgress {
-        let parts = |parts: Vec<(i64, u32, i32)>| {
-            let part = |(amount, period, day)| HoldPart {
-                amount: Minor(amount), period, day: BusinessDate(day),
-            };
-            parts.into_iter().map(part).collect()
-        };
         TransactionProgress {
             state,
-            held: parts(held),
-            cleared: parts(cleared),
+            held: hold_parts(held),
+            cleared: hold_parts(cleared),
             posted: Minor(posted),
             refunded: Minor(refunded),
             later: later.into_iter().collect(),

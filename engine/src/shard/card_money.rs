@@ -84,8 +84,18 @@ impl<'a> CardMoney<'a> {
         amount: Minor,
         progress: &mut TransactionProgress,
     ) {
-        let usage = &mut self.usage;
-        progress.held.take_newest(amount, |piece| {
+        self.release_parts(change, (amount, &HoldParts::new()), progress);
+    }
+
+    /// Gives back an amount of a hold that was taken in these parts; what no part says is the newest.
+    pub(super) fn release_parts(
+        &mut self,
+        change: &mut ShardChange<'_>,
+        (amount, parts): (Minor, &HoldParts),
+        progress: &mut TransactionProgress,
+    ) {
+        let (before, usage) = (self.usage, &mut self.usage);
+        progress.held.take_alike(amount, parts, &before, |piece| {
             usage.give_back(piece.amount, piece.period, piece.day);
         });
         self.account.balances.held -= amount;
@@ -93,36 +103,42 @@ impl<'a> CardMoney<'a> {
         self.account.post(change, Book::Holds, Book::Funds, amount);
     }
 
-    /// Settles an amount: first from the open hold, the rest from today's budget.
+    /// Settles an amount: first from the open hold, the rest from today's budget. Returns the parts taken.
     pub(super) fn clear(
         &mut self,
         change: &mut ShardChange<'_>,
         amount: Minor,
         progress: &mut TransactionProgress,
-    ) {
+    ) -> HoldParts {
         let from_hold = amount.min(progress.held.total());
         let (TransactionProgress { held, cleared, .. }, usage) = (&mut *progress, &self.usage);
-        held.take_oldest(from_hold, |piece| cleared.add(piece, usage));
+        let mut taken = HoldParts::new();
+        held.take_oldest(from_hold, |piece| {
+            cleared.add(piece, usage);
+            taken.add(piece, usage);
+        });
         self.account.balances.held -= from_hold;
         self.account.post(change, Book::Holds, Book::NetworkSettlement, from_hold);
 
         let beyond = amount - from_hold;
         self.usage.take(beyond);
         cleared.push(beyond, &self.usage);
+        taken.push(beyond, &self.usage);
         self.account.post(change, Book::Funds, Book::NetworkSettlement, beyond);
 
         self.account.balances.ledger -= amount;
         progress.posted += amount;
+        taken
     }
 
-    /// Takes back a settled amount: the compensating side of `clear`.
+    /// Takes back an amount that was settled in these parts: the compensating side of `clear`.
     pub(super) fn compensate(
         &mut self,
         change: &mut ShardChange<'_>,
-        amount: Minor,
+        (amount, parts): (Minor, &HoldParts),
         progress: &mut TransactionProgress,
     ) {
-        self.give_room_back(amount, progress);
+        self.give_room_back((amount, parts), progress);
         progress.posted -= amount;
         self.credit(change, amount);
     }
@@ -142,7 +158,8 @@ impl<'a> CardMoney<'a> {
     /// Gives back the room of what is posted and refunded, in whichever order the two came. Returns the
     /// parts given.
     pub(super) fn give_refunded_room(&mut self, purchase: &mut TransactionProgress) -> HoldParts {
-        self.give_room_back(purchase.cleared.total() - purchase.unrefunded(), purchase)
+        let room = purchase.cleared.total() - purchase.unrefunded();
+        self.give_room_back((room, &HoldParts::new()), purchase)
     }
 
     /// Takes back the room of what is posted and no longer refunded: first the oldest part that the refund
@@ -164,15 +181,16 @@ impl<'a> CardMoney<'a> {
         purchase.cleared.push(rest, usage);
     }
 
-    /// Gives budget back for what was settled, newest first, as far as there is any. Returns the parts given.
-    pub(super) fn give_room_back(
+    /// Gives budget back for what was settled in these parts, else newest first, as far as there is any. Returns
+    /// the parts given.
+    fn give_room_back(
         &mut self,
-        amount: Minor,
+        (amount, parts): (Minor, &HoldParts),
         progress: &mut TransactionProgress,
     ) -> HoldParts {
-        let (usage, mut given) = (&mut self.usage, HoldParts::new());
+        let (before, usage, mut given) = (self.usage, &mut self.usage, HoldParts::new());
         let amount = amount.min(progress.cleared.total());
-        progress.cleared.take_newest(amount, |piece| {
+        progress.cleared.take_alike(amount, parts, &before, |piece| {
             usage.give_back(piece.amount, piece.period, piece.day);
             given.add(piece, usage);
         });

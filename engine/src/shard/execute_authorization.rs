@@ -384,7 +384,7 @@ fn complete_hold(
     let Some(card) = open.card else { unreachable!("found by its card") };
     let mut money = CardMoney::open(change, card, seq);
     let mut progress = open.progress.clone();
-    let (held, amount) = (progress.held.total(), completion.left);
+    let (held, amount, key) = (progress.held.total(), completion.amount, completion.key);
     let open_amount = (amount - progress.posted).or_zero();
     if !money.can_post(amount) || !money.can_hold(open_amount - held) {
         return NetworkReply::FormatError(SubReason::OutOfBounds);
@@ -397,7 +397,7 @@ fn complete_hold(
     progress.later.set_hold();
     progress.later.add(completion);
     let purse = (&mut money, &mut progress);
-    let given_back = reverse_early(change, completion.key, open.named_on_lines(), purse);
+    let given_back = reverse_early(change, key, open.named_on_lines(), purse);
     cancel_if_nothing_remains(&mut progress);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = approval(change, (seq, open), amount - given_back, &money);

@@ -149,15 +149,18 @@ fn attempts_after(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -
     attempts
 }
 
-/// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row.
+/// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row. A PIN that was not compared, behind
+/// too many wrong ones, is none.
 fn count_credentials(
     change: &mut ShardChange<'_>,
     money: &mut CardMoney<'_>,
-    Verdict { failed, compared }: Verdict,
+    Verdict { mut failed, compared }: Verdict,
 ) {
     if compared.contains(CredentialPresence::PIN) {
         let is_wrong = failed.contains(Rule::PinWrong);
         money.usage.pin_failures = if is_wrong { money.usage.pin_failures + 1 } else { 0 };
+    } else {
+        failed = failed.without(Rule::PinWrong);
     }
     if failed.intersection(RuleSet::CREDENTIALS).is_empty() {
         return;

@@ -17,7 +17,7 @@ use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::{IncrementDecision, Rule, RuleSet};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::card::SuspensionReason;
-use crate::domain::hold::hold_lifetime;
+use crate::domain::hold::{HoldParts, hold_lifetime};
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, Minor};
@@ -93,7 +93,8 @@ fn add_to_purchase(
         let mut progress = open.progress.clone();
         money.hold(change, amount, &mut progress);
         let (kind, conversion) = (LaterMessageKind::Increment, Conversion::of(foreign, amount));
-        progress.later.add(LaterMessage::new(kind, command.own_key, amount, conversion));
+        let increment = LaterMessage::new(kind, command.own_key, amount, conversion);
+        progress.later.add(increment.in_parts(HoldParts::taken(amount, &money.usage)));
         progress.hold_expires_at = change.moment.at.plus(hold_lifetime(open.mcc.or(mcc)));
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {

@@ -144,7 +144,7 @@ fn settle(
     money: &mut CardMoney<'_>,
     progress: &mut TransactionProgress,
 ) {
-    let (held, amount) = (progress.held.total(), presented.left);
+    let (held, amount) = (progress.held.total(), presented.amount);
     if progress.is_final {
         progress.flags.insert(TransactionFlags::AFTER_FINAL);
     } else if held.is_zero() {
@@ -152,9 +152,9 @@ fn settle(
     } else if amount > held {
         progress.flags.insert(TransactionFlags::OVER_CLEARED);
     }
-    money.clear(change, amount, progress);
+    let parts = money.clear(change, amount, progress);
     money.give_refunded_room(progress);
-    progress.later.add(presented);
+    progress.later.add(presented.in_parts(parts));
     progress.is_final |= number.is_final();
     if progress.is_final {
         money.release(change, progress.held.total(), progress);

@@ -9,6 +9,7 @@ use super::state::ShardState;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{OriginalRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
+use crate::domain::hold::HoldParts;
 use crate::domain::ids::{CardSlot, Timestamp, TransactionSeq};
 use crate::domain::later_message::LaterMessageKind;
 use crate::domain::money::{Conversion, CurrencyCode, Minor};
@@ -153,7 +154,7 @@ fn reverse(
         // What was posted of it stays, and is a part of the amount to keep.
         let whole = held + progress.posted;
         let given_back = amount_given_back(open.conversion_of_hold(), amount, whole)?.min(held);
-        give_back_held(change, given_back, (money, progress));
+        give_back_held(change, (given_back, &HoldParts::new()), (money, progress));
         progress.later.give_back_held(given_back);
         return Ok(given_back);
     }
@@ -169,7 +170,8 @@ fn reverse(
     // The amount to keep is a part of the whole purchase. No more goes back than refunds have left.
     let given_back = amount_given_back(open.conversion(), amount, progress.posted)?.min(reversible);
     progress.later.give_back_posted(given_back);
-    reverse_posted(change, open.named_on_lines(), given_back, (money, progress))
+    let newest = (given_back, &HoldParts::new());
+    reverse_posted(change, open.named_on_lines(), newest, (money, progress))
 }
 
 /// Gives back what a reversal says that came before the message of this key, which is the newest of
@@ -198,7 +200,7 @@ pub(super) fn left_by_early(
     Some(amount - given_back).filter(|left| left.is_positive())
 }
 
-/// Gives back what a later message took, as far as it is still held or posted.
+/// Gives back what a later message took, in its parts, as far as it is still held or posted.
 fn reverse_later(
     change: &mut ShardChange<'_>,
     named: NamedOnLines<'_>,
@@ -207,7 +209,7 @@ fn reverse_later(
 ) -> Result<Minor, ReversalOutcome> {
     let (held, posted) = (progress.held.total(), progress.posted - progress.refunded);
     let is_over = progress.state == TransactionState::Canceled;
-    let message = progress.later.at_mut(at);
+    let mut message = progress.later.as_slice()[at].clone();
     let asked = amount_given_back(message.conversion, amount, message.left)?;
     let is_posting = matches!(message.kind, LaterMessageKind::Presentment(_));
     // Refunds may have given back all that is posted: until one is reversed there is nothing to give.
@@ -215,25 +217,24 @@ fn reverse_later(
     if message.left.is_positive() && is_nothing_open && !is_over {
         return Err(ReversalOutcome::NothingHeld);
     }
+    let given_back = asked.min(if is_posting { posted.or_zero() } else { held });
+    // A refund of a posting leaves less to give back, until it is reversed itself.
+    let parts = message.give_back(if is_posting { given_back } else { asked });
     if is_posting {
-        let given_back = asked.min(posted.or_zero());
-        reverse_posted(change, named, given_back, (money, progress))?;
-        // A refund of it leaves less to give back, until it is reversed itself.
-        progress.later.at_mut(at).left -= given_back;
-        return Ok(given_back);
+        reverse_posted(change, named, (given_back, &parts), (money, progress))?;
+    } else {
+        give_back_held(change, (given_back, &parts), (money, progress));
     }
-    message.left -= asked;
-    let given_back = asked.min(held);
-    give_back_held(change, given_back, (money, progress));
+    *progress.later.at_mut(at) = message;
     Ok(given_back)
 }
 
 fn give_back_held(
     change: &mut ShardChange<'_>,
-    amount: Minor,
+    amount_in_parts: (Minor, &HoldParts),
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
 ) {
-    money.release(change, amount, progress);
+    money.release_parts(change, amount_in_parts, progress);
     cancel_if_nothing_remains(progress);
 }
 
@@ -242,7 +243,7 @@ fn give_back_held(
 fn reverse_posted(
     change: &mut ShardChange<'_>,
     (merchant_name, member): NamedOnLines<'_>,
-    amount: Minor,
+    (amount, parts): (Minor, &HoldParts),
     (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Result<Minor, ReversalOutcome> {
     if !money.can_post(amount) {
@@ -250,7 +251,7 @@ fn reverse_posted(
     }
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if amount.is_positive() {
-        money.compensate(change, amount, progress);
+        money.compensate(change, (amount, parts), progress);
         money.write_line(change, amount, merchant_name, member);
         cancel_if_nothing_remains(progress);
     }

@@ -9,6 +9,7 @@ mod looks;
 mod lookups;
 mod members;
 mod network;
+mod parts;
 mod people;
 mod sums;
 mod tickets;
@@ -17,6 +18,7 @@ mod transfers;
 
 use std::collections::BTreeSet;
 
+use self::parts::{HeldPart, take_last, total};
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed_command::KeyedCommand;
 use cardswitch_engine::command::network::{PresentmentNumber, ReversalAmount};
@@ -135,14 +137,6 @@ pub struct Card {
     today: NaiveDate,
 }
 
-/// Money taken from a budget.
-#[derive(Clone, Copy)]
-struct HeldPart {
-    amount: i64,
-    period: u64,
-    day: NaiveDate,
-}
-
 #[derive(Clone)]
 pub struct Purchase {
     pub seq: u64,
@@ -184,10 +178,19 @@ struct LaterMessage {
     is_posting: bool,
     amount: i64,
     left: i64,
+    /// The parts of what is left; none of a completion, which is about the whole purchase.
+    parts: Vec<HeldPart>,
     rate: Option<Rate>,
 }
 
 impl LaterMessage {
+    /// Gives so much back, the newest parts first. Returns them.
+    fn give_back(&mut self, amount: i64) -> Vec<HeldPart> {
+        self.left -= amount;
+        let amount = amount.min(total(&self.parts));
+        take_last(&mut self.parts, amount)
+    }
+
     fn class(&self) -> MessageClass {
         if self.is_posting { MessageClass::Financial } else { MessageClass::Authorization }
     }
@@ -324,39 +327,6 @@ impl LateHolds {
 
     fn has(&self, purchase: &Purchase) -> bool {
         purchase.expires_at > self.known_until || self.put_off.contains(&purchase.seq)
-    }
-}
-
-fn total(parts: &[HeldPart]) -> i64 {
-    parts.iter().map(|part| part.amount).sum()
-}
-
-/// Takes so much off the last of the parts, and returns what was taken, in that order.
-fn take_last(parts: &mut Vec<HeldPart>, mut amount: i64) -> Vec<HeldPart> {
-    let mut taken = Vec::new();
-    while amount > 0 {
-        let last = parts.last_mut().unwrap();
-        let piece = HeldPart { amount: last.amount.min(amount), ..*last };
-        last.amount -= piece.amount;
-        amount -= piece.amount;
-        taken.push(piece);
-        if last.amount == 0 {
-            parts.pop();
-        }
-    }
-    taken
-}
-
-/// Moves so much from the first of the parts to the end of others.
-fn move_first(from: &mut Vec<HeldPart>, to: &mut Vec<HeldPart>, mut amount: i64) {
-    while amount > 0 {
-        let piece = from[0].amount.min(amount);
-        to.push(HeldPart { amount: piece, ..from[0] });
-        from[0].amount -= piece;
-        amount -= piece;
-        if from[0].amount == 0 {
-            from.remove(0);
-        }
     }
 }
 
@@ -528,11 +498,6 @@ impl Model {
     pub fn transfer_id(&self, transfer: usize) -> TransactionId {
         let Transfer { seq, at, .. } = self.transfers[transfer];
         self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
-    }
-
-    fn part(&self, card: usize, amount: i64) -> Vec<HeldPart> {
-        let Card { period, today, .. } = self.cards[card];
-        if amount == 0 { Vec::new() } else { vec![HeldPart { amount, period, day: today }] }
     }
 
     /// Writes a line in the name of a purchase, and of its member.

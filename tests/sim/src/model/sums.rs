@@ -2,7 +2,8 @@
 
 use cardswitch_engine::domain::transaction::TransactionState;
 
-use super::{HeldPart, Model, Purchase, Transfer};
+use super::parts::HeldPart;
+use super::{Model, Purchase, Transfer};
 
 impl Model {
     fn parts_of(&self, card: usize) -> impl Iterator<Item = &HeldPart> {

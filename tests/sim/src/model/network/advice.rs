@@ -14,7 +14,8 @@ use cardswitch_engine::shard::authorization_id_of;
 use super::authorization::Verdict;
 use super::reversal::asked_back;
 use super::rules::{Attempt, set_of};
-use crate::model::{Answer, DAY, LaterMessage, Model, Purchase, Rate, take_last};
+use crate::model::parts::take_last;
+use crate::model::{Answer, DAY, LaterMessage, Model, Purchase, Rate};
 
 impl Model {
     pub(crate) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
@@ -37,7 +38,8 @@ impl Model {
             .filter(|_| command.outcome == AdviceOutcome::Approved);
         let (key, rate) = (facts.trace.original_key, Rate::of(foreign, amount));
         if let Some(held) = held {
-            let completion = LaterMessage { key, is_posting: false, amount, left: amount, rate };
+            let (left, parts) = (amount, Vec::new());
+            let completion = LaterMessage { key, is_posting: false, amount, left, parts, rate };
             let asked =
                 self.asked_before_message(facts.trace.original_key, MessageClass::Authorization);
             return self.complete_hold(held, completion, asked);
@@ -145,7 +147,7 @@ impl Model {
         }
         let purchase = &mut self.purchases[pending];
         for earlier in purchase.later.iter_mut().filter(|earlier| !earlier.is_posting) {
-            earlier.left = 0;
+            earlier.give_back(earlier.left);
         }
         let currency = |rate: Option<Rate>| rate.map(|rate| rate.currency);
         if currency(purchase.hold_rate) == currency(completion.rate) {

@@ -150,11 +150,10 @@ impl Model {
             failed: set_of(&failed),
         });
         if first.is_none() {
-            let part = self.part(card, amount);
-            self.purchases[found].held.extend(part);
-            let rate = Rate::of(foreign, amount);
-            let key = command.own_key;
-            let later = LaterMessage { key, is_posting: false, amount, left: amount, rate };
+            let parts = self.part(card, amount);
+            self.purchases[found].held.extend(&parts);
+            let (key, rate) = (command.own_key, Rate::of(foreign, amount));
+            let later = LaterMessage { key, is_posting: false, amount, left: amount, parts, rate };
             self.purchases[found].later.push(later);
             let of_hold = self.purchases[found].mcc.or(mcc);
             self.purchases[found].expires_at = at + hold_lifetime(of_hold);

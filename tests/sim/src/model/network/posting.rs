@@ -9,7 +9,8 @@ use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey};
 use cardswitch_engine::domain::response_code::SubReason;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 
-use crate::model::{HeldPart, LaterMessage, Model, Purchase, Rate, move_first, take_last, total};
+use crate::model::parts::{HeldPart, take_first, take_last, total};
+use crate::model::{LaterMessage, Model, Purchase, Rate};
 
 impl Purchase {
     /// What is posted and refunded takes no room, whichever of the two came first.
@@ -97,7 +98,8 @@ impl Model {
         let known = &self.purchases[found];
         let is_forced = known.presented.is_empty() && known.held.is_empty();
         let key = own_key(command);
-        let message = LaterMessage { key, is_posting: true, amount, left: amount, rate };
+        let (left, parts) = (amount, Vec::new());
+        let message = LaterMessage { key, is_posting: true, amount, left, parts, rate };
         self.settle(found, command.number, message);
         let used_up = TransactionFlags::CONSUMED_SINGLE_USE;
         if is_forced && !self.purchases[found].flags.contains(used_up) {
@@ -133,7 +135,7 @@ impl Model {
         }
     }
 
-    fn settle(&mut self, found: usize, number: PresentmentNumber, message: LaterMessage) {
+    fn settle(&mut self, found: usize, number: PresentmentNumber, mut message: LaterMessage) {
         let amount = message.left;
         let card = self.purchases[found].card;
         let held = self.purchases[found].held();
@@ -146,8 +148,9 @@ impl Model {
         } else if amount > held {
             purchase.flags.insert(TransactionFlags::OVER_CLEARED);
         }
-        move_first(&mut purchase.held, &mut purchase.cleared, amount.min(held));
-        purchase.cleared.extend(beyond);
+        message.parts = take_first(&mut purchase.held, amount.min(held));
+        message.parts.extend(beyond);
+        purchase.cleared.extend(&message.parts);
         // What was held may be older than the room that a refund gave and that was taken again.
         purchase.cleared.sort_by_key(|part| (part.period, part.day));
         purchase.posted += amount;

@@ -7,7 +7,8 @@ use cardswitch_engine::domain::network_key::{MessageClass, OriginalKey, Retrieva
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::limits;
 
-use crate::model::{DAY, LaterMessage, Model, Purchase, Rate, UnmatchedReversal, take_last, total};
+use crate::model::parts::{HeldPart, take_alike, take_last, total};
+use crate::model::{DAY, LaterMessage, Model, Purchase, Rate, UnmatchedReversal};
 
 /// Whether a key may mean a message: by all its marks, or by the trace number alone where it leaves out a mark that the
 /// message has.
@@ -149,7 +150,7 @@ impl Model {
             let whole = held + purchase.posted;
             let amount = asked_back(purchase.hold_rate, asked, whole)?.min(held);
             purchase.take_newest(amount, false);
-            return Ok(self.give_back_held(found, amount));
+            return Ok(self.give_back_held(found, (amount, &[])));
         }
         if purchase.state == TransactionState::Canceled {
             return Ok(0);
@@ -159,7 +160,7 @@ impl Model {
         }
         let amount = asked_back(purchase.rate(), asked, purchase.posted)?.min(posted);
         purchase.take_newest(amount, true);
-        Ok(self.give_back_posted(found, amount))
+        Ok(self.give_back_posted(found, (amount, &[])))
     }
 
     /// The newest message of a purchase gives back what a reversal asked before it came. Nothing
@@ -185,32 +186,35 @@ impl Model {
         if left > 0 && open == 0 && !is_canceled {
             return Err(ReversalOutcome::NothingHeld);
         }
-        let given_back = match is_posting {
-            true => self.give_back_posted(found, amount.min(posted)),
-            false => self.give_back_held(found, amount.min(held)),
-        };
+        let given_back = amount.min(if is_posting { posted } else { held });
         if given_back > 0 {
             // A refund of a posting leaves less to give back, until it is reversed itself.
             let used_up = if is_posting { given_back } else { amount };
-            self.purchases[found].later[later].left -= used_up;
+            let parts = self.purchases[found].later[later].give_back(used_up);
+            match is_posting {
+                true => self.give_back_posted(found, (given_back, &parts)),
+                false => self.give_back_held(found, (given_back, &parts)),
+            };
         }
         Ok(given_back)
     }
 
-    fn give_back_held(&mut self, found: usize, amount: i64) -> i64 {
+    fn give_back_held(&mut self, found: usize, (amount, parts): (i64, &[HeldPart])) -> i64 {
+        let place = self.place_of(self.purchases[found].card);
         let purchase = &mut self.purchases[found];
         if amount > 0 {
-            take_last(&mut purchase.held, amount);
+            take_alike(&mut purchase.held, (amount, parts), place);
             purchase.close_if_nothing_is_held();
         }
         amount
     }
 
-    fn give_back_posted(&mut self, found: usize, amount: i64) -> i64 {
+    fn give_back_posted(&mut self, found: usize, (amount, parts): (i64, &[HeldPart])) -> i64 {
+        let place = self.place_of(self.purchases[found].card);
         let purchase = &mut self.purchases[found];
         if amount > 0 {
             let room = amount.min(total(&purchase.cleared));
-            take_last(&mut purchase.cleared, room);
+            take_alike(&mut purchase.cleared, (room, parts), place);
             purchase.posted -= amount;
             purchase.close_if_nothing_is_held();
             let merchant = purchase.merchant.clone();
@@ -270,7 +274,8 @@ impl Purchase {
     fn take_newest(&mut self, mut amount: i64, is_posting: bool) {
         for later in self.later.iter_mut().rev().filter(|later| later.is_posting == is_posting) {
             let part = later.left.min(amount);
-            (later.left, amount) = (later.left - part, amount - part);
+            later.give_back(part);
+            amount -= part;
         }
     }
 }

@@ -127,12 +127,14 @@ impl Model {
         if card.is_locked(at) {
             return;
         }
-        if shown.pin.is_some() && card.wrong_pins < 3 {
+        let is_pin_compared = shown.pin.is_some() && card.wrong_pins < 3;
+        if is_pin_compared {
             let is_wrong = failed.contains(&Rule::PinWrong);
             card.wrong_pins = if is_wrong { card.wrong_pins + 1 } else { 0 };
         }
         let wrong = [Rule::ExpirationDiffers, Rule::PinWrong, Rule::CvvWrong, Rule::ZipDiffers];
-        if failed.iter().any(|rule| wrong.contains(rule)) {
+        let is_compared = |rule: &Rule| *rule != Rule::PinWrong || is_pin_compared;
+        if failed.iter().any(|rule| wrong.contains(rule) && is_compared(rule)) {
             card.wrong_credentials = match card.wrong_credentials {
                 Some((since, count)) if at < since + HOUR => Some((since, count + 1)),
                 _ => Some((at, 1)),
