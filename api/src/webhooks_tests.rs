@@ -24,7 +24,8 @@ use cardswitch_notify::webhooks::attempt::{AttemptFailure, AttemptResult};
 use cardswitch_notify::webhooks::content::Content;
 use cardswitch_notify::webhooks::deliveries::Deliveries;
 use cardswitch_notify::webhooks::dispatcher::{
-    Dispatcher, DispatcherProgress, Request, RequestPlaces, StepContext, Tools,
+    Dispatcher, DispatcherProgress, Request, RequestPlaces, StepContext,
+    Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
 use cardswitch_notify::webhooks::sender::{AddressLookup, Sender};
@@ -35,6 +36,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, MEMBER, OTHER_COMPANY};
@@ -223,11 +225,14 @@ fn dispatcher_of(bench: &Bench, deliveries: &Arc<Deliveries>) -> Dispatcher {
     Dispatcher::new(tools, &engine.store, engine.decides_after).unwrap()
 }
 
+fn now(bench: &Bench) -> StepContext<'_> {
+    let (tables, time) = (&bench.state.switch.engine.store, bench.state.now());
+    StepContext { tables, time, uptime: Duration::ZERO }
+}
+
 /// The events of the requests that are due.
 fn due_events(bench: &Bench, dispatcher: &mut Dispatcher) -> Vec<EventNumber> {
-    let (tables, time) = (&bench.state.switch.engine.store, bench.state.now());
-    let now = StepContext { tables, time, uptime: Duration::ZERO };
-    while dispatcher.step(now) != DispatcherProgress::Idle {}
+    while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
     let requests = std::iter::from_fn(|| dispatcher.next_request());
     requests.flat_map(|(request, _)| request.content.numbers().to_vec()).collect()
 }
@@ -282,6 +287,36 @@ async fn a_lane_that_takes_nothing_of_an_event_is_not_written_down() {
     assert!(due_events(bench, &mut dispatcher).is_empty());
     assert!(dispatcher.followed() > followed, "the event was read");
     assert!(dispatcher.take_changes(Duration::ZERO).is_none_or(|changes| changes.lanes.is_empty()));
+}
+
+/// Once, deliveries noticed an endpoint up to a minute late whose maker had hung up before the answer.
+#[tokio::test]
+async fn an_endpoint_counts_at_once_where_its_maker_has_hung_up() {
+    let bench = &Bench::new().await;
+    let state = &bench.state;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    let acting = by_switch(state);
+    let mut making = Box::pin(create(&acting, CompanyId(COMPANY), given));
+    tokio::select! {
+        biased;
+        _ = &mut making => panic!("it is made at once"),
+        () = std::future::ready(()) => {}
+    }
+    drop(making);
+    let made = || state.switch.read_at_once(|snapshot| snapshot.all_webhook_endpoints()).unwrap();
+    timeout(Duration::from_secs(20), async {
+        loop {
+            let ids: Vec<_> = made().iter().map(|endpoint| endpoint.id).collect();
+            let health = state.webhooks.health(ids).await.unwrap();
+            if health.iter().any(Option::is_some) {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("deliveries know it before they look by themselves");
 }
 
 /// The change made while a request waits for its host to be looked up.
