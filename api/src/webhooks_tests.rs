@@ -24,7 +24,7 @@ use cardswitch_notify::webhooks::attempt::{AttemptFailure, AttemptResult};
 use cardswitch_notify::webhooks::content::Content;
 use cardswitch_notify::webhooks::deliveries::Deliveries;
 use cardswitch_notify::webhooks::dispatcher::{
-    Dispatcher, DispatcherProgress, Request, RequestPlaces, StepContext,
+    Dispatcher, DispatcherOrder, DispatcherProgress, ReplyTo, Request, RequestPlaces, StepContext,
     Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
@@ -230,6 +230,18 @@ fn now(bench: &Bench) -> StepContext<'_> {
     StepContext { tables, time, uptime: Duration::ZERO }
 }
 
+/// Gives an order. Returns where its answer will be.
+fn answer_of<T: Send + 'static>(
+    bench: &Bench,
+    dispatcher: &mut Dispatcher,
+    order: impl FnOnce(ReplyTo<T>) -> DispatcherOrder,
+) -> Arc<Mutex<Option<T>>> {
+    let answer = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&answer);
+    dispatcher.obey(order(Box::new(move |value| *told.lock() = Some(value))), now(bench));
+    answer
+}
+
 /// The events of the requests that are due.
 fn due_events(bench: &Bench, dispatcher: &mut Dispatcher) -> Vec<EventNumber> {
     while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
@@ -287,6 +299,35 @@ async fn a_lane_that_takes_nothing_of_an_event_is_not_written_down() {
     assert!(due_events(bench, &mut dispatcher).is_empty());
     assert!(dispatcher.followed() > followed, "the event was read");
     assert!(dispatcher.take_changes(Duration::ZERO).is_none_or(|changes| changes.lanes.is_empty()));
+}
+
+/// Once, a recovery was answered before it was written down: a crash within a second took it back.
+#[tokio::test]
+async fn a_recovery_is_answered_once_a_crash_does_not_take_it_back() {
+    let bench = &Bench::new().await;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let mut dispatcher = dispatcher_of(bench, &deliveries);
+    assert!(due_events(bench, &mut dispatcher).is_empty(), "it is new");
+    deliveries.save(&dispatcher.take_changes(Duration::ZERO).unwrap()).unwrap();
+    for (outcome, expected) in [(Err("no room".to_owned()), None), (Ok(()), Some(true))] {
+        let order = |reply| DispatcherOrder::Recover(id, EventNumber(0), reply);
+        let answer = answer_of(bench, &mut dispatcher, order);
+        assert!(dispatcher.is_save_due(Duration::ZERO), "it waits for no later save");
+        assert_eq!(*answer.lock(), None, "it is not written down");
+        let changes = dispatcher.take_changes(Duration::ZERO).unwrap();
+        if outcome.is_ok() {
+            deliveries.save(&changes).unwrap();
+        }
+        dispatcher.end_save(changes, outcome, now(bench));
+        assert_eq!((*answer.lock(), Arc::strong_count(&answer)), (expected, 1));
+    }
+    drop(dispatcher);
+    let mut restarted = dispatcher_of(bench, &deliveries);
+    assert!(due_events(bench, &mut restarted).contains(&EventNumber(1)));
 }
 
 /// Once, deliveries noticed an endpoint up to a minute late whose maker had hung up before the answer.

@@ -146,6 +146,10 @@ pub struct Dispatcher {
     sending: usize,
     sending_failing: usize,
     /// The number of requests under way that callers wait for, by the company of the endpoint.
+    /// Callers whose recovery the next save writes down.
+    recoveries: Vec<ReplyTo<bool>>,
+    /// Those whose recovery is being written down.
+    recoveries_saving: Vec<ReplyTo<bool>>,
     sending_asked: BTreeMap<CompanySlot, usize>,
     /// Requests that the driver has not taken.
     requests: VecDeque<(Request, EndedRequest)>,
@@ -189,6 +193,8 @@ impl Dispatcher {
             sending: 0,
             sending_failing: 0,
             sending_asked: BTreeMap::new(),
+            recoveries: Vec::new(),
+            recoveries_saving: Vec::new(),
             requests: VecDeque::new(),
             gone: Vec::new(),
             delivered: 0,
@@ -338,9 +344,13 @@ impl Dispatcher {
             DispatcherOrder::Recover(id, after, reply) => {
                 let followed = self.followed.number;
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.kept.lane.is_off);
-                let is_there = desk.map(|desk| desk.kept.lane.recover(after, followed)).is_some();
+                let Some(desk) = desk else {
+                    reply(false);
+                    return;
+                };
+                desk.kept.lane.recover(after, followed);
                 self.refresh(id, now.time);
-                reply(is_there);
+                self.save_recovery(reply);
             }
             DispatcherOrder::Example(id, reply) => self.send_example(id, reply, now.time),
             DispatcherOrder::Resend(id, attempt, reply) => {

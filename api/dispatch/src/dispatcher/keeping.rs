@@ -6,7 +6,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::Store;
 
-use super::{Dispatcher, StepContext};
+use super::{Dispatcher, ReplyTo, StepContext};
 use crate::deliveries::Changes;
 use crate::lane::Lane;
 
@@ -42,6 +42,13 @@ impl Dispatcher {
         uptime >= self.save_at
     }
 
+    /// Has the changes written down at once, and replies after that: a crash must not take back
+    /// what a caller was told.
+    pub(super) fn save_recovery(&mut self, reply: ReplyTo<bool>) {
+        self.recoveries.push(reply);
+        self.save_at = Duration::ZERO;
+    }
+
     /// The changes to write down, if there are any, all of one moment. The driver says how that has
     /// ended (`end_save`).
     pub fn take_changes(&mut self, uptime: Duration) -> Option<Changes> {
@@ -52,6 +59,7 @@ impl Dispatcher {
             return None;
         }
         self.idle_saves = 0;
+        self.recoveries_saving.append(&mut self.recoveries);
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: WebhookEndpointId| {
             let mut kept = self.desks.get(&id)?.kept.clone();
@@ -75,8 +83,12 @@ impl Dispatcher {
         outcome: Result<(), String>,
         now: StepContext<'_>,
     ) {
-        self.save_at = now.uptime + SAVE_INTERVAL;
+        // A recovery that came meanwhile is not among the changes.
+        let is_urgent = !self.recoveries.is_empty();
+        self.save_at = if is_urgent { Duration::ZERO } else { now.uptime + SAVE_INTERVAL };
+        let recoveries = std::mem::take(&mut self.recoveries_saving);
         let Err(fault) = outcome else {
+            recoveries.into_iter().for_each(|reply| reply(true));
             if self.unsaved_since.take().is_some() {
                 tracing::info!("deliveries are written down again");
             }

@@ -92,9 +92,7 @@ impl Driver {
                 self.save().await;
             }
             if progress != DispatcherProgress::Idle {
-                while let Ok(order) = orders.try_recv() {
-                    self.obey(order);
-                }
+                self.obey_all(&mut orders);
                 if *stop.borrow() {
                     break;
                 }
@@ -106,7 +104,11 @@ impl Driver {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                    // Those that wait share the save that some of them ask for.
+                    Some(order) => {
+                        self.obey(order);
+                        self.obey_all(&mut orders);
+                    }
                     None => break,
                 },
                 Some(done) = self.ends.recv() => self.end(done),
@@ -167,6 +169,12 @@ impl Driver {
         let mut ending = Ending { ended: self.ended.clone(), done: Some(done) };
         tokio::spawn(async move {
             let report = job.run().await;
+    fn obey_all(&mut self, orders: &mut mpsc::Receiver<DispatcherOrder>) {
+        while let Ok(order) = orders.try_recv() {
+            self.obey(order);
+        }
+    }
+
             if let Some(done) = &mut ending.done {
                 done.report = report;
             }

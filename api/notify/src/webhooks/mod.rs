@@ -206,8 +206,9 @@ impl Webhooks {
         drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
     }
 
-    /// Has everything after an event delivered again. Returns whether there is such an endpoint,
-    /// and on.
+    /// Has everything after an event delivered again, whatever crashes from then on. Returns
+    /// whether there is such an endpoint, and on.
+    /// Errors: the dispatcher's, or it could not be written down.
     pub async fn recover(
         &self,
         id: WebhookEndpointId,
