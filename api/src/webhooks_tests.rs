@@ -330,6 +330,43 @@ async fn a_recovery_is_answered_once_a_crash_does_not_take_it_back() {
     assert!(due_events(bench, &mut restarted).contains(&EventNumber(1)));
 }
 
+/// Once, an endpoint that had just taken a message again was shown as failing.
+#[tokio::test]
+async fn events_that_are_sent_again_show_that_their_receiver_is_back() {
+    let bench = &Bench::new().await;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let dispatcher = &mut dispatcher_of(bench, &deliveries);
+    touch(bench, COMPANY, "seen").await;
+    while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
+    let end_next = |dispatcher: &mut Dispatcher, status| {
+        let (_, mut done) = dispatcher.next_request().unwrap();
+        done.report.result = AttemptResult::Answered(status);
+        dispatcher.end(done, now(bench));
+    };
+    let is_failing = |dispatcher: &mut Dispatcher| {
+        let order = |reply| DispatcherOrder::Health(vec![id], reply);
+        let health = answer_of(bench, dispatcher, order).lock().take().unwrap()[0].unwrap();
+        assert_eq!(health.failing_since.is_none(), health.delivered_at.is_some());
+        health.failing_since.is_some()
+    };
+    end_next(dispatcher, 500);
+    let order = |reply| DispatcherOrder::Attempts(id, reply);
+    let attempt = answer_of(bench, dispatcher, order).lock().take().unwrap()[0].id;
+    answer_of(bench, dispatcher, |reply| DispatcherOrder::Example(id, reply));
+    end_next(dispatcher, 204);
+    assert!(is_failing(dispatcher), "an example is no event");
+    answer_of(bench, dispatcher, |reply| DispatcherOrder::Resend(id, attempt, reply));
+    end_next(dispatcher, 500);
+    assert!(is_failing(dispatcher));
+    answer_of(bench, dispatcher, |reply| DispatcherOrder::Resend(id, attempt, reply));
+    end_next(dispatcher, 204);
+    assert!(!is_failing(dispatcher));
+}
+
 /// Once, deliveries noticed an endpoint up to a minute late whose maker had hung up before the answer.
 #[tokio::test]
 async fn an_endpoint_counts_at_once_where_its_maker_has_hung_up() {

@@ -69,7 +69,7 @@ pub struct DeliveryBody {
     next_try_at: Option<String>,
     /// Number of messages given up since the last delivery; `recover` sends them again.
     given_up: u32,
-    /// When one arrived last.
+    /// When one arrived last, also by a resend; tests do not count.
     last_delivered_at: Option<String>,
 }
 
