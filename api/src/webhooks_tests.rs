@@ -1,6 +1,7 @@
 //! Deliveries at work beside an engine: the events that an app gets as companies let it in; an
 //! undelivered event never counts as delivered.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use cardswitch_notify::webhooks::dispatcher::{
     Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
+use cardswitch_notify::webhooks::places::LanePlaces;
 use cardswitch_notify::webhooks::sender::{AddressLookup, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
@@ -216,10 +218,20 @@ async fn what_an_app_has_delivered_ends_with_its_access() {
 
 /// Deliveries that are kept in `deliveries`, without a driver.
 fn dispatcher_of(bench: &Bench, deliveries: &Arc<Deliveries>) -> Dispatcher {
+    dispatcher_at(bench, deliveries, None)
+}
+
+/// The same, which knows these places besides.
+fn dispatcher_at(
+    bench: &Bench,
+    deliveries: &Arc<Deliveries>,
+    lane_places: Option<LanePlaces>,
+) -> Dispatcher {
     let tools = Tools {
         deliveries: Arc::clone(deliveries),
         places: RequestPlaces { healthy: 1, failing: 1, asked: 1 },
         ids: Box::new(|at| SystemRandom.id(at).ok()),
+        lane_places,
     };
     let engine = &bench.state.switch.engine;
     Dispatcher::new(tools, &engine.store, engine.decides_after).unwrap()
@@ -328,6 +340,50 @@ async fn a_recovery_is_answered_once_a_crash_does_not_take_it_back() {
     drop(dispatcher);
     let mut restarted = dispatcher_of(bench, &deliveries);
     assert!(due_events(bench, &mut restarted).contains(&EventNumber(1)));
+}
+
+/// Once, a lane whose place was lost began two days before the newest event: what a receiver that was down for longer
+/// still lacked was skipped.
+#[tokio::test]
+async fn a_lane_whose_file_is_lost_goes_on_where_it_owed_events() {
+    let bench = &Bench::new().await;
+    let given = |name: &str| {
+        let address = format!("http://localhost:9/{name}");
+        GivenEndpoint { address, description: LineText::default(), app: None }
+    };
+    let acting = by_switch(&bench.state);
+    let (down, _) = create(&acting, CompanyId(COMPANY), given("down")).await.unwrap();
+    let (up, _) = create(&acting, CompanyId(COMPANY), given("up")).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let mut dispatcher = dispatcher_of(bench, &deliveries);
+    let mut owed = Vec::new();
+    for day in ["05", "09", "17"] {
+        bench.advance(&format!("2026-03-{day}T20:00:00Z"));
+        touch(bench, COMPANY, day).await;
+        owed.push(bench.state.switch.read_at_once(|snapshot| snapshot.last_event()).unwrap());
+        while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
+        while let Some((request, mut done)) = dispatcher.next_request() {
+            let status = if request.endpoint.id == up { 204 } else { 500 };
+            done.report.result = AttemptResult::Answered(status);
+            dispatcher.end(done, now(bench));
+            while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
+        }
+    }
+    let places = dispatcher.places(&bench.state.switch.engine.store).unwrap().unwrap();
+    drop(dispatcher);
+    let lost = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(lost.path()).unwrap());
+    let mut restarted = dispatcher_at(bench, &deliveries, Some(places));
+    while restarted.step(now(bench)) != DispatcherProgress::Idle {}
+    let mut told = BTreeMap::new();
+    while let Some((request, done)) = restarted.next_request() {
+        told.insert(request.endpoint.id, request.content.numbers().to_vec());
+        restarted.end(done, now(bench));
+        while restarted.step(now(bench)) != DispatcherProgress::Idle {}
+    }
+    assert_eq!(told.get(&down), Some(&owed), "all that it lacks");
+    assert_eq!(told.get(&up).map(Vec::as_slice), owed.get(2..), "what is as new as its place");
 }
 
 /// Once, an endpoint that had just taken a message again was shown as failing.

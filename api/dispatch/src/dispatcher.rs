@@ -35,6 +35,7 @@ use crate::deliveries::{
 use crate::desk::EndpointDesk;
 use crate::endpoint_queue::{EndpointQueue, QueueLine, QueuePlace};
 use crate::lane::{EndpointHealth, QueuedEvent};
+use crate::places::LanePlaces;
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
@@ -69,7 +70,8 @@ pub type IdDraw = Box<dyn Fn(Timestamp) -> Option<Uuid> + Send>;
 pub enum DispatcherOrder {
     /// Endpoints or rights have changed.
     Reload(Option<ReplyTo<()>>),
-    /// Everything after this event is delivered again.
+    /// Everything after this event is delivered again. The reply comes once that is written down;
+    /// there is none where it cannot be.
     Recover(WebhookEndpointId, EventNumber, ReplyTo<bool>),
     /// An example is sent.
     Example(WebhookEndpointId, ReplyTo<Option<Attempt>>),
@@ -111,6 +113,8 @@ pub struct Tools {
     pub places: RequestPlaces,
     /// The source of ids.
     pub ids: IdDraw,
+    /// The places from which lanes go on that are not among the stored state, if there are any.
+    pub lane_places: Option<LanePlaces>,
 }
 
 /// The state of all deliveries.
@@ -142,14 +146,14 @@ pub struct Dispatcher {
     reloads: Vec<ReplyTo<()>>,
     /// Orders that wait until that is seen.
     postponed: VecDeque<DispatcherOrder>,
-    read_at: Duration,
-    sending: usize,
-    sending_failing: usize,
-    /// The number of requests under way that callers wait for, by the company of the endpoint.
     /// Callers whose recovery the next save writes down.
     recoveries: Vec<ReplyTo<bool>>,
     /// Those whose recovery is being written down.
     recoveries_saving: Vec<ReplyTo<bool>>,
+    read_at: Duration,
+    sending: usize,
+    sending_failing: usize,
+    /// The number of requests under way that callers wait for, by the company of the endpoint.
     sending_asked: BTreeMap<CompanySlot, usize>,
     /// Requests that the driver has not taken.
     requests: VecDeque<(Request, EndedRequest)>,
@@ -189,12 +193,12 @@ impl Dispatcher {
             is_stale: true,
             reloads: Vec::new(),
             postponed: VecDeque::new(),
+            recoveries: Vec::new(),
+            recoveries_saving: Vec::new(),
             read_at: Duration::ZERO,
             sending: 0,
             sending_failing: 0,
             sending_asked: BTreeMap::new(),
-            recoveries: Vec::new(),
-            recoveries_saving: Vec::new(),
             requests: VecDeque::new(),
             gone: Vec::new(),
             delivered: 0,

@@ -383,7 +383,7 @@ impl Lane {
     }
 
     /// The event up to which everything is delivered.
-    fn told_upto(&self, followed: EventNumber) -> EventNumber {
+    pub(crate) fn told_upto(&self, followed: EventNumber) -> EventNumber {
         let read = self.read_upto(followed);
         let untold = self.oldest().map(|first| EventNumber(first.0 - 1));
         untold.map_or(read, |untold| untold.min(read))

@@ -1,14 +1,16 @@
 //! The changes to be written down, and the figures of deliveries.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
-use cardswitch_engine::store::Store;
+use cardswitch_engine::store::{Store, StoreError};
 
 use super::{Dispatcher, ReplyTo, StepContext};
 use crate::deliveries::Changes;
 use crate::lane::Lane;
+use crate::places::LanePlaces;
 
 /// How often changes are written down.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -103,6 +105,30 @@ impl Dispatcher {
             tracing::error!(%fault, "deliveries cannot be written down: a crash would repeat them");
             self.unsaved_since = Some(now.time);
         }
+    }
+
+    /// The places of lanes, to be kept beside the file; none while endpoints are to be read.
+    /// Errors: the tables cannot be read.
+    pub fn places(&self, tables: &Store) -> Result<Option<LanePlaces>, StoreError> {
+        if self.is_stale {
+            return Ok(None);
+        }
+        let (snapshot, followed) = (tables.read()?, self.followed);
+        let as_of = followed.at.unwrap_or_default();
+        let mut known = BTreeMap::new();
+        let mut lanes = BTreeMap::new();
+        for (id, desk) in self.desks.iter().filter(|(_, desk)| !desk.kept.lane.is_off) {
+            let first = desk.kept.lane.told_upto(followed.number).next();
+            // Lanes that lack nothing, and those that one event holds up, share the look at the log.
+            let at = match known.get(&first) {
+                Some(at) => *at,
+                None if first > followed.number => as_of,
+                None => snapshot.event_place(first)?.at.unwrap_or_default().min(as_of),
+            };
+            known.insert(first, at);
+            lanes.insert(*id, at);
+        }
+        Ok(Some(LanePlaces { as_of, lanes }))
     }
 
     /// How deliveries do.
