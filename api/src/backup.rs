@@ -1,6 +1,6 @@
 //! The parts of a backup besides the engine's files: receipts, settings, the wrapped keys of card
-//! numbers, and the manifest, which has the wrapped data key. The master key is left out on purpose: a
-//! backup alone shows no card number.
+//! numbers, the places of webhooks, and the manifest, which has the wrapped data key. The master key is
+//! left out on purpose: a backup alone shows no card number.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -11,6 +11,7 @@ use std::path::Path;
 use cardswitch_engine::backup::{CopyBeside, CopyError, CopyStage, CopySummary};
 use cardswitch_engine::engine::Engine;
 use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
+use cardswitch_notify::webhooks::places_file;
 use cardswitch_secrets::master_key::data_key::check_file;
 use cardswitch_secrets::plain_file::{copy_described, open_plain};
 use cardswitch_secrets::private_file::{self, copy_private, create_private};
@@ -84,6 +85,7 @@ pub fn add_to_backup(
         CopyStage::Underway => {
             copy_settings(data, backup)?;
             copy_pan_keys(data, backup)?;
+            places_file::copy(data, backup)?;
             copy_receipts(data, backup, damaged)
         }
         CopyStage::Whole => {

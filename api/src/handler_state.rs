@@ -15,7 +15,7 @@ use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_network::http::HttpFaults;
 use cardswitch_notify::mail::{MailPlace, Outbox};
 use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::{Equipment, Webhooks};
+use cardswitch_notify::webhooks::{Equipment, Webhooks, places_file};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_v1::operations::ACCESS;
@@ -82,6 +82,9 @@ pub(crate) fn following_state(
     (engine, parts): (Engine, StateParts),
 ) -> Result<AppState, StartError> {
     let reach = Reach::new(settings.allow_local_webhooks);
+    if let Err(error) = places_file::remove(data) {
+        tracing::warn!(%error, "old places of webhooks stay: a backup of this node would repeat much");
+    }
     let webhooks = Webhooks::elsewhere(reach, &parts.shares, parts.stopped.clone());
     let place = MailPlace { data, store: None, app_url: &settings.app_url_for(http) };
     state_of(settings, (http, place), (Switch::new(Arc::new(engine)), webhooks, parts))

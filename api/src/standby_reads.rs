@@ -147,11 +147,15 @@ async fn here_or_there(
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_edge::descriptors::DescriptorShares;
     use cardswitch_engine::domain::event::EventPlace;
     use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
     use cardswitch_engine::store::Snapshot;
+    use cardswitch_notify::webhooks::Webhooks;
+    use cardswitch_notify::webhooks::addresses::Reach;
     use cardswitch_notify::webhooks::cursor::render_cursor;
-    use serde_json::Value;
+    use serde_json::{Value, json};
+    use tokio::sync::watch;
     use tower::ServiceExt;
 
     use super::*;
@@ -192,6 +196,26 @@ mod tests {
         assert_eq!(read(&bench, None, &path).await.0, StatusCode::OK);
         let (status, body) = read(&bench, None, &format!("{path}/number")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+    }
+
+    /// Once, a node that follows showed every endpoint as one without trouble: only the leader delivers.
+    #[tokio::test]
+    async fn how_deliveries_do_is_left_to_the_leader() {
+        let mut bench = Bench::new().await;
+        let new = json!({"delivery_url": "https://hooks.example.com/cards"});
+        let (status, made) = bench.ask("POST", "/v1/webhook-endpoints", new).await;
+        assert_eq!(status, 201, "{made}");
+        let paths =
+            ["/v1/webhook-endpoints".to_owned(), format!("/v1/webhook-endpoints/{}", id_of(&made))];
+        for path in &paths {
+            assert_eq!(read(&bench, None, path).await.0, StatusCode::OK);
+        }
+        let (shares, (_, stopped)) = (DescriptorShares::default(), watch::channel(true));
+        bench.state.webhooks = Webhooks::elsewhere(Reach::Local, &shares, stopped);
+        for path in &paths {
+            let (status, body) = read(&bench, None, path).await;
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+        }
     }
 
     /// Once, a node that had not yet read event 2 gave event 1 again to a client that had seen both elsewhere.

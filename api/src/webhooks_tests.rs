@@ -1,6 +1,7 @@
 //! Deliveries at work beside an engine: the events that an app gets as companies let it in; an
 //! undelivered event never counts as delivered.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,9 +25,11 @@ use cardswitch_notify::webhooks::attempt::{AttemptFailure, AttemptResult};
 use cardswitch_notify::webhooks::content::Content;
 use cardswitch_notify::webhooks::deliveries::Deliveries;
 use cardswitch_notify::webhooks::dispatcher::{
-    Dispatcher, DispatcherProgress, Request, RequestPlaces, StepContext, Tools,
+    Dispatcher, DispatcherOrder, DispatcherProgress, ReplyTo, Request, RequestPlaces, StepContext,
+    Tools,
 };
 use cardswitch_notify::webhooks::job::Job;
+use cardswitch_notify::webhooks::places::LanePlaces;
 use cardswitch_notify::webhooks::sender::{AddressLookup, Sender};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
@@ -35,6 +38,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, MEMBER, OTHER_COMPANY};
@@ -214,20 +218,45 @@ async fn what_an_app_has_delivered_ends_with_its_access() {
 
 /// Deliveries that are kept in `deliveries`, without a driver.
 fn dispatcher_of(bench: &Bench, deliveries: &Arc<Deliveries>) -> Dispatcher {
+    dispatcher_at(bench, deliveries, None)
+}
+
+/// The same, which knows these places besides.
+fn dispatcher_at(
+    bench: &Bench,
+    deliveries: &Arc<Deliveries>,
+    lane_places: Option<LanePlaces>,
+) -> Dispatcher {
     let tools = Tools {
         deliveries: Arc::clone(deliveries),
         places: RequestPlaces { healthy: 1, failing: 1, asked: 1 },
         ids: Box::new(|at| SystemRandom.id(at).ok()),
+        lane_places,
     };
     let engine = &bench.state.switch.engine;
     Dispatcher::new(tools, &engine.store, engine.decides_after).unwrap()
 }
 
+fn now(bench: &Bench) -> StepContext<'_> {
+    let (tables, time) = (&bench.state.switch.engine.store, bench.state.now());
+    StepContext { tables, time, uptime: Duration::ZERO }
+}
+
+/// Gives an order. Returns where its answer will be.
+fn answer_of<T: Send + 'static>(
+    bench: &Bench,
+    dispatcher: &mut Dispatcher,
+    order: impl FnOnce(ReplyTo<T>) -> DispatcherOrder,
+) -> Arc<Mutex<Option<T>>> {
+    let answer = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&answer);
+    dispatcher.obey(order(Box::new(move |value| *told.lock() = Some(value))), now(bench));
+    answer
+}
+
 /// The events of the requests that are due.
 fn due_events(bench: &Bench, dispatcher: &mut Dispatcher) -> Vec<EventNumber> {
-    let (tables, time) = (&bench.state.switch.engine.store, bench.state.now());
-    let now = StepContext { tables, time, uptime: Duration::ZERO };
-    while dispatcher.step(now) != DispatcherProgress::Idle {}
+    while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
     let requests = std::iter::from_fn(|| dispatcher.next_request());
     requests.flat_map(|(request, _)| request.content.numbers().to_vec()).collect()
 }
@@ -282,6 +311,146 @@ async fn a_lane_that_takes_nothing_of_an_event_is_not_written_down() {
     assert!(due_events(bench, &mut dispatcher).is_empty());
     assert!(dispatcher.followed() > followed, "the event was read");
     assert!(dispatcher.take_changes(Duration::ZERO).is_none_or(|changes| changes.lanes.is_empty()));
+}
+
+/// Once, a recovery was answered before it was written down: a crash within a second took it back.
+#[tokio::test]
+async fn a_recovery_is_answered_once_a_crash_does_not_take_it_back() {
+    let bench = &Bench::new().await;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let mut dispatcher = dispatcher_of(bench, &deliveries);
+    assert!(due_events(bench, &mut dispatcher).is_empty(), "it is new");
+    deliveries.save(&dispatcher.take_changes(Duration::ZERO).unwrap()).unwrap();
+    for (outcome, expected) in [(Err("no room".to_owned()), None), (Ok(()), Some(true))] {
+        let order = |reply| DispatcherOrder::Recover(id, EventNumber(0), reply);
+        let answer = answer_of(bench, &mut dispatcher, order);
+        assert!(dispatcher.is_save_due(Duration::ZERO), "it waits for no later save");
+        assert_eq!(*answer.lock(), None, "it is not written down");
+        let changes = dispatcher.take_changes(Duration::ZERO).unwrap();
+        if outcome.is_ok() {
+            deliveries.save(&changes).unwrap();
+        }
+        dispatcher.end_save(changes, outcome, now(bench));
+        assert_eq!((*answer.lock(), Arc::strong_count(&answer)), (expected, 1));
+    }
+    drop(dispatcher);
+    let mut restarted = dispatcher_of(bench, &deliveries);
+    assert!(due_events(bench, &mut restarted).contains(&EventNumber(1)));
+}
+
+/// Once, a lane whose place was lost began two days before the newest event: what a receiver that was down for longer
+/// still lacked was skipped.
+#[tokio::test]
+async fn a_lane_whose_file_is_lost_goes_on_where_it_owed_events() {
+    let bench = &Bench::new().await;
+    let given = |name: &str| {
+        let address = format!("http://localhost:9/{name}");
+        GivenEndpoint { address, description: LineText::default(), app: None }
+    };
+    let acting = by_switch(&bench.state);
+    let (down, _) = create(&acting, CompanyId(COMPANY), given("down")).await.unwrap();
+    let (up, _) = create(&acting, CompanyId(COMPANY), given("up")).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let mut dispatcher = dispatcher_of(bench, &deliveries);
+    let mut owed = Vec::new();
+    for day in ["05", "09", "17"] {
+        bench.advance(&format!("2026-03-{day}T20:00:00Z"));
+        touch(bench, COMPANY, day).await;
+        owed.push(bench.state.switch.read_at_once(|snapshot| snapshot.last_event()).unwrap());
+        while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
+        while let Some((request, mut done)) = dispatcher.next_request() {
+            let status = if request.endpoint.id == up { 204 } else { 500 };
+            done.report.result = AttemptResult::Answered(status);
+            dispatcher.end(done, now(bench));
+            while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
+        }
+    }
+    let places = dispatcher.places(&bench.state.switch.engine.store).unwrap().unwrap();
+    drop(dispatcher);
+    let lost = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(lost.path()).unwrap());
+    let mut restarted = dispatcher_at(bench, &deliveries, Some(places));
+    while restarted.step(now(bench)) != DispatcherProgress::Idle {}
+    let mut told = BTreeMap::new();
+    while let Some((request, done)) = restarted.next_request() {
+        told.insert(request.endpoint.id, request.content.numbers().to_vec());
+        restarted.end(done, now(bench));
+        while restarted.step(now(bench)) != DispatcherProgress::Idle {}
+    }
+    assert_eq!(told.get(&down), Some(&owed), "all that it lacks");
+    assert_eq!(told.get(&up).map(Vec::as_slice), owed.get(2..), "what is as new as its place");
+}
+
+/// Once, an endpoint that had just taken a message again was shown as failing.
+#[tokio::test]
+async fn events_that_are_sent_again_show_that_their_receiver_is_back() {
+    let bench = &Bench::new().await;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let dispatcher = &mut dispatcher_of(bench, &deliveries);
+    touch(bench, COMPANY, "seen").await;
+    while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
+    let end_next = |dispatcher: &mut Dispatcher, status| {
+        let (_, mut done) = dispatcher.next_request().unwrap();
+        done.report.result = AttemptResult::Answered(status);
+        dispatcher.end(done, now(bench));
+    };
+    let is_failing = |dispatcher: &mut Dispatcher| {
+        let order = |reply| DispatcherOrder::Health(vec![id], reply);
+        let health = answer_of(bench, dispatcher, order).lock().take().unwrap()[0].unwrap();
+        assert_eq!(health.failing_since.is_none(), health.delivered_at.is_some());
+        health.failing_since.is_some()
+    };
+    end_next(dispatcher, 500);
+    let order = |reply| DispatcherOrder::Attempts(id, reply);
+    let attempt = answer_of(bench, dispatcher, order).lock().take().unwrap()[0].id;
+    answer_of(bench, dispatcher, |reply| DispatcherOrder::Example(id, reply));
+    end_next(dispatcher, 204);
+    assert!(is_failing(dispatcher), "an example is no event");
+    answer_of(bench, dispatcher, |reply| DispatcherOrder::Resend(id, attempt, reply));
+    end_next(dispatcher, 500);
+    assert!(is_failing(dispatcher));
+    answer_of(bench, dispatcher, |reply| DispatcherOrder::Resend(id, attempt, reply));
+    end_next(dispatcher, 204);
+    assert!(!is_failing(dispatcher));
+}
+
+/// Once, deliveries noticed an endpoint up to a minute late whose maker had hung up before the answer.
+#[tokio::test]
+async fn an_endpoint_counts_at_once_where_its_maker_has_hung_up() {
+    let bench = &Bench::new().await;
+    let state = &bench.state;
+    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    let acting = by_switch(state);
+    let mut making = Box::pin(create(&acting, CompanyId(COMPANY), given));
+    tokio::select! {
+        biased;
+        _ = &mut making => panic!("it is made at once"),
+        () = std::future::ready(()) => {}
+    }
+    drop(making);
+    let made = || state.switch.read_at_once(|snapshot| snapshot.all_webhook_endpoints()).unwrap();
+    timeout(Duration::from_secs(20), async {
+        loop {
+            let ids: Vec<_> = made().iter().map(|endpoint| endpoint.id).collect();
+            let health = state.webhooks.health(ids).await.unwrap();
+            if health.iter().any(Option::is_some) {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .expect("deliveries know it before they look by themselves");
 }
 
 /// The change made while a request waits for its host to be looked up.

@@ -78,6 +78,7 @@ fn expect_private_under(umask: &str) {
         "/journal/ack",
         "/journal/0000000000000001.segment",
         "/deliveries.redb",
+        "/deliveries.places",
         "/cardswitch.toml",
         "/control.sock",
         "/receipts/",

@@ -421,7 +421,7 @@ fn a_damaged_file_of_positions_is_put_aside() {
     for damaged in [whole[..whole.len() / 2].to_vec(), flipped] {
         fs::write(&file, &damaged).expect("a file can be written");
         let switch = installation.serve_with(&LOCAL);
-        assert!(switch.log().contains("deliveries of the last two days repeat"));
+        assert!(switch.log().contains("deliveries repeat from the last known places"));
         assert_eq!(
             fs::read(installation.data().join("deliveries.redb.damaged")).ok(),
             Some(damaged)

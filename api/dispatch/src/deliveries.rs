@@ -12,7 +12,7 @@
 //! behind are made once more after a crash. Nothing is lost, because a lane is only ever kept at a
 //! place up to which it was handed the events of the companies that are kept with it. Each endpoint
 //! has `ATTEMPTS_MAX` places for attempts, used in turn, so the file is bounded. Without the file
-//! every endpoint gets the events of the last two days. A file that could not be written is opened
+//! lanes go on from `places`. A file that could not be written is opened
 //! anew before it is written again: redb takes nothing any more after a fault.
 //!
 //! A node of a cluster writes all but the attempts elsewhere, too (`RemoteDeliveries`), and
@@ -195,8 +195,8 @@ impl Deliveries {
                 std::fs::rename(data.join(FILE), &aside).map_err(redb::Error::Io)?;
                 tracing::error!(
                     %error,
-                    "what webhook endpoints got is unknown: the deliveries of the last two days repeat; the file is \
-                     put aside as `{}`",
+                    "what webhook endpoints got of late is unknown: deliveries repeat from the last known places; \
+                     the file is put aside as `{}`",
                     aside.display()
                 );
                 Self::open_whole(data.join(FILE))

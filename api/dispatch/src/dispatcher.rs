@@ -35,6 +35,7 @@ use crate::deliveries::{
 use crate::desk::EndpointDesk;
 use crate::endpoint_queue::{EndpointQueue, QueueLine, QueuePlace};
 use crate::lane::{EndpointHealth, QueuedEvent};
+use crate::places::LanePlaces;
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
@@ -69,7 +70,8 @@ pub type IdDraw = Box<dyn Fn(Timestamp) -> Option<Uuid> + Send>;
 pub enum DispatcherOrder {
     /// Endpoints or rights have changed.
     Reload(Option<ReplyTo<()>>),
-    /// Everything after this event is delivered again.
+    /// Everything after this event is delivered again. The reply comes once that is written down;
+    /// there is none where it cannot be.
     Recover(WebhookEndpointId, EventNumber, ReplyTo<bool>),
     /// An example is sent.
     Example(WebhookEndpointId, ReplyTo<Option<Attempt>>),
@@ -111,6 +113,8 @@ pub struct Tools {
     pub places: RequestPlaces,
     /// The source of ids.
     pub ids: IdDraw,
+    /// The places from which lanes go on that are not among the stored state, if there are any.
+    pub lane_places: Option<LanePlaces>,
 }
 
 /// The state of all deliveries.
@@ -142,6 +146,10 @@ pub struct Dispatcher {
     reloads: Vec<ReplyTo<()>>,
     /// Orders that wait until that is seen.
     postponed: VecDeque<DispatcherOrder>,
+    /// Callers whose recovery the next save writes down.
+    recoveries: Vec<ReplyTo<bool>>,
+    /// Those whose recovery is being written down.
+    recoveries_saving: Vec<ReplyTo<bool>>,
     read_at: Duration,
     sending: usize,
     sending_failing: usize,
@@ -185,6 +193,8 @@ impl Dispatcher {
             is_stale: true,
             reloads: Vec::new(),
             postponed: VecDeque::new(),
+            recoveries: Vec::new(),
+            recoveries_saving: Vec::new(),
             read_at: Duration::ZERO,
             sending: 0,
             sending_failing: 0,
@@ -338,9 +348,13 @@ impl Dispatcher {
             DispatcherOrder::Recover(id, after, reply) => {
                 let followed = self.followed.number;
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.kept.lane.is_off);
-                let is_there = desk.map(|desk| desk.kept.lane.recover(after, followed)).is_some();
+                let Some(desk) = desk else {
+                    reply(false);
+                    return;
+                };
+                desk.kept.lane.recover(after, followed);
                 self.refresh(id, now.time);
-                reply(is_there);
+                self.save_recovery(reply);
             }
             DispatcherOrder::Example(id, reply) => self.send_example(id, reply, now.time),
             DispatcherOrder::Resend(id, attempt, reply) => {

@@ -314,7 +314,7 @@ impl Lane {
 
     /// Notes that a message was delivered. A receiver that was down is back: waiting messages are
     /// tried at once.
-    fn note_delivery(&mut self, now: Timestamp) {
+    pub(crate) fn note_delivery(&mut self, now: Timestamp) {
         let was_down = self.failures >= DOWN_FAILURES;
         (self.failures, self.given_up, self.failing_since) = (0, 0, None);
         self.delivered_at = Some(now);
@@ -383,7 +383,7 @@ impl Lane {
     }
 
     /// The event up to which everything is delivered.
-    fn told_upto(&self, followed: EventNumber) -> EventNumber {
+    pub(crate) fn told_upto(&self, followed: EventNumber) -> EventNumber {
         let read = self.read_upto(followed);
         let untold = self.oldest().map(|first| EventNumber(first.0 - 1));
         untold.map_or(read, |untold| untold.min(read))

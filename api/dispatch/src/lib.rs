@@ -7,6 +7,7 @@
 //! | `content` | the content of a message, and its id |
 //! | `desk`, `endpoint_queue` | one endpoint at work; the endpoints with something to send |
 //! | `deliveries`, `attempt` | the stored state of all that; one try to deliver a message |
+//! | `places` | the places of lanes, as a backup carries them |
 //! | `notes` | that state beside the window of a cluster: whose it is, and who may change it |
 //! | `dispatcher` | follows the event log, and says what is to be sent and saved |
 //! | `mail` | letters that wait for a mail server, and those about declines |
@@ -24,4 +25,5 @@ mod endpoint_queue;
 pub mod lane;
 pub mod mail;
 pub mod notes;
+pub mod places;
 pub mod schedule;

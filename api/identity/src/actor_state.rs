@@ -91,6 +91,15 @@ impl ActorState {
     /// also holds the actor, and the claim of a request with an idempotency key.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
+        if !is_concerned(&command) {
+            return self.make_change(command).await;
+        }
+        let state = self.clone();
+        // Deliveries learn of it also where the client has hung up before it was made.
+        to_the_end(async move { state.make_change(command).await }).await
+    }
+
+    async fn make_change(&self, command: AdminCommand) -> Result<(), WriteError> {
         let claim = self.claim.as_ref().filter(|claim| claim.fate() != ClaimFate::Made);
         let note = self.note.clone();
         let concerns_webhooks = is_concerned(&command);

@@ -15,6 +15,7 @@ use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::engine::leave_chain;
 use cardswitch_engine::journal::log::open_read_only;
 use cardswitch_notify::webhooks::deliveries::FILE as DELIVERIES_FILE;
+use cardswitch_notify::webhooks::places_file;
 
 use super::Failure;
 use crate::node_mark::{cluster_of, mark, node_of, require_alone, unmark};
@@ -142,6 +143,7 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
         }
         _ => {}
     }
+    places_file::remove(&args.data).map_err(|error| at(&args.data, &error))?;
     unmark(&args.data)?;
     let data = args.data.display();
     println!("{data} is no node of {cluster} any more; its newest record is {}", newest.0);

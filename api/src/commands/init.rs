@@ -215,23 +215,36 @@ fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
 
 fn told(args: &InitArgs, credentials: &Credentials) -> Result<String, Failure> {
     let settings = args.config.read(&args.data)?;
+    let door = format!("{}/login", settings.app_url_for(settings.http));
+    let mut lines = shown_secrets(&args.data, credentials, Some(&door));
+    if let Some(path) = &args.cards_out {
+        lines.push(format!("  test cards      {} in {}", args.cards, path.display()));
+    }
+    lines.push(format!("{SHOWN_ONCE} Settings go into {CONFIG_FILE} in the directory."));
+    lines.push(format!("Next: cardswitch serve --data {}\n", args.data.display()));
+    Ok(lines.join("\n"))
+}
+
+/// The line below secrets that are shown.
+pub(super) const SHOWN_ONCE: &str = "These secrets are shown this once.";
+
+/// The lines that show the secrets of a new directory, and where to sign in if that is known.
+pub(super) fn shown_secrets(
+    data: &Path,
+    credentials: &Credentials,
+    door: Option<&str>,
+) -> Vec<String> {
     let mut lines = vec![
-        format!("made data directory {}", args.data.display()),
+        format!("made data directory {}", data.display()),
         format!("  company id      {}", credentials.company_id),
         format!("  account id      {}", credentials.account_id),
         format!("  administrator   {}", credentials.admin_email),
         format!("  password        {}", credentials.admin_password),
-        format!("  sign in at      {}/login", settings.app_url_for(settings.http)),
-        format!("  access token    {}", credentials.access_token),
-        format!("  network key     {}", credentials.network_key),
     ];
-    if let Some(path) = &args.cards_out {
-        lines.push(format!("  test cards      {} in {}", args.cards, path.display()));
-    }
-    let once = "These secrets are shown this once. Settings go into";
-    lines.push(format!("{once} {CONFIG_FILE} in the directory."));
-    lines.push(format!("Next: cardswitch serve --data {}\n", args.data.display()));
-    Ok(lines.join("\n"))
+    lines.extend(door.map(|door| format!("  sign in at      {door}")));
+    lines.push(format!("  access token    {}", credentials.access_token));
+    lines.push(format!("  network key     {}", credentials.network_key));
+    lines
 }
 
 #[cfg(test)]

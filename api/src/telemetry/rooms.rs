@@ -47,7 +47,7 @@ fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
             u64::try_from(passed_us / 1_000_000).unwrap_or(0)
         });
     };
-    let help = "Deliveries that are due or wait for their next try.";
+    let help = "Events on their way to endpoints: being sent, next in line or waiting for a retry. Those that an endpoint has yet to read from the log are not counted.";
     count("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, |now| now.pending as u64);
     let help = "Wait of the oldest such delivery.";
     seconds("cardswitch_webhook_oldest_pending_seconds", help, |now| now.oldest_at);

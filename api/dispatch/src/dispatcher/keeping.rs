@@ -1,14 +1,16 @@
 //! The changes to be written down, and the figures of deliveries.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
-use cardswitch_engine::store::Store;
+use cardswitch_engine::store::{Store, StoreError};
 
-use super::{Dispatcher, StepContext};
+use super::{Dispatcher, ReplyTo, StepContext};
 use crate::deliveries::Changes;
 use crate::lane::Lane;
+use crate::places::LanePlaces;
 
 /// How often changes are written down.
 pub(super) const SAVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,6 +44,13 @@ impl Dispatcher {
         uptime >= self.save_at
     }
 
+    /// Has the changes written down at once, and replies after that: a crash must not take back
+    /// what a caller was told.
+    pub(super) fn save_recovery(&mut self, reply: ReplyTo<bool>) {
+        self.recoveries.push(reply);
+        self.save_at = Duration::ZERO;
+    }
+
     /// The changes to write down, if there are any, all of one moment. The driver says how that has
     /// ended (`end_save`).
     pub fn take_changes(&mut self, uptime: Duration) -> Option<Changes> {
@@ -52,6 +61,7 @@ impl Dispatcher {
             return None;
         }
         self.idle_saves = 0;
+        self.recoveries_saving.append(&mut self.recoveries);
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: WebhookEndpointId| {
             let mut kept = self.desks.get(&id)?.kept.clone();
@@ -75,8 +85,12 @@ impl Dispatcher {
         outcome: Result<(), String>,
         now: StepContext<'_>,
     ) {
-        self.save_at = now.uptime + SAVE_INTERVAL;
+        // A recovery that came meanwhile is not among the changes.
+        let is_urgent = !self.recoveries.is_empty();
+        self.save_at = if is_urgent { Duration::ZERO } else { now.uptime + SAVE_INTERVAL };
+        let recoveries = std::mem::take(&mut self.recoveries_saving);
         let Err(fault) = outcome else {
+            recoveries.into_iter().for_each(|reply| reply(true));
             if self.unsaved_since.take().is_some() {
                 tracing::info!("deliveries are written down again");
             }
@@ -91,6 +105,30 @@ impl Dispatcher {
             tracing::error!(%fault, "deliveries cannot be written down: a crash would repeat them");
             self.unsaved_since = Some(now.time);
         }
+    }
+
+    /// The places of lanes, to be kept beside the file; none while endpoints are to be read.
+    /// Errors: the tables cannot be read.
+    pub fn places(&self, tables: &Store) -> Result<Option<LanePlaces>, StoreError> {
+        if self.is_stale {
+            return Ok(None);
+        }
+        let (snapshot, followed) = (tables.read()?, self.followed);
+        let as_of = followed.at.unwrap_or_default();
+        let mut known = BTreeMap::new();
+        let mut lanes = BTreeMap::new();
+        for (id, desk) in self.desks.iter().filter(|(_, desk)| !desk.kept.lane.is_off) {
+            let first = desk.kept.lane.told_upto(followed.number).next();
+            // Lanes that lack nothing, and those that one event holds up, share the look at the log.
+            let at = match known.get(&first) {
+                Some(at) => *at,
+                None if first > followed.number => as_of,
+                None => snapshot.event_place(first)?.at.unwrap_or_default().min(as_of),
+            };
+            known.insert(first, at);
+            lanes.insert(*id, at);
+        }
+        Ok(Some(LanePlaces { as_of, lanes }))
     }
 
     /// How deliveries do.

@@ -19,8 +19,8 @@ use crate::schedule::latest_try;
 
 /// How often endpoints are read without a notice that they changed.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
-/// How long before the newest event a lane begins whose place is not known, as in a directory that
-/// came out of a backup. All tries of older events were over. Units: microseconds.
+/// How long before the newest event a lane begins whose place is nowhere known. An endpoint that was
+/// down for long may lack older events, and gets them by `recover`. Units: microseconds.
 const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
 
 impl Dispatcher {
@@ -99,7 +99,12 @@ impl Dispatcher {
         let on_after = |at| snapshot.first_event_at(at);
         Ok(match self.kept_lane(endpoint.id) {
             _ if !endpoint.is_enabled() => LaneTurn::Off,
-            None => LaneTurn::New(on_after(endpoint.enabled_at.max(settled))?),
+            None => {
+                let places = self.tools.lane_places.as_ref();
+                let begin =
+                    places.map_or(settled, |places| places.begin_of(endpoint.id, SETTLED_US));
+                LaneTurn::New(on_after(endpoint.enabled_at.max(begin))?)
+            }
             Some(kept) if kept.on_since != endpoint.enabled_at => {
                 LaneTurn::On(on_after(endpoint.enabled_at)?)
             }

@@ -168,6 +168,9 @@ impl Dispatcher {
             && (&desk.endpoint.url, desk.endpoint.enabled_at) == (&tried.url, tried.enabled_at);
         if asked.is_none() {
             settle(desk, &mut attempt, now.time);
+        } else if attempt.is_delivered() && !attempt.events.is_empty() {
+            // Events arrived, so the receiver is back. An example proves less, and hides no trouble.
+            desk.kept.lane.note_delivery(now.time);
         }
         if is_gone {
             desk.kept.gone_url = Some(tried.url.clone());

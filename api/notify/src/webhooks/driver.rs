@@ -1,6 +1,8 @@
 //! The task that drives the dispatcher of webhooks: it knows the time, sends its requests, each in a
 //! task of its own, and writes its changes down.
 
+use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use cardswitch_dispatch::dispatcher::{
     DeliveryFigures, Dispatcher, DispatcherOrder, DispatcherProgress, EndedRequest, Request,
     StepContext,
 };
+use cardswitch_dispatch::places::LanePlaces;
 use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -25,12 +28,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::job::Job;
+use super::places_file;
 use super::sender::Sender;
 
 /// How often the clock is read.
 const TICK: Duration = Duration::from_millis(100);
 /// How long requests under way may take once the switch stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the places of lanes are written down. A restored directory repeats so much more.
+const PLACES_INTERVAL: Duration = Duration::from_secs(60);
 /// How long to wait before the engine is asked once more to turn off an endpoint that is gone.
 const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 
@@ -39,6 +45,8 @@ pub(super) struct DriverTools {
     pub(super) secrets: Arc<Secrets>,
     pub(super) sender: Sender,
     pub(super) deliveries: Arc<Deliveries>,
+    /// The data directory.
+    pub(super) data: PathBuf,
     pub(super) orders: mpsc::WeakSender<DispatcherOrder>,
     pub(super) figures: Arc<Mutex<DeliveryFigures>>,
 }
@@ -53,6 +61,10 @@ pub(super) struct Driver {
     since: Instant,
     ended: mpsc::UnboundedSender<EndedRequest>,
     ends: mpsc::UnboundedReceiver<EndedRequest>,
+    /// When the places of lanes are written next.
+    places_at: Duration,
+    /// The places that are written.
+    places: Option<LanePlaces>,
 }
 
 /// Says that a request has ended when it is dropped, so that this is said, too, where its task panicked.
@@ -73,7 +85,8 @@ impl Drop for Ending {
 impl Driver {
     pub(super) fn new(dispatcher: Dispatcher, tools: DriverTools) -> Self {
         let (ended, ends) = mpsc::unbounded_channel();
-        Self { dispatcher, tools, since: Instant::now(), ended, ends }
+        let (places_at, places) = (Duration::ZERO, None);
+        Self { dispatcher, tools, since: Instant::now(), ended, ends, places_at, places }
     }
 
     /// Delivers until the switch stops, or all callers are gone.
@@ -91,10 +104,11 @@ impl Driver {
             if self.dispatcher.is_save_due(self.uptime()) {
                 self.save().await;
             }
+            if self.uptime() >= self.places_at {
+                self.keep_places().await;
+            }
             if progress != DispatcherProgress::Idle {
-                while let Ok(order) = orders.try_recv() {
-                    self.obey(order);
-                }
+                self.obey_all(&mut orders);
                 if *stop.borrow() {
                     break;
                 }
@@ -106,7 +120,11 @@ impl Driver {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
                 order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                    // Those that wait share the save that some of them ask for.
+                    Some(order) => {
+                        self.obey(order);
+                        self.obey_all(&mut orders);
+                    }
                     None => break,
                 },
                 Some(done) = self.ends.recv() => self.end(done),
@@ -121,6 +139,7 @@ impl Driver {
         }
         self.drain().await;
         self.save().await;
+        self.keep_places().await;
     }
 
     /// Does the work that is due, and sends the requests that come of it.
@@ -148,6 +167,12 @@ impl Driver {
 
     fn obey(&mut self, order: DispatcherOrder) {
         self.dispatcher.obey(order, now(&self.tools, self.since));
+    }
+
+    fn obey_all(&mut self, orders: &mut mpsc::Receiver<DispatcherOrder>) {
+        while let Ok(order) = orders.try_recv() {
+            self.obey(order);
+        }
     }
 
     fn end(&mut self, done: EndedRequest) {
@@ -200,6 +225,28 @@ impl Driver {
         let changes = Arc::unwrap_or_clone(changes);
         self.dispatcher.end_save(changes, outcome, now(&self.tools, self.since));
         self.publish();
+    }
+
+    /// Writes down the places of lanes, if they have changed.
+    async fn keep_places(&mut self) {
+        self.places_at = self.uptime() + PLACES_INTERVAL;
+        let places = match self.dispatcher.places(&self.tools.switch.engine.store) {
+            Ok(Some(places)) => places,
+            Ok(None) => {
+                self.places_at = self.uptime() + TICK;
+                return;
+            }
+            Err(error) => return tracing::warn!(%error, "places of webhooks cannot be read"),
+        };
+        if self.places.as_ref() == Some(&places) {
+            return;
+        }
+        let (data, kept) = (self.tools.data.clone(), places.clone());
+        let writing = tokio::task::spawn_blocking(move || places_file::write(&data, &kept));
+        match writing.await.unwrap_or_else(|panicked| Err(io::Error::other(panicked))) {
+            Ok(()) => self.places = Some(places),
+            Err(error) => tracing::warn!(%error, "`{}` cannot be written", places_file::FILE),
+        }
     }
 
     fn publish(&self) {

@@ -7,6 +7,7 @@
 //! | `job`, `sender` | one request: composed and signed; over the network |
 //! | `attempt_words` | outcomes in words |
 //! | `driver` | the task that drives the dispatcher |
+//! | `places_file` | the file of the places of lanes |
 //! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; answers that wait |
 //!
 //! The events still to be delivered, and when, are in the crate `dispatch`: its steps know no clock and
@@ -19,6 +20,7 @@ pub mod composing;
 pub mod cursor;
 mod driver;
 pub mod job;
+pub mod places_file;
 pub mod sender;
 mod streams;
 mod tail;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use cardswitch_dispatch::dispatcher::DeliveryFigures;
-pub use cardswitch_dispatch::{attempt, content, deliveries, dispatcher, lane, notes};
+pub use cardswitch_dispatch::{attempt, content, deliveries, dispatcher, lane, notes, places};
 
 use cardswitch_acquiring::fault_plan::FaultPlan;
 use cardswitch_bounds::TooManyTries;
@@ -137,6 +139,7 @@ impl Webhooks {
             deliveries: Arc::clone(&deliveries),
             places: RequestPlaces { healthy, failing, asked: ASKED_SENDS_MAX },
             ids: Box::new(|at| SystemRandom.id(at).ok()),
+            lane_places: places_file::read(data),
         };
         let dispatcher = Dispatcher::new(tools, &engine.store, engine.decides_after)?;
         let tools = DriverTools {
@@ -144,6 +147,7 @@ impl Webhooks {
             secrets,
             sender: Sender::within(reach, shares.sends, faults),
             deliveries,
+            data: data.to_path_buf(),
             orders: orders.downgrade(),
             figures: Arc::clone(&figures),
         };
@@ -206,8 +210,9 @@ impl Webhooks {
         drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
     }
 
-    /// Has everything after an event delivered again. Returns whether there is such an endpoint,
-    /// and on.
+    /// Has everything after an event delivered again, whatever crashes from then on. Returns
+    /// whether there is such an endpoint, and on.
+    /// Errors: the dispatcher's, or it could not be written down.
     pub async fn recover(
         &self,
         id: WebhookEndpointId,

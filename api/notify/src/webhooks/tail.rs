@@ -78,12 +78,13 @@ impl EventRun {
         let known = usize::try_from(after.0.checked_sub(self.after.0)?).ok()?;
         let mut page = EventPage { events: Vec::new(), next: after, is_end: true };
         for event in self.events.iter().skip(known) {
-            if page.events.len() == max {
+            let is_own = event.company == company;
+            if is_own && page.events.len() == max {
                 page.is_end = false;
                 break;
             }
             page.next = event.number;
-            if event.company == company {
+            if is_own {
                 page.events.push(*event);
             }
         }
@@ -119,8 +120,11 @@ mod tests {
         let rows = [
             (9, 9, None),
             (10, 9, Some((vec![11, 13, 14], 15, true))),
+            (10, 1, Some((vec![11], 12, false))),
             (10, 2, Some((vec![11, 13], 13, false))),
-            (13, 1, Some((vec![14], 14, false))),
+            (10, 3, Some((vec![11, 13, 14], 15, true))),
+            (13, 1, Some((vec![14], 15, true))),
+            (13, 0, Some((vec![], 13, false))),
             (14, 1, Some((vec![], 15, true))),
             (15, 1, Some((vec![], 15, true))),
             (16, 1, Some((vec![], 16, true))),

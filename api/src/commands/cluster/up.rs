@@ -14,7 +14,9 @@ use cardswitch_engine::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::at;
+use crate::commands::init::{SHOWN_ONCE, shown_secrets};
 use crate::commands::{Failure, StopSignal, announce, complain};
+use crate::install::Credentials;
 
 /// How many nodes and members there are: the fewest of which one may fail.
 const NODES: u16 = 3;
@@ -202,8 +204,9 @@ fn prepare(args: &UpArgs, layout: &ClusterLayout<'_>) -> Result<(), Failure> {
     wait_for_etcd(&journal)?;
     let cards = layout.dir.join("cards.jsonl");
     let first = layout.data(1);
-    let secrets = run_self(&[
+    let made = run_self(&[
         "init".as_ref(),
+        "--json".as_ref(),
         "--data".as_ref(),
         first.as_os_str(),
         "--cards".as_ref(),
@@ -211,7 +214,7 @@ fn prepare(args: &UpArgs, layout: &ClusterLayout<'_>) -> Result<(), Failure> {
         "--cards-out".as_ref(),
         cards.as_os_str(),
     ])?;
-    print!("{secrets}");
+    println!("{}", made_text(&serde_json::from_str(&made)?, (&first, &cards, args.cards)));
     let journal: &std::ffi::OsStr = journal.as_ref();
     let (adopt, data) = (["cluster".as_ref(), "adopt".as_ref()], "--data".as_ref());
     run_self(&[adopt[0], adopt[1], data, first.as_os_str(), "--journal".as_ref(), journal])?;
@@ -233,6 +236,15 @@ fn prepare(args: &UpArgs, layout: &ClusterLayout<'_>) -> Result<(), Failure> {
         run_self(&restore)?;
     }
     fs::remove_dir_all(&backup).map_err(|error| at(&backup, &error))
+}
+
+/// What is shown of the first directory. The nodes listen elsewhere than one switch does, and are served
+/// already.
+fn made_text(credentials: &Credentials, (data, cards, count): (&Path, &Path, u32)) -> String {
+    let mut lines = shown_secrets(data, credentials, None);
+    lines.push(format!("  test cards      {count} in {}", cards.display()));
+    lines.push(SHOWN_ONCE.to_owned());
+    lines.join("\n")
 }
 
 fn wait_for_etcd(journal: &str) -> Result<(), Failure> {
@@ -336,4 +348,22 @@ pub(super) fn kill_leader(args: &KillLeaderArgs) -> Result<(), Failure> {
     }
     println!("killed {}, which led since epoch {}", leader.name, view.tip.position.epoch.0);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once, it was told to sign in at a port where nobody listens, and to serve what is served already.
+    #[test]
+    fn the_first_directory_is_shown_without_the_next_step_of_one_switch() {
+        let made = r#"{"company_id": "a1", "account_id": "a2", "admin_email": "a3",
+            "admin_password": "a4", "access_token": "a5", "network_key": "a6"}"#;
+        let (data, cards) = (Path::new("/c/node-1"), Path::new("/c/cards.jsonl"));
+        let text = made_text(&serde_json::from_str(made).unwrap(), (data, cards, 7));
+        for shown in ["a1", "a2", "a3", "a4", "a5", "a6", "/c/node-1", "7 in /c/cards.jsonl"] {
+            assert!(text.contains(shown), "{text}");
+        }
+        assert!(!text.contains("sign in") && !text.contains("Next:"), "{text}");
+    }
 }

@@ -88,7 +88,7 @@ pub struct EventsBody {
     results: Vec<ListedEvent>,
     /// The place behind the page: `after` of the next request.
     cursor: String,
-    /// Whether there is more already.
+    /// Whether there is more already, or so much to look through that this is not known.
     has_more: bool,
     /// Whether the event before `after` is lost: the switch was restored to an earlier state. Without `min_seq` a node
     /// may just be behind. The page begins at the event's instant then.
@@ -197,7 +197,11 @@ async fn expand(body: &mut EventsBody, page: &EventPage, call: &Call) -> Result<
 fn steady(page: EventPage, after: EventNumber) -> EventPage {
     let shown = page.events.last().map_or(after, |event| event.number);
     let is_near = page.next.0.saturating_sub(shown.0) <= UNSHOWN_MAX;
-    if page.is_end && is_near { EventPage { next: shown, ..page } } else { page }
+    if (page.is_end || !page.events.is_empty()) && is_near {
+        EventPage { next: shown, ..page }
+    } else {
+        page
+    }
 }
 
 /// The place from which a client reads.
@@ -346,14 +350,21 @@ async fn scanned_page(
     (after, limit): (EventNumber, usize),
     scan: impl Fn(EventNumber, usize) -> Result<EventPage, StoreError>,
 ) -> Result<EventPage, StoreError> {
-    let mut page = scan(after, limit)?;
-    let mut scanned = SCANNED_AT_ONCE;
-    while !page.is_end && page.events.len() < limit && scanned < SCANNED_MAX {
-        tokio::task::yield_now().await;
-        let EventPage { events, next, is_end } = scan(page.next, limit - page.events.len())?;
+    let mut page = EventPage { events: Vec::new(), next: after, is_end: false };
+    let mut scanned = 0;
+    while !page.is_end && scanned < SCANNED_MAX {
+        if scanned > 0 {
+            tokio::task::yield_now().await;
+        }
+        let from = page.next;
+        let EventPage { events, next, is_end } = scan(from, limit - page.events.len())?;
         page.events.extend(events);
         (page.next, page.is_end) = (next, is_end);
         scanned += SCANNED_AT_ONCE;
+        // It ended before its bound, at an event for which the page has no room.
+        if next.0 - from.0 < SCANNED_AT_ONCE as u64 {
+            break;
+        }
     }
     Ok(page)
 }
@@ -512,7 +523,8 @@ mod tests {
             let mut page = EventPage { events: Vec::new(), next: after, is_end: end >= 9_000 };
             for event in log.iter().filter(|event| event.number > after && event.number.0 <= end) {
                 if page.events.len() == limit {
-                    return Ok(EventPage { is_end: false, ..page });
+                    let next = EventNumber(event.number.0 - 1);
+                    return Ok(EventPage { next, is_end: false, ..page });
                 }
                 page.next = event.number;
                 page.events.push(*event);
@@ -522,9 +534,10 @@ mod tests {
         };
         let rows = [
             (0, 9, (&[1, 2_500, 4_100, 9_000][..], 9_000, true)),
-            (0, 1, (&[1], 2_000, false)),
-            (0, 2, (&[1, 2_500], 4_000, false)),
-            (1, 2, (&[2_500, 4_100], 6_001, false)),
+            (0, 1, (&[1], 2_499, false)),
+            (0, 2, (&[1, 2_500], 4_099, false)),
+            (0, 4, (&[1, 2_500, 4_100, 9_000], 9_000, true)),
+            (1, 2, (&[2_500, 4_100], 8_999, false)),
             (9_000, 2, (&[], 9_000, true)),
         ];
         for (after, limit, (numbers, next, is_end)) in rows {

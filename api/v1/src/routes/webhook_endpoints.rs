@@ -15,6 +15,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};
+use cardswitch_notify::webhooks::DispatcherRefusal;
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::lane::EndpointHealth;
 use cardswitch_secrets::webhook_signature::WebhookSecret;
@@ -68,7 +69,7 @@ pub struct DeliveryBody {
     next_try_at: Option<String>,
     /// Number of messages given up since the last delivery; `recover` sends them again.
     given_up: u32,
-    /// When one arrived last.
+    /// When one arrived last, also by a resend; tests do not count.
     last_delivered_at: Option<String>,
 }
 
@@ -110,13 +111,17 @@ impl WebhookEndpointBody {
 }
 
 /// Adds how deliveries do.
-async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
+/// Errors: the dispatcher does not run here, as at a follower of a cluster, or has too much to do.
+async fn add_health(
+    state: &AppState,
+    bodies: &mut [WebhookEndpointBody],
+) -> Result<(), DispatcherRefusal> {
     let ids = bodies.iter().map(|body| WebhookEndpointId(body.id)).collect();
-    // Health is unknown where the dispatcher does not run.
-    let health = state.webhooks.health(ids).await.unwrap_or_default();
+    let health = state.webhooks.health(ids).await?;
     for (body, health) in bodies.iter_mut().zip(health) {
         body.delivery = DeliveryBody::new(health);
     }
+    Ok(())
 }
 
 bodies! {
@@ -146,7 +151,7 @@ pub async fn list_webhook_endpoints(
         listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
     });
     let Json(mut listing) = listed.await?;
-    with_health(&call.0, &mut listing.results).await;
+    add_health(&call.0, &mut listing.results).await?;
     Ok(Json(listing))
 }
 
@@ -159,22 +164,29 @@ pub async fn get_webhook_endpoint(
     call: Call,
     PathId(id): PathId,
 ) -> Answer<Json<WebhookEndpointBody>> {
-    Ok(Json(read_endpoint(&call, WebhookEndpointId(id)).await?))
+    let mut body = [read_endpoint(&call, WebhookEndpointId(id)).await?];
+    add_health(&call.0, &mut body).await?;
+    let [body] = body;
+    Ok(Json(body))
+}
+
+/// The endpoint after a change, which was made: the answer does not fail for lack of its health.
+async fn read_changed(call: &Call, id: WebhookEndpointId) -> Result<WebhookEndpointBody, ApiError> {
+    let mut body = [read_endpoint(call, id).await?];
+    _ = add_health(&call.0, &mut body).await;
+    let [body] = body;
+    Ok(body)
 }
 
 async fn read_endpoint(
     call: &Call,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpointBody, ApiError> {
-    let Call(state, _) = call;
     let body = read_view(call, |view| {
         let found = view.snapshot.own::<WebhookEndpoint>(view.company.slot, id)?;
         found.map(|endpoint| WebhookEndpointBody::new(&endpoint, view)).transpose()
     });
-    let mut body = [body.await?.ok_or_else(ApiError::not_found)?];
-    with_health(state, &mut body).await;
-    let [body] = body;
-    Ok(body)
+    body.await?.ok_or_else(ApiError::not_found)
 }
 
 /// Create a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
@@ -200,7 +212,7 @@ pub async fn create_webhook_endpoint(
     }
     fields.finish()?;
     let (id, secret) = webhook_endpoints::create(state, caller.company.id, given).await?;
-    let body = with_secret(read_endpoint(&call, id).await?, &secret);
+    let body = with_secret(read_changed(&call, id).await?, &secret);
     Ok((StatusCode::CREATED, body))
 }
 
@@ -228,7 +240,7 @@ pub async fn update_webhook_endpoint(
     webhook_endpoints::get_changeable(state, caller, id).await?;
     fields.finish()?;
     webhook_endpoints::update(state, caller.company.id, id, given).await?;
-    Ok(Json(read_endpoint(&call, id).await?))
+    Ok(Json(read_changed(&call, id).await?))
 }
 
 /// Delete a webhook endpoint; nothing more is sent to it.
@@ -259,7 +271,7 @@ pub async fn rotate_webhook_secret(
     let id = WebhookEndpointId(id);
     webhook_endpoints::get_changeable(state, caller, id).await?;
     let secret = webhook_endpoints::rotate_secret(state, caller.company.id, id).await?;
-    Ok(with_secret(read_endpoint(&call, id).await?, &secret))
+    Ok(with_secret(read_changed(&call, id).await?, &secret))
 }
 
 fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
@@ -284,5 +296,5 @@ pub async fn recover_webhook_endpoint(
     webhook_endpoints::get_changeable(state, caller, id).await?;
     fields.finish()?;
     webhook_endpoints::recover(state, id, since).await?;
-    Ok(Json(read_endpoint(&call, id).await?))
+    Ok(Json(read_changed(&call, id).await?))
 }

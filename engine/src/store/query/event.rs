@@ -20,9 +20,9 @@ use crate::store::tables::EVENT_BLOCKS;
 pub struct EventPage {
     /// The events, in order.
     pub events: Vec<Event>,
-    /// The last event that was looked at: reading goes on after it.
+    /// The last event that was looked at and needs no other look: reading goes on after it.
     pub next: EventNumber,
-    /// Whether nothing is left to look at.
+    /// Whether none is left: a full page is the end, too, where only others' events follow.
     pub is_end: bool,
 }
 
@@ -61,13 +61,15 @@ impl Snapshot {
         let mut rows = self.transaction_rows()?;
         let mut looked_at = 0;
         self.event_log()?.each_after(after, |event| {
-            if page.events.len() == max || looked_at == scan_max {
+            let is_own = looked_at < scan_max
+                && rows.look_at(event.transaction.0, |row| row.company())? == company;
+            if looked_at == scan_max || (is_own && page.events.len() == max) {
                 page.is_end = false;
                 return Ok(ScanControl::Stop);
             }
             looked_at += 1;
             page.next = event.number;
-            if rows.look_at(event.transaction.0, |row| row.company())? == company {
+            if is_own {
                 page.events.push(event.resolve(&mut rows)?);
             }
             Ok(ScanControl::On)
