@@ -79,6 +79,8 @@ pub enum Mark {
     WebhookRetried,
     /// A webhook was given up after its last try.
     WebhookGivenUp,
+    /// Somebody was told that events come once more, whatever crashes.
+    RecoveryPromised,
     /// An endpoint was so far behind that its lane read the log by itself.
     LaneBehind,
     /// The switch went down while requests to receivers were under way.
@@ -271,7 +273,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 131] = [
+    pub const ALL: [Self; 132] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
@@ -309,6 +311,7 @@ impl Mark {
         Self::FollowerCopied,
         Self::WebhookRetried,
         Self::WebhookGivenUp,
+        Self::RecoveryPromised,
         Self::LaneBehind,
         Self::CrashAmidRequest,
         Self::LateArrival,

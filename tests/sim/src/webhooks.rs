@@ -229,6 +229,7 @@ impl Webhooks {
             deliveries: Arc::clone(&deliveries),
             places: self.rates.places,
             ids: Box::new(move |_| Some(drawn(20, &ids))),
+            lane_places: None,
         };
         let dispatcher = Dispatcher::new(tools, &engine.store, engine.decides_after)?;
         let Receivers { context, book, marks, .. } = &mut self.receivers;

@@ -3,7 +3,8 @@
 //! Events of a transaction come in order. None is missing, from the record on that made an endpoint or turned it
 //! on. The same message has the same events, and the other way round. Nothing comes twice but after a crash, a
 //! failure or a recovery, and nothing that is not in the journal. Where another node of a cluster leads, nothing
-//! comes twice that the note before it knows to have arrived.
+//! comes twice that the note before it knows to have arrived. What a recovery was answered for comes again, whatever
+//! crashes then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +51,25 @@ struct Arrivals {
     enabled_at: Timestamp,
     /// No earlier event is promised by some run, which may have begun behind it.
     settled: Option<Timestamp>,
+    /// Recoveries by their numbers, with the events that did not come since.
+    recoveries: BTreeMap<u64, Recovery>,
+}
+
+/// Events that are to come again.
+struct Recovery {
+    owed: BTreeSet<EventNumber>,
+    /// When the endpoint was enabled: one that was turned on later gets the events from then on.
+    enabled_at: Timestamp,
+    /// Whether it was answered.
+    is_promised: bool,
+}
+
+/// A recovery that was answered, or was not.
+#[derive(Clone, Copy)]
+pub(super) struct EndedRecovery {
+    pub(super) id: WebhookEndpointId,
+    pub(super) number: u64,
+    pub(super) is_promised: bool,
 }
 
 /// One receiver, as one run of a dispatcher knows it.
@@ -63,6 +83,8 @@ struct RunArrivals {
     void: BTreeSet<Uuid>,
     /// Whether events come once more without a fail-over.
     is_recovered: bool,
+    /// So many recoveries have begun and not ended: each may be carried out by now.
+    recovering: u64,
     /// When it was enabled, as the dispatcher knows.
     noticed: Option<Timestamp>,
     /// No earlier event is promised.
@@ -92,6 +114,7 @@ pub(super) struct Book {
     cut_at: EventNumber,
     /// No dispatcher has seen that yet.
     is_new_log: bool,
+    recoveries: u64,
     trace: Sha256,
 }
 
@@ -115,6 +138,7 @@ impl Book {
         let mut run = self.left.clone();
         for (id, arrivals) in &mut run.receivers {
             arrivals.forget();
+            arrivals.recovering = 0;
             arrivals.noticed = None;
             if !kept.contains(id) {
                 arrivals.settled = None;
@@ -134,6 +158,9 @@ impl Book {
         assert!(followed >= noted, "{context}: it begins at {followed:?}, noted is {noted:?}");
         let mut run = self.left.clone();
         for (id, arrivals) in &mut run.receivers {
+            if std::mem::take(&mut arrivals.recovering) > 0 {
+                arrivals.forget();
+            }
             (arrivals.carried, arrivals.void) = (BTreeMap::new(), BTreeSet::new());
             arrivals.is_recovered = false;
             assert!(arrivals.noticed.is_none() || kept.contains(id), "{context}: {id:?} is lost");
@@ -155,6 +182,40 @@ impl Book {
     pub(super) fn forget_run(&mut self, run: &mut RunBook, id: WebhookEndpointId) {
         run.receivers.entry(id).or_default().forget();
         self.left.receivers.entry(id).or_default().forget();
+    }
+
+    /// Somebody has the events after one delivered again. Returns the number of the recovery.
+    pub(super) fn begin_recovery(
+        &mut self,
+        run: &mut RunBook,
+        (id, after): (WebhookEndpointId, EventNumber),
+        snapshot: &Snapshot,
+    ) -> u64 {
+        self.forget_run(run, id);
+        run.receivers.entry(id).or_default().recovering += 1;
+        self.recoveries += 1;
+        let endpoints = snapshot.all_webhook_endpoints().unwrap();
+        let endpoint = endpoints.into_iter().find(|endpoint| endpoint.id == id).unwrap();
+        let events = snapshot.events_after(after, usize::MAX).unwrap();
+        let own = events.iter().filter(|event| event.company == endpoint.company);
+        let owed = own.map(|event| event.number).collect();
+        let recovery = Recovery { owed, enabled_at: endpoint.enabled_at, is_promised: false };
+        let arrivals = self.receivers.entry(id).or_default();
+        arrivals.recoveries.insert(self.recoveries, recovery);
+        self.recoveries
+    }
+
+    /// A recovery has ended: its events come again if it was answered.
+    pub(super) fn end_recovery(&mut self, run: &mut RunBook, ended: EndedRecovery) {
+        let EndedRecovery { id, number, is_promised } = ended;
+        self.forget_run(run, id);
+        let arrivals = run.receivers.entry(id).or_default();
+        arrivals.recovering = arrivals.recovering.saturating_sub(1);
+        let recoveries = &mut self.receivers.entry(id).or_default().recoveries;
+        match recoveries.get_mut(&number) {
+            Some(recovery) if is_promised => recovery.is_promised = true,
+            _ => drop(recoveries.remove(&number)),
+        }
     }
 
     /// The dispatcher has read the endpoints.
@@ -184,6 +245,9 @@ impl Book {
             |number: &EventNumber| heard.contains(number) && !arrivals.carried.contains_key(number);
         let is_repeated = !arrivals.is_recovered && numbers.iter().any(is_repeat);
         for number in numbers {
+            if arrivals.recovering > 0 {
+                continue;
+            }
             assert!(!arrivals.taken.contains(number), "{context}: {number:?} comes once more");
             let carried = *arrivals.carried.entry(*number).or_insert(message);
             assert_eq!(carried, message, "{context}: {number:?} changes its message");
@@ -208,6 +272,7 @@ impl Book {
             assert_eq!(known, *event, "{context}: an event was taken back");
             self.unproven.insert(number);
             self.trace.update(format!("{} {}", letter.id.0, number.0));
+            arrivals.end_debt(number);
             if !arrivals.heard.insert(number) {
                 continue;
             }
@@ -250,6 +315,7 @@ impl Book {
                 if begun.failures > RETRIES_MAX {
                     let arrivals = self.receivers.entry(done.id).or_default();
                     arrivals.given_up.extend(&begun.numbers);
+                    begun.numbers.iter().for_each(|number| arrivals.end_debt(*number));
                     return true;
                 }
             }
@@ -290,6 +356,15 @@ impl Book {
     pub(super) fn audit(&self, run: &RunBook, snapshot: &Snapshot, context: &str) {
         for (endpoint, missing) in self.missing(run, snapshot) {
             assert!(missing.is_empty(), "{context}: {missing:?} are missing at {:?}", endpoint.id);
+            let arrivals = self.receivers.get(&endpoint.id);
+            let recoveries = arrivals.into_iter().flat_map(|arrivals| arrivals.recoveries.values());
+            let is_due = |recovery: &&Recovery| {
+                recovery.is_promised && recovery.enabled_at == endpoint.enabled_at
+            };
+            for Recovery { owed, .. } in recoveries.filter(is_due) {
+                let id = endpoint.id;
+                assert!(owed.is_empty(), "{context}: {owed:?} were recovered at {id:?}");
+            }
         }
     }
 
@@ -328,6 +403,7 @@ impl Book {
             arrivals.heard.split_off(&last.next());
             arrivals.given_up.split_off(&last.next());
             arrivals.newest.clear();
+            arrivals.recoveries.clear();
             arrivals.settled = None;
             for number in &arrivals.heard {
                 arrivals.newest.insert(self.told[number].transaction, *number);
@@ -347,6 +423,15 @@ impl RunBook {
         let arrivals = self.receivers.get(&endpoint.id);
         let settled = arrivals.and_then(|arrivals| arrivals.settled);
         endpoint.enabled_at.max(settled.unwrap_or(Timestamp::MIN))
+    }
+}
+
+impl Arrivals {
+    /// An event that was to come again has come, or was given up.
+    fn end_debt(&mut self, number: EventNumber) {
+        for recovery in self.recoveries.values_mut() {
+            recovery.owed.remove(&number);
+        }
     }
 }
 

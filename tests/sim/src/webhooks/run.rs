@@ -16,7 +16,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use parking_lot::Mutex;
 
-use super::book::{Book, Letter, RunBook};
+use super::book::{Book, EndedRecovery, Letter, RunBook};
 use super::number_of;
 use crate::marks::{Mark, Marks};
 use crate::rng::Rng;
@@ -74,8 +74,26 @@ pub(super) struct DispatcherRun {
     /// Whether its state is noted for the node that leads next.
     pub(super) is_noted: bool,
     flights: Vec<Flight>,
-    /// Endpoints that were recovered, which the book has not noted.
-    recovered: Arc<Mutex<Vec<WebhookEndpointId>>>,
+    /// Recoveries that have ended, which the book has not noted.
+    recovered: Arc<Mutex<Vec<EndedRecovery>>>,
+}
+
+/// The end of a recovery. It is noted when this is dropped, so also where no answer comes.
+struct RecoveryEnding {
+    ended: Arc<Mutex<Vec<EndedRecovery>>>,
+    recovery: EndedRecovery,
+}
+
+impl RecoveryEnding {
+    fn answer(mut self, is_on: bool) {
+        self.recovery.is_promised = is_on;
+    }
+}
+
+impl Drop for RecoveryEnding {
+    fn drop(&mut self) {
+        self.ended.lock().push(self.recovery);
+    }
 }
 
 impl DispatcherRun {
@@ -111,8 +129,10 @@ impl DispatcherRun {
         receivers: &mut Receivers,
         view: &SwitchView,
     ) {
-        let recovered = Arc::clone(&self.recovered);
-        let reply = move |_| recovered.lock().push(id);
+        let number = receivers.book.begin_recovery(&mut self.book, (id, after), &view.snapshot());
+        let recovery = EndedRecovery { id, number, is_promised: false };
+        let ending = RecoveryEnding { ended: Arc::clone(&self.recovered), recovery };
+        let reply = move |is_on| ending.answer(is_on);
         self.obey(DispatcherOrder::Recover(id, after, Box::new(reply)), receivers, view);
     }
 
@@ -126,10 +146,10 @@ impl DispatcherRun {
         self.note_recovered(receivers);
     }
 
-    /// Events of endpoints that were recovered may come once more. An order waits for endpoints to be read.
     fn note_recovered(&mut self, receivers: &mut Receivers) {
-        for id in self.recovered.lock().drain(..) {
-            receivers.book.forget_run(&mut self.book, id);
+        for recovery in self.recovered.lock().drain(..) {
+            receivers.marks.pass_if(Mark::RecoveryPromised, recovery.is_promised);
+            receivers.book.end_recovery(&mut self.book, recovery);
         }
     }
 
@@ -246,6 +266,7 @@ impl DispatcherRun {
         }
         let outcome = outcome.map_err(|error| error.to_string());
         self.dispatcher.end_save(changes, outcome, view.at(receivers, self.uptime));
+        self.note_recovered(receivers);
     }
 
     pub(super) fn is_quiet(&mut self, receivers: &mut Receivers, view: &SwitchView) -> bool {
