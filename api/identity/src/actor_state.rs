@@ -21,7 +21,6 @@ use cardswitch_notify::webhooks::is_concerned;
 use tracing::Instrument;
 
 use crate::idempotency::Claim;
-use crate::idempotency::claim::ClaimFate;
 use crate::state::AppState;
 
 /// The state of the handlers with the actor of the changes that are made by it, and the claim of their
@@ -65,7 +64,7 @@ impl ActorState {
         other
     }
 
-    /// The same for a request with the claim of an idempotency key.
+    /// The same for a request with the claim of an idempotency key, or of a form; or without one.
     #[must_use]
     pub fn with_claim(self, claim: Option<Arc<Claim>>) -> Self {
         Self { claim, ..self }
@@ -100,7 +99,7 @@ impl ActorState {
     }
 
     async fn make_change(&self, command: AdminCommand) -> Result<(), WriteError> {
-        let claim = self.claim.as_ref().filter(|claim| claim.fate() != ClaimFate::Made);
+        let claim = self.claim.as_ref().and_then(|claim| Some((claim, claim.open_for()?)));
         let note = self.note.clone();
         let concerns_webhooks = is_concerned(&command);
         let command = match self.seen {
@@ -108,11 +107,11 @@ impl ActorState {
             None => command,
         };
         let command = match claim {
-            Some(claim) => claim.beside(command, note),
+            Some((claim, asked)) => claim.beside(asked, command, note),
             None => Command::Noted(Box::new(NotedCommand { note, change: command })),
         };
         let reply = self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)?;
-        if let Some(claim) = claim {
+        if let Some((claim, _)) = claim {
             claim.note(&reply);
         }
         match reply {

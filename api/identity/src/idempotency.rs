@@ -7,6 +7,7 @@
 //! | `claim` | the key on its way beside the command it protects |
 //! | `answer_source` | the place of the answer to a change that was never answered |
 //! | `sealed_answer` | an answer as it is kept |
+//! | `form_key` | forms of the site, which are carried out once without a key of a client |
 //!
 //! 1. A key under way is 409. A kept key answers, or is refused for another request.
 //! 2. The handler runs; its command carries the claim (`ActorState::carry_out`), so that the record of
@@ -21,6 +22,7 @@
 
 mod answer_source;
 pub mod claim;
+pub mod form_key;
 mod in_flight;
 pub mod sealed_answer;
 
@@ -105,8 +107,8 @@ struct IdempotencyDesk {
     in_flight: Arc<InFlightKeys>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct KeyedRequest {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyedRequest {
     key: [u8; 32],
     request: [u8; 32],
 }
@@ -201,7 +203,7 @@ impl IdempotencyDesk {
         next: Next,
         _under_way: InFlightKey,
     ) -> Result<Response, ApiError> {
-        if let Some(known) = self.find(&asked.key)? {
+        if let Some(known) = find_answer(&self.state, &asked.key)? {
             let (parts, _) = request.into_parts();
             // Access may have ended while the body came.
             if let Err(refusal) = (self.manners.permit)(&parts, &self.state) {
@@ -222,13 +224,6 @@ impl IdempotencyDesk {
             self.keep(&asked, &answer).await?;
         }
         Ok(answer.into_response())
-    }
-
-    /// The answer kept under a key, unless it has expired. Its keeper waited until it shows here;
-    /// if it did not in time, the shard knows the key.
-    fn find(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
-        let found = self.state.switch.read_at_once(|snapshot| snapshot.keyed_answer(key))?;
-        Ok(found.filter(|known| known.expires_at > self.state.now()))
     }
 
     async fn replay(
@@ -321,24 +316,37 @@ impl IdempotencyDesk {
             // The claim stays, and a repeat is shown the object.
             return Ok(());
         }
-        let claim = KeyClaim {
-            key: asked.key,
-            request: asked.request,
-            status: answer.status(),
-            content: KeyedContent::Body(sealed),
-        };
-        let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
-        let reply = self.state.switch.ask(command.into()).await?;
-        match reply {
-            // Durable; if the tables are late, the shard knows the key.
-            Reply::Done(seq) => {
-                self.state.switch.visible(seq).await;
-                Ok(())
-            }
-            Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection).into()),
-            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {
-                Err(ApiError::outcome_unknown())
-            }
+        keep_content(&self.state, asked, answer.status(), KeyedContent::Body(sealed)).await
+    }
+}
+
+/// The answer kept under a key, unless it has expired. Its keeper waited until it shows here; if it did
+/// not in time, the shard knows the key.
+fn find_answer(state: &AppState, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
+    let found = state.switch.read_at_once(|snapshot| snapshot.keyed_answer(key))?;
+    Ok(found.filter(|known| known.expires_at > state.now()))
+}
+
+/// Keeps the content of an answer, and waits until it is there for repeats.
+/// Errors: it cannot be kept.
+async fn keep_content(
+    state: &AppState,
+    asked: &KeyedRequest,
+    status: u16,
+    content: KeyedContent,
+) -> Result<(), ApiError> {
+    let claim = KeyClaim { key: asked.key, request: asked.request, status, content };
+    let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
+    let reply = state.switch.ask(command.into()).await?;
+    match reply {
+        // Durable; if the tables are late, the shard knows the key.
+        Reply::Done(seq) => {
+            state.switch.visible(seq).await;
+            Ok(())
+        }
+        Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection).into()),
+        Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {
+            Err(ApiError::outcome_unknown())
         }
     }
 }

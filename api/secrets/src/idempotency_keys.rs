@@ -2,12 +2,13 @@
 //!
 //! | label | bytes | use |
 //! |---|---|---|
-//! | `idempotency name` | 64 | HMAC-SHA-256 of company, share, caller and key |
+//! | `idempotency name` | 64 | HMAC-SHA-256 of company, share, caller and key, or of a form |
 //! | `idempotency seal` | 32 | ChaCha20-Poly1305 over answers, their name as associated data |
 //!
 //! The name of a key: 8 bytes of a hash of company and share, then 24 bytes of one of company, caller and
 //! key. So the keys of a share can be counted, and nothing tells whose they are. Tokens with a scope
-//! that needs approval have a share of their own: a smaller scope does not use up their keys.
+//! that needs approval have a share of their own: a smaller scope does not use up their keys. So have the
+//! forms of administrators, and those of others. A form is not named as any key of a client is.
 //!
 //! A sealed answer is as of [`seal`].
 
@@ -27,6 +28,15 @@ use crate::{SealError, derived, seal};
 pub struct IdempotencyKeys {
     names: Hmac<Sha256>,
     seal: ChaCha20Poly1305,
+}
+
+/// The share of a company's keys that a form counts among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormShare {
+    /// Forms of administrators.
+    Administrators,
+    /// Forms of other members.
+    Others,
 }
 
 /// The key and the request that an answer is sealed for: it opens for no others.
@@ -62,11 +72,30 @@ impl IdempotencyKeys {
         (caller, scope): (AccessTokenId, AccessScope),
         key: &[u8],
     ) -> [u8; 32] {
-        let company = company.0.as_bytes();
         let share = u8::from(scope.needs_approval());
-        let owner = self.hash(&[b"owner", company, &[share]]);
-        let whole = self.hash(&[b"key", company, caller.0.as_bytes(), key]);
-        let mut name = whole;
+        let whole = self.hash(&[b"key", company.0.as_bytes(), caller.0.as_bytes(), key]);
+        self.in_share(whole, company, share)
+    }
+
+    /// The name under which a form is kept that came with the value `bond`. The request's hash is a part
+    /// of it, since a page may have several forms.
+    pub fn name_of_form(
+        &self,
+        (company, share): (CompanyId, FormShare),
+        bond: &str,
+        request: &[u8; 32],
+    ) -> [u8; 32] {
+        let share = match share {
+            FormShare::Others => 2,
+            FormShare::Administrators => 3,
+        };
+        let whole = self.hash(&[b"form", company.0.as_bytes(), request, bond.as_bytes()]);
+        self.in_share(whole, company, share)
+    }
+
+    /// The name with the beginning that all names of a company's share have.
+    fn in_share(&self, mut name: [u8; 32], company: CompanyId, share: u8) -> [u8; 32] {
+        let owner = self.hash(&[b"owner", company.0.as_bytes(), &[share]]);
         name[..OWNER_BYTES].copy_from_slice(&owner[..OWNER_BYTES]);
         name
     }
@@ -139,6 +168,26 @@ mod tests {
         assert!(others.iter().all(|other| *other != name));
         let owners = others.map(|other| owner_of(&other) == owner_of(&name));
         assert_eq!(owners, [false, true, true, false, true, false]);
+    }
+
+    #[test]
+    fn a_form_is_of_company_bond_and_request_and_no_clients_key() {
+        let keys = keys(1);
+        let own = (company(1), FormShare::Others);
+        let name = keys.name_of_form(own, "bond", &[1; 32]);
+        assert_eq!(name, keys.name_of_form(own, "bond", &[1; 32]));
+        let client = |scope| keys.name(company(1), (token(1), scope), b"bond");
+        let others = [
+            keys.name_of_form((company(2), FormShare::Others), "bond", &[1; 32]),
+            keys.name_of_form((company(1), FormShare::Administrators), "bond", &[1; 32]),
+            client(AccessScope::default()),
+            client(AccessScope { admin: true, ..AccessScope::default() }),
+            keys.name_of_form(own, "other", &[1; 32]),
+            keys.name_of_form(own, "bond", &[2; 32]),
+        ];
+        assert!(others.iter().all(|other| *other != name));
+        let owners = others.map(|other| owner_of(&other) == owner_of(&name));
+        assert_eq!(owners, [false, false, false, false, true, true]);
     }
 
     #[test]

@@ -143,6 +143,7 @@ pub(super) async fn replace_secret(
                     its secret.";
         return Ok(error_page(StatusCode::FORBIDDEN, "You don’t have access", text));
     }
+    let acting = acting.without_claim();
     let secret = DrawnSecret::draw()?;
     let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
     acting
@@ -176,6 +177,7 @@ pub(super) async fn make_own_token(
     if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
+    let acting = acting.without_claim();
     let secret = DrawnSecret::draw_token(&acting.state.switch)?;
     let grant = own_token(&acting, &app, scope, secret.digest)?;
     acting

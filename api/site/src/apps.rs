@@ -111,6 +111,7 @@ pub(super) async fn register_app(
     let company = acting.company.id;
     let heading = format!("{name} is registered");
     let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
+    let acting = acting.without_claim();
     acting.state.carry_out_unshown(AdminCommand::App(AppCommand::Create(new))).await?;
     let shown = SecretPage {
         heading: &heading,

@@ -6,14 +6,16 @@
 //! `TypedFields` holds fields that are named elsewhere: by a table, or by `/v1`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::{media_type, read_body};
+use cardswitch_engine::directory::member::MemberRole;
+use cardswitch_identity::idempotency::form_key::{FormKey, FormSender};
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::idempotency_keys::FormShare;
 use cardswitch_wire::fields::Fields;
 use serde::de::value::{Error as FormError, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
@@ -24,7 +26,7 @@ use url::form_urlencoded;
 
 use super::csrf;
 use super::error_page::{error_page, failure_page};
-use super::sent_forms::{SentForms, has_mark, without_mark};
+use super::sent_forms::{FormDesk, has_mark, without_mark};
 use super::session::{OptionalSession, Session};
 use super::visit::Visit;
 
@@ -63,8 +65,18 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         let visit = Visit::find(&parts.extensions);
         let visit = visit.filter(|visit| csrf::is_visitors(state, visit, session.as_ref(), sent));
         let visit = visit.ok_or_else(stale_form)?;
-        if let Some(forms) = parts.extensions.get::<Arc<SentForms>>().filter(|_| has_mark(sent)) {
-            visit.keep_turn(forms.begin(without_mark(sent), parts.uri.path(), &body).await?);
+        let current = session.as_ref().and_then(|session| session.current.as_ref());
+        if has_mark(sent)
+            && let Some((company, member)) = current
+            && let Some(desk) = parts.extensions.get::<FormDesk>()
+        {
+            let share = match member.role {
+                MemberRole::Administrator => FormShare::Administrators,
+                _ => FormShare::Others,
+            };
+            let sender = FormSender { company: company.id, share, bond: without_mark(sent) };
+            let key = FormKey::of(state, sender, parts.uri.path(), &body);
+            visit.keep_turn(desk.begin(state, key).await?);
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
     }

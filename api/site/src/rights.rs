@@ -180,6 +180,12 @@ impl ActingMember {
         fresh_id(&self.state).map_or(value.clone(), |mark| with_mark(&value, mark))
     }
 
+    /// The same for changes that do not carry the claim of the form: those behind an answer that shows a
+    /// secret, several behind one form, and those that are made after the answer.
+    pub(super) fn without_claim(self) -> Self {
+        Self { state: self.state.with_claim(None), ..self }
+    }
+
     /// Goes on to the page at `path`, which will say `notice`.
     pub(super) fn go_on(&self, path: &str, notice: Notice) -> Response {
         go_on(&self.state, path, notice)
@@ -238,6 +244,7 @@ impl FromRequestParts<AppState> for ActingMember {
         let RequiredSession(state, session) =
             RequiredSession::from_request_parts(parts, state).await?;
         let (company, member) = session.current.clone().ok_or_else(no_company)?;
+        let state = state.with_claim(parts.extensions.get().cloned());
         Ok(Self { state, session, company, member })
     }
 }

@@ -16,6 +16,7 @@ use cardswitch_edge::error::{ApiError, ConflictMessage};
 use cardswitch_edge::request_id::{answer_of, to_the_end};
 use cardswitch_edge::write_error::UnshownChange;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::idempotency::Claim;
 use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 
@@ -24,7 +25,7 @@ use super::error_page::{conflict_page, failure_page, not_shown_yet};
 use super::frame::framed;
 use super::headers;
 use super::notice::Notice;
-use super::sent_forms::{FormTurn, SentForms};
+use super::sent_forms::{FormDesk, FormTurn, SentForms};
 use super::session::Session;
 
 /// How long forms of a visitor without a session are good. Units: seconds.
@@ -155,20 +156,23 @@ pub(super) async fn receive(
     mut request: Request,
     next: Next,
 ) -> Response {
-    request.extensions_mut().insert(forms);
     if request.method() != Method::POST {
         return receive_here(state, request, next).await;
     }
+    let claim = Arc::new(Claim::of_form());
+    request.extensions_mut().insert(Arc::clone(&claim));
+    request.extensions_mut().insert(FormDesk { forms, claim });
     to_the_end(receive_here(state, request, next)).await
 }
 
 async fn receive_here(state: AppState, request: Request, next: Next) -> Response {
     receive_with(&state, request, async |request, visit| {
         let answer = as_page(answer_of(next.run(request)).await);
-        if let Some(turn) = visit.form.lock().take() {
-            turn.end(&answer);
+        let turn = visit.form.lock().take();
+        match turn {
+            Some(turn) => turn.end(answer).await,
+            None => answer,
         }
-        answer
     })
     .await
 }

@@ -1,5 +1,6 @@
 //! Tokens for passwords: who gets one, the questions between, and guessing.
 
+use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
@@ -242,6 +243,27 @@ async fn a_one_time_code_works_once_whatever_token_it_is_for() {
     assert_eq!(world.answer(&third, &before).await.status, 403);
     let next = seed.code(world.now().plus(30 * Timestamp::SECOND));
     assert_eq!(world.answer(&third, &next).await.status, 200);
+}
+
+/// Whoever hung up before the answer had used up the code, and the question stood: the same code again
+/// was a wrong try.
+#[tokio::test]
+async fn a_code_counts_where_its_client_hangs_up_before_the_answer() {
+    let world = TokenWorld::new().await;
+    let seed = world.give_totp("grace").await;
+    let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
+    let code = seed.code(world.now());
+    // The tables show the next change and no more, so that the step of the code is waited for.
+    let (release, released) = mpsc::channel::<()>();
+    let watermark = &world.bench.state.switch.engine.watermark;
+    let hold = Box::new(move || assert!(released.recv().is_err()));
+    watermark.on_news(watermark.applied(), hold);
+    world.give_totp("anna").await;
+    let answered = tokio::time::timeout(Duration::from_millis(200), world.answer(&token, &code));
+    assert!(answered.await.is_err(), "the client hangs up");
+    drop(release);
+    assert_eq!(world.answer(&token, &code).await.status, 200);
+    assert!(world.opens(&token).await);
 }
 
 #[tokio::test]

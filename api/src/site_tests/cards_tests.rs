@@ -237,28 +237,6 @@ async fn a_description_is_found_in_any_case_and_composition() {
     }
 }
 
-/// A double click made two cards, each with the whole budget.
-#[tokio::test]
-async fn a_form_that_is_sent_twice_makes_one_card() {
-    let (bench, _) = stage().await;
-    let mut root = visit(&bench, ROOT).await;
-    let mut typed = [("description", ""), ("kind", "virtual"), ("amount", "10")];
-    let form = root.get("/cards/new").await.expect(200);
-    root.post_from(&form, "/cards/new", &typed).await.expect(400);
-    typed[0].1 = "Twice";
-    let mut copy = root.copy();
-    let (made, again) = tokio::join!(
-        root.post_from(&form, "/cards/new", &typed),
-        copy.post_from(&form, "/cards/new", &typed)
-    );
-    assert_eq!(made.expect(303).location(), again.expect(303).location());
-    let other = root.get("/cards/new").await.expect(200);
-    root.post_from(&other, "/cards/new", &typed).await.expect(303);
-    let (_, list) = bench.ask("GET", "/v1/cards", Value::Null).await;
-    let made = |card: &&Value| card["description"] == "Twice";
-    assert_eq!(list["results"].as_array().unwrap().iter().filter(made).count(), 2, "{list}");
-}
-
 #[tokio::test]
 async fn what_is_wrong_stands_at_its_field_and_what_was_typed_stays() {
     let (bench, card) = stage().await;

@@ -18,6 +18,7 @@ mod requisition_tests;
 mod rights_tests;
 mod roles_world;
 mod second_factor_tests;
+mod sent_form_tests;
 mod shared_card_tests;
 mod sign_in_tests;
 mod site_world;

@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use cardswitch_edge::bearer::bearer_of;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_id::to_the_end;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::user::ProvenPassword;
 use cardswitch_engine::domain::audit::Actor;
@@ -104,7 +105,8 @@ pub async fn answer_challenge(State(state): State<AppState>, request: Request) -
     let headers = request.headers().clone();
     let answered = async {
         let parameters = request.extract::<Parameters, _>().await?;
-        answer(&state, &headers, &parameters, address).await
+        // A code that is used up must have counted, also where the client hangs up before its answer.
+        to_the_end(async move { answer(&state, &headers, &parameters, address).await }).await
     };
     reply(answered.await)
 }

@@ -111,6 +111,7 @@ pub(super) async fn show(
     if let Some(refusal) = refusal_where_changed(&acting.session, &acting.state) {
         return Ok(refusal);
     }
+    let acting = acting.without_claim();
     // INVARIANT: nothing of the number is opened before the shard has found that it may be shown.
     let viewer = NumberViewer::Member(acting.member.id);
     let noted = CardCommand::NoteNumberShown(acting.company.id, card.profile.id, viewer);

@@ -70,6 +70,7 @@ pub(super) async fn send_link(
     }
     let response = acting.go_on(&format!("/members/{id}"), Notice::LINK_SENT);
     if let Ok(place) = LETTERS.try_acquire() {
+        let acting = acting.without_claim();
         tokio::spawn(async move {
             let _place = place;
             if let Err(error) = send(&acting.state, &acting.company, &member).await {

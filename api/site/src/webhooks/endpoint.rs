@@ -261,6 +261,7 @@ pub(super) async fn rotate(
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
+    let acting = acting.without_claim();
     let endpoint = get_endpoint(&acting, WebhookEndpointId(id)).await?;
     let secret =
         webhook_endpoints::rotate_secret(&acting.state, acting.company.id, endpoint.id).await?;

@@ -69,6 +69,7 @@ pub(super) async fn create(
     WebhookManager(acting): WebhookManager,
     SiteForm(form): SiteForm<TypedFields>,
 ) -> Result<Response, ApiError> {
+    let acting = acting.without_claim();
     let body = FormBody::of(body_of(&form));
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, acting.state.webhooks.reach);
