@@ -246,6 +246,8 @@ impl Book {
         let is_repeated = !arrivals.is_recovered && numbers.iter().any(is_repeat);
         for number in numbers {
             if arrivals.recovering > 0 {
+                // It may be from before the recovery is carried out, which has its events come again.
+                arrivals.void.insert(message);
                 continue;
             }
             assert!(!arrivals.taken.contains(number), "{context}: {number:?} comes once more");
