@@ -90,7 +90,7 @@ fn scope(codes: &[u16]) -> Scope {
 type Steps = (&'static str, fn(&mut Card), &'static [(i64, Option<u64>)]);
 
 const WRONG: Option<u64> = Some(PIN + 1);
-const STEPS: [Steps; 4] = [
+const STEPS: [Steps; 5] = [
     (
         "a budget",
         |card| card.terms.amount = Minor(2_500),
@@ -107,15 +107,32 @@ const STEPS: [Steps; 4] = [
         |card| (card.terms.amount, card.terms.daily_limit) = (Minor(2_500), Minor(2_000)),
         &[(1_500, None), (501, None), (1_001, None), (500, None)],
     ),
-    // Three wrong PINs in a row make the right one wrong; five wrong credentials close the card.
+    // Three wrong PINs in a row make the right one wrong.
     (
-        "PINs",
+        "wrong PINs in a row",
         |card| card.pin = Some(PIN),
         &[
             (AMOUNT, WRONG),
             (AMOUNT, Some(PIN)),
             (AMOUNT, WRONG),
             (AMOUNT, WRONG),
+            (AMOUNT, WRONG),
+            (AMOUNT, Some(PIN)),
+            (AMOUNT, Some(PIN)),
+            (AMOUNT, None),
+        ],
+    ),
+    // Five wrong credentials close the card to all of them.
+    (
+        "wrong credentials",
+        |card| card.pin = Some(PIN),
+        &[
+            (AMOUNT, WRONG),
+            (AMOUNT, WRONG),
+            (AMOUNT, Some(PIN)),
+            (AMOUNT, WRONG),
+            (AMOUNT, WRONG),
+            (AMOUNT, Some(PIN)),
             (AMOUNT, WRONG),
             (AMOUNT, Some(PIN)),
             (AMOUNT, None),

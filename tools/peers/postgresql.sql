@@ -126,6 +126,7 @@ DECLARE
     v_places    integer[];
     v_first     integer;
     v_failed    integer;
+    v_wrong     integer;
     v_code      smallint;
     v_start     date;
     v_locked    boolean;
@@ -222,10 +223,13 @@ BEGIN
             {codes}
         END;
 
+        v_wrong := v_failed & {credentials};
         IF NOT v_locked AND m.shown_pin IS NOT NULL AND c.pin_failures < 3 THEN
             c.pin_failures := CASE WHEN v_failed & {pin_wrong} <> 0 THEN c.pin_failures + 1 ELSE 0 END;
+        ELSE
+            v_wrong := v_wrong & ~{pin_wrong};
         END IF;
-        IF v_failed & {credentials} <> 0 THEN
+        IF v_wrong <> 0 THEN
             IF v_now < c.failures_since + interval '1 hour' THEN
                 c.failure_count := least(c.failure_count + 1, 255);
             ELSE
@@ -261,7 +265,7 @@ BEGIN
     SELECT p.id, v_now, p.key, p.pan_hash, p.state, p.code, p.failed, p.amount,
            CASE WHEN p.state = 0 THEN p.amount ELSE 0 END, p.period, v_today,
            CASE WHEN p.state = 0 THEN v_now + CASE
-                WHEN p.mcc BETWEEN 3351 AND 3999 OR p.mcc IN (7011, 7012, 7512, 7513, 7519)
+                WHEN p.mcc BETWEEN 3351 AND 3999 OR p.mcc IN (7011, 7012, 7032, 7033, 7512, 7513, 7519)
                 THEN interval '30 days' ELSE interval '7 days' END END,
            p.balance, p.mcc, p.mid, p.card_acceptor_id, p.merchant_name, p.merchant_city,
            p.merchant_state, p.merchant_country, p.merchant_zip, p.stan, p.rrn, p.acquirer,

@@ -142,10 +142,13 @@ local function decide(at)
     if amount > budget - spent then failed = failed + {allowance_balance} end
     if amount > ledger + credit_limit - debits - held then failed = failed + {available_credit} end
 
+    local wrong = band(failed, {credentials})
     if not is_locked and shown_pin ~= '' and pin_failures < 3 then
         pin_failures = pin_wrong and pin_failures + 1 or 0
+    elseif pin_wrong then
+        wrong = wrong - {pin_wrong}
     end
-    if band(failed, {credentials}) ~= 0 then
+    if wrong ~= 0 then
         if now < since + HOUR then
             failures = math.min(failures + 1, 255)
         else
@@ -157,7 +160,7 @@ local function decide(at)
         txn_state = 3
         if amount > 0 then
             txn_state, taken = 0, amount
-            local is_long = mcc >= 3351 and mcc <= 3999 or mcc == 7011 or mcc == 7012
+            local is_long = mcc >= 3351 and mcc <= 3999 or mcc == 7011 or mcc == 7012 or mcc == 7032 or mcc == 7033
                 or mcc == 7512 or mcc == 7513 or mcc == 7519
             expires = now + DAY * (is_long and 30 or 7)
             spent, day_spent, held = spent + amount, day_spent + amount, held + amount
