@@ -117,15 +117,15 @@ impl HoldParts {
         }
     }
 
-    /// Takes `amount` off the newest parts, as far as there is so much, and returns these.
+    /// Takes up to `amount` off the newest parts and returns what it took.
     pub fn split_newest(&mut self, amount: Minor) -> Self {
         let mut newest = Self::new();
         self.take_newest(amount.min(self.total()), |piece| newest.0.insert(0, piece));
         newest
     }
 
-    /// Takes `amount` off the parts that give back as these do, by the card's usage, then off the newest; hands
-    /// each piece to `taken`.
+    /// Takes `amount` off the parts that give back as the `named` ones do, then off the newest. Hands each piece
+    /// to `taken`.
     pub fn take_alike(
         &mut self,
         amount: Minor,

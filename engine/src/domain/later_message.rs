@@ -35,7 +35,7 @@ pub struct LaterMessage {
     pub amount: Minor,
     /// The same, less the amounts given back of it.
     pub left: Minor,
-    /// The parts in which it took that; none of a completion, which is about the whole purchase.
+    /// The parts in which it took what is left; none of a completion, which is about the whole purchase.
     pub parts: HoldParts,
     /// Its rate, if it asked in another currency: the purchase's may be another one by then.
     pub conversion: Option<Conversion>,

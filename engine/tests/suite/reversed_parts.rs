@@ -10,7 +10,7 @@ use cardswitch_engine::domain::money::Minor;
 use crate::samples::{admin, company_id, facts, new_card, pan};
 use crate::story::{Story, by_retrieval, named_by};
 
-/// What is between two messages.
+/// What happens between two messages.
 #[derive(Clone, Copy, Debug)]
 enum Between {
     Reset,
