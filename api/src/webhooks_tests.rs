@@ -14,7 +14,7 @@ use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{
-    AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq,
+    AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq, WebhookEndpointId,
 };
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
@@ -35,6 +35,7 @@ use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -188,8 +189,7 @@ async fn what_an_app_has_delivered_ends_with_its_access() {
     let disabled = json!({"is_enabled": false});
     assert_eq!(ask("other", "PUT", &path(&own), disabled).await.0, 200);
 
-    let home = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let (_home, deliveries) = empty_file();
     let dispatcher = &mut dispatcher_of(bench, &deliveries);
     touch(bench, OTHER_COMPANY, "while it has access").await;
     assert_eq!(due_events(bench, dispatcher).len(), 1);
@@ -214,6 +214,20 @@ async fn what_an_app_has_delivered_ends_with_its_access() {
     by_switch(&bench.state).carry_out(shut_out).await.unwrap();
     touch(bench, OTHER_COMPANY, "after it").await;
     assert!(due_events(bench, dispatcher).is_empty(), "its access is revoked");
+}
+
+/// An endpoint of the company, to which nobody listens.
+async fn make_endpoint(bench: &Bench, name: &str) -> WebhookEndpointId {
+    let (address, description) = (format!("http://localhost:9/{name}"), LineText::default());
+    let given = GivenEndpoint { address, description, app: None };
+    create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap().0
+}
+
+/// A file of deliveries that knows nothing yet, in its folder.
+fn empty_file() -> (TempDir, Arc<Deliveries>) {
+    let folder = tempfile::tempdir().unwrap();
+    let deliveries = Deliveries::open(folder.path()).unwrap();
+    (folder, Arc::new(deliveries))
 }
 
 /// Deliveries that are kept in `deliveries`, without a driver.
@@ -272,8 +286,7 @@ async fn events_read_before_their_company_is_seen_outlive_a_crash() {
     let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
     let given = GivenEndpoint { address, description, app: Some(APP) };
     create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let (_home, deliveries) = empty_file();
     let mut killed = dispatcher_of(bench, &deliveries);
     assert!(due_events(bench, &mut killed).is_empty());
     bench.advance("2026-03-04T20:02:00Z");
@@ -292,11 +305,8 @@ async fn events_read_before_their_company_is_seen_outlive_a_crash() {
 #[tokio::test]
 async fn a_lane_that_takes_nothing_of_an_event_is_not_written_down() {
     let bench = &Bench::new().await;
-    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
-    let given = GivenEndpoint { address, description, app: None };
-    create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    make_endpoint(bench, "hook").await;
+    let (_home, deliveries) = empty_file();
     let mut dispatcher = dispatcher_of(bench, &deliveries);
     due_events(bench, &mut dispatcher);
     // More than the lane has room for: it falls behind.
@@ -317,11 +327,8 @@ async fn a_lane_that_takes_nothing_of_an_event_is_not_written_down() {
 #[tokio::test]
 async fn a_recovery_is_answered_once_a_crash_does_not_take_it_back() {
     let bench = &Bench::new().await;
-    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
-    let given = GivenEndpoint { address, description, app: None };
-    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let id = make_endpoint(bench, "hook").await;
+    let (_home, deliveries) = empty_file();
     let mut dispatcher = dispatcher_of(bench, &deliveries);
     assert!(due_events(bench, &mut dispatcher).is_empty(), "it is new");
     deliveries.save(&dispatcher.take_changes(Duration::ZERO).unwrap()).unwrap();
@@ -347,15 +354,9 @@ async fn a_recovery_is_answered_once_a_crash_does_not_take_it_back() {
 #[tokio::test]
 async fn a_lane_whose_file_is_lost_goes_on_where_it_owed_events() {
     let bench = &Bench::new().await;
-    let given = |name: &str| {
-        let address = format!("http://localhost:9/{name}");
-        GivenEndpoint { address, description: LineText::default(), app: None }
-    };
-    let acting = by_switch(&bench.state);
-    let (down, _) = create(&acting, CompanyId(COMPANY), given("down")).await.unwrap();
-    let (up, _) = create(&acting, CompanyId(COMPANY), given("up")).await.unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let down = make_endpoint(bench, "down").await;
+    let up = make_endpoint(bench, "up").await;
+    let (_home, deliveries) = empty_file();
     let mut dispatcher = dispatcher_of(bench, &deliveries);
     let mut owed = Vec::new();
     for day in ["05", "09", "17"] {
@@ -372,8 +373,7 @@ async fn a_lane_whose_file_is_lost_goes_on_where_it_owed_events() {
     }
     let places = dispatcher.places(&bench.state.switch.engine.store).unwrap().unwrap();
     drop(dispatcher);
-    let lost = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(lost.path()).unwrap());
+    let (_lost, deliveries) = empty_file();
     let mut restarted = dispatcher_at(bench, &deliveries, Some(places));
     while restarted.step(now(bench)) != DispatcherProgress::Idle {}
     let mut told = BTreeMap::new();
@@ -390,11 +390,8 @@ async fn a_lane_whose_file_is_lost_goes_on_where_it_owed_events() {
 #[tokio::test]
 async fn events_that_are_sent_again_show_that_their_receiver_is_back() {
     let bench = &Bench::new().await;
-    let (address, description) = ("http://localhost:9/hook".to_owned(), LineText::default());
-    let given = GivenEndpoint { address, description, app: None };
-    let (id, _) = create(&by_switch(&bench.state), CompanyId(COMPANY), given).await.unwrap();
-    let home = tempfile::tempdir().unwrap();
-    let deliveries = Arc::new(Deliveries::open(home.path()).unwrap());
+    let id = make_endpoint(bench, "hook").await;
+    let (_home, deliveries) = empty_file();
     let dispatcher = &mut dispatcher_of(bench, &deliveries);
     touch(bench, COMPANY, "seen").await;
     while dispatcher.step(now(bench)) != DispatcherProgress::Idle {}
