@@ -19,6 +19,7 @@ use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberRole, NewMember};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
@@ -160,6 +161,7 @@ pub(crate) fn company(
         network: "visa".parse().unwrap(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: address(),
         shipping_address: address(),
         state: CompanyState::Active,

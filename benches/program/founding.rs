@@ -7,6 +7,7 @@ use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompa
 use cardswitch_engine::domain::card::{CardState, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::PinVerifier;
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::text::LineText;
@@ -79,6 +80,7 @@ fn new_company(company: u64) -> NewCompany {
         network: LineText::spaced("Visa"),
         velocity: VelocityLimits::default(),
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: Address { zip_code: LineText::spaced("94105"), ..Address::default() },
         shipping_address: Address::default(),
         state: CompanyState::Active,

@@ -60,6 +60,8 @@ fn play(installation: &Installation) -> Vec<String> {
         let token = last_id(&all(&["token", "list", "--company", company]));
         all(&["company", "add", "--name", "Other", "--velocity-per-minute", "3"]);
         all(&["company", "set", "--company", company, "--credit-limit", "none"]);
+        all(&["company", "set", "--company", company, "--hold-days", "10,7011=14"]);
+        all(&["company", "set", "--company", company, "--hold-days", "10,hotels=14"]);
         all(&[
             "company",
             "set",

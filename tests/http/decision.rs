@@ -67,6 +67,29 @@ fn a_part_is_explained_by_what_was_taken_and_what_was_missing() {
 }
 
 #[test]
+fn a_hold_ends_when_its_company_says() {
+    let installation = Installation::init_with(60, 871, &["--hold-days", "2,7011=4"]);
+    let (switch, card) = still_switch(&installation);
+    let now = switch.network_api().get("/network/v1/clock").expect(200)["now"].clone();
+    let now: chrono::DateTime<chrono::Utc> = now.as_str().expect("a time").parse().expect("a time");
+    let mut stay = purchase(&card, 20.0);
+    stay["merchant"]["mcc"] = json!(7011);
+    let stay = switch.network_api().post("/network/v1/authorizations", &stay).expect(200);
+    let meal = buy(&switch, &card, 10.0, true);
+    let state = |id: &Value| {
+        let path = format!("/v1/transactions/{}", id.as_str().expect("an id"));
+        switch.api().get(&path).expect(200)["state"].clone()
+    };
+    let states = |days| {
+        set_clock(&switch, &(now + chrono::Duration::days(days)).to_rfc3339());
+        [state(&meal), state(&stay["transaction_id"])]
+    };
+    assert_eq!(states(1), ["pending", "pending"]);
+    assert_eq!(states(3), ["canceled", "pending"]);
+    assert_eq!(states(5), ["canceled", "canceled"]);
+}
+
+#[test]
 fn an_advice_says_that_the_network_decided() {
     let (installation, switch, card) = day_with_a_limit(864);
     let network = switch.network_api();

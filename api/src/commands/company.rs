@@ -114,6 +114,7 @@ async fn set(args: SetArgs, task: &mut OfficeTask<'_>) -> Result<(), Failure> {
         partial_approval: options.partial_approval,
         state: args.active.map(open).or(options.state()),
         billing_address,
+        hold_table: options.hold_days,
         funding_name: options.funding_source,
         funding_verified: options.funding_verified,
         name: options.name,

@@ -4,6 +4,7 @@
 use std::str::FromStr;
 
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_wire::address::read_address;
@@ -38,6 +39,11 @@ pub struct CompanyOptions {
     /// value, yes
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(super) partial_approval: Option<bool>,
+    /// Days that holds wait for their presentment: a number, then MERCHANTS=DAYS for a category or a
+    /// group of /v1/merchant-categories, with commas between; blank for the usual ones, which are 7,
+    /// and 30 for lodging and car rental. Holds that wait already keep their end
+    #[arg(long, value_name = "DAYS")]
+    pub(super) hold_days: Option<HoldTable>,
     /// Whether the company is approved: before that, its cards are declined and no app is let in
     #[arg(long, value_name = "BOOL")]
     approved: Option<bool>,

@@ -104,6 +104,7 @@ impl CompanyArgs {
                 per_hour: options.velocity_per_hour.unwrap_or(0),
             },
             partial_approval: options.partial_approval.unwrap_or(false),
+            hold_table: options.hold_days.clone().unwrap_or_default(),
             state: options.state().unwrap_or(CompanyState::Active),
             billing_address: options.billing_address()?,
             funding_source: options.funding_source.clone(),

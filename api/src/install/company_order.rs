@@ -3,6 +3,7 @@
 use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{AccountId, CompanyId, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
@@ -28,6 +29,8 @@ pub struct CompanyOrder {
     pub velocity: VelocityLimits,
     /// Whether a purchase may be approved in part.
     pub partial_approval: bool,
+    /// The lifetimes of its holds.
+    pub hold_table: HoldTable,
     /// Whether it is approved.
     pub state: CompanyState,
     /// Its billing address; that of examples where absent.
@@ -85,6 +88,7 @@ pub fn new_company(
             funding_source: order.funding_source(),
             opening_balance: order.opening_balance,
         },
+        hold_table: order.hold_table,
         name: order.name,
     })
 }

@@ -14,6 +14,7 @@ use crate::domain::account::{Account, AccountBalances, FundingSource};
 use crate::domain::business_date::DayWindow;
 use crate::domain::changes::{NamedChange, changes, replace};
 use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
+use crate::domain::hold_table::HoldTable;
 use crate::domain::ids::{
     AccountId, AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq,
 };
@@ -59,6 +60,8 @@ pub struct NewCompany {
     pub velocity: VelocityLimits,
     /// Whether a purchase may be approved in part.
     pub partial_approval: bool,
+    /// The lifetimes of its holds.
+    pub hold_table: HoldTable,
     /// Default billing address.
     pub billing_address: Address,
     /// Default shipping address of physical cards.
@@ -100,6 +103,8 @@ changes! {
         velocity as "risk": VelocityChanges,
         /// Whether a purchase may be approved in part.
         partial_approval: Option<bool>,
+        /// The lifetimes of holds from now on.
+        hold_table: Option<HoldTable>,
         /// Default billing address.
         billing_address: Option<Address>,
         /// Default shipping address of physical cards.
@@ -181,6 +186,7 @@ fn create(change: &mut StateChange<'_>, new: &NewCompany) -> Result<(), Rejectio
         network: new.network.to_string(),
         velocity: new.velocity,
         partial_approval: new.partial_approval,
+        hold_table: new.hold_table.clone(),
         billing_address: new.billing_address.clone(),
         shipping_address: new.shipping_address.clone(),
         state: new.state,
@@ -289,6 +295,7 @@ fn update(
         return Err(Rejection::OutOfBounds);
     }
     replace(&mut company.partial_approval, &changes.partial_approval);
+    replace(&mut company.hold_table, &changes.hold_table);
     replace(&mut company.billing_address, &changes.billing_address);
     replace(&mut company.shipping_address, &changes.shipping_address);
     replace(&mut company.state, &changes.state);

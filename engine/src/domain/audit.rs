@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::business_date::Interval;
 use super::card::CardState;
 use super::company::CompanyState;
+use super::hold_table::HoldTable;
 use super::ids::{AccessTokenId, AppId, CompanySlot, MemberId, Timestamp, UserId};
 use super::money::Minor;
 use crate::directory::member::{MemberRole, MemberState};
@@ -137,6 +138,8 @@ pub enum AuditValue {
     Instant(Timestamp),
     /// A truth value.
     Flag(bool),
+    /// The lifetimes of holds.
+    HoldTable(HoldTable),
     /// Merchant categories and groups of them.
     Categories(Vec<u16>),
     /// A card's state.

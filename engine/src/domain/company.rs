@@ -4,6 +4,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use super::enumeration::enumeration;
+use super::hold_table::HoldTable;
 use super::ids::{CompanyId, CompanySlot, Timestamp};
 use super::money::CurrencyCode;
 use super::named_texts::named_texts;
@@ -91,6 +92,8 @@ pub struct Company {
     pub velocity: VelocityLimits,
     /// Whether a purchase may be approved in part.
     pub partial_approval: bool,
+    /// The lifetimes of its holds.
+    pub hold_table: HoldTable,
     /// The billing address of cards without their own.
     pub billing_address: Address,
     /// The shipping address of physical cards.

@@ -11,23 +11,7 @@ use smallvec::SmallVec;
 
 use super::allowance::CardUsage;
 use super::business_date::BusinessDate;
-use super::ids::Timestamp;
-use super::merchant::Mcc;
-use super::merchant_category::is_in_scope;
 use super::money::Minor;
-
-/// Every lifetime a hold may have. Units: microseconds.
-pub const HOLD_LIFETIMES: [i64; 2] = [7 * Timestamp::DAY, 30 * Timestamp::DAY];
-
-/// The groups of merchants that authorize ahead: car rental and lodging.
-const AHEAD: [u16; 2] = [2, 3];
-
-/// The lifetime of a hold: 30 days for stays and rentals, which are authorized ahead, else 7.
-/// Units: microseconds.
-pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
-    let is_long = is_in_scope(&AHEAD, mcc.map(|Mcc(code)| code));
-    HOLD_LIFETIMES[usize::from(is_long)]
-}
 
 /// An amount taken in one period on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,15 +191,6 @@ mod tests {
         held.take_oldest(Minor(600), |piece| cleared.add(piece, &usage));
         assert_eq!(cleared.parts(), [part(500, 1), part(100, 2)]);
         assert_eq!(held.total(), Minor(200));
-    }
-
-    #[test]
-    fn stays_and_rentals_are_held_longer() {
-        let codes = [3351, 3500, 3501, 3999, 7011, 7033, 7512, 7519];
-        let days = |code| hold_lifetime(Some(Mcc(code))) / Timestamp::DAY;
-        assert_eq!(codes.map(days), [30; 8]);
-        assert_eq!([0, 3350, 4000, 7010, 7013, 7514].map(days), [7; 6]);
-        assert_eq!(hold_lifetime(None), HOLD_LIFETIMES[0]);
     }
 
     /// Amount, period and day.

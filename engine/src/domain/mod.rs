@@ -17,6 +17,7 @@ pub mod email;
 pub(crate) mod enumeration;
 pub mod event;
 pub mod hold;
+pub mod hold_table;
 pub mod ids;
 pub mod keyed_answer;
 pub mod later_message;

@@ -166,6 +166,7 @@ impl ShardState {
         let entry = CompanyEntry {
             day,
             velocity: company.velocity,
+            hold_table: company.hold_table.clone(),
             is_closed: company.state != CompanyState::Active,
             company: Box::new(company.clone()),
         };

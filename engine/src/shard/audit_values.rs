@@ -120,6 +120,8 @@ impl ValueChanges {
         self.note("per_hour", old.velocity.per_hour, new.velocity.per_hour, limit);
         let partial = (old.partial_approval, new.partial_approval);
         self.note("partial_approval", partial.0, partial.1, AuditValue::Flag);
+        let tables = (old.hold_table.clone(), new.hold_table.clone());
+        self.note("hold_table", tables.0, tables.1, AuditValue::HoldTable);
         self.note("state", old.state, new.state, AuditValue::CompanyState);
     }
 

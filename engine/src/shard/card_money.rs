@@ -12,8 +12,8 @@ use crate::command::effect::Effect;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::card::SuspensionReason;
 use crate::domain::hold::HoldParts;
-use crate::domain::ids::{CardSlot, MemberSlot, TransactionSeq};
-use crate::domain::merchant::Merchant;
+use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
+use crate::domain::merchant::{Mcc, Merchant};
 use crate::domain::money::Minor;
 use crate::domain::posting::Book;
 use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionRecord};
@@ -59,6 +59,12 @@ impl<'a> CardMoney<'a> {
     /// Whether holding so much more, or less, keeps what the account holds in bounds.
     pub(super) fn can_hold(&self, amount: Minor) -> bool {
         (self.account.balances.held + amount).is_within_balance_bounds()
+    }
+
+    /// The end of a hold that is taken now at a merchant of this category.
+    pub(super) fn hold_end(&self, change: &ShardChange<'_>, mcc: Option<Mcc>) -> Timestamp {
+        let company = self.state().company(self.state().cards.head(self.slot).company);
+        change.moment.at.plus(company.hold_table.lifetime(mcc))
     }
 
     /// Takes a hold on allowance, day and account in one step. The row of a new transaction says

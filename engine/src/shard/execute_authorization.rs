@@ -18,7 +18,6 @@ use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
 use crate::decision::{DecisionFacts, RuleSet, VelocityFinding, approvable_part};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
-use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, CurrencyAmount, CurrencyCode, Minor};
@@ -168,7 +167,7 @@ fn take_purchase(
         _ => {
             money.hold(change, purchase.approved, progress);
             progress.state = TransactionState::Pending;
-            progress.hold_expires_at = change.moment.at.plus(hold_lifetime(merchant.mcc));
+            progress.hold_expires_at = money.hold_end(change, merchant.mcc);
         }
     }
     money.use_up_single_use(progress);

@@ -17,7 +17,7 @@ use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::{IncrementDecision, Rule, RuleSet};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::card::SuspensionReason;
-use crate::domain::hold::{HoldParts, hold_lifetime};
+use crate::domain::hold::HoldParts;
 use crate::domain::ids::{CardSlot, TransactionSeq};
 use crate::domain::later_message::{LaterMessage, LaterMessageKind};
 use crate::domain::money::{Conversion, Minor};
@@ -95,7 +95,7 @@ fn add_to_purchase(
         let (kind, conversion) = (LaterMessageKind::Increment, Conversion::of(foreign, amount));
         let increment = LaterMessage::new(kind, command.own_key, amount, conversion);
         progress.later.add(increment.in_parts(HoldParts::taken(amount, &money.usage)));
-        progress.hold_expires_at = change.moment.at.plus(hold_lifetime(open.mcc.or(mcc)));
+        progress.hold_expires_at = money.hold_end(change, open.mcc.or(mcc));
         change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     } else {
         log_declined(change, command, SubReason::IncrementDeclined);

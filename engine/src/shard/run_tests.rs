@@ -22,6 +22,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardProfile, CardRecord, CardState, MaskedPan, PanHash, SealedPan};
 use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier, PresentedCredentials};
+use crate::domain::hold_table::HoldTable;
 use crate::domain::ids::{
     AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq,
     RecordSeq, TransactionId, TransactionSeq,
@@ -54,6 +55,7 @@ fn with_cards(mut state: ShardState, cards: u32, ends_at: Timestamp) -> ShardSta
         network: String::new(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: Address::default(),
         shipping_address: Address::default(),
         state: CompanyState::Active,

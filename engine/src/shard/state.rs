@@ -24,6 +24,7 @@ use crate::domain::business_date::DayWindow;
 use crate::domain::card::CardRecord;
 use crate::domain::company::{Company, SingleSignOn, VelocityLimits};
 use crate::domain::credential::CredentialFailures;
+use crate::domain::hold_table::HoldTable;
 use crate::domain::ids::{
     AccountId, AccountSlot, CardSlot, CompanyId, CompanySlot, LineSeq, RecordSeq, Timestamp,
     TransactionSeq,
@@ -40,6 +41,8 @@ pub(super) struct CompanyEntry {
     pub(super) day: DayWindow,
     /// The company's velocity limits, for decisions; copies of its own.
     pub(super) velocity: VelocityLimits,
+    /// The lifetimes of its holds; a copy, too.
+    pub(super) hold_table: HoldTable,
     /// Whether it does no business: closed, or not approved yet.
     pub(super) is_closed: bool,
     pub(super) company: Box<Company>,

@@ -31,6 +31,7 @@ use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::{
     ExpiryMonth, PinVerifier, PresentedCredentials, PresentedValue,
 };
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId, Timestamp};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -275,6 +276,7 @@ fn company(velocity: VelocityLimits) -> NewCompany {
         network: "visa".parse().expect("a plain text"),
         velocity,
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: Address {
             zip_code: "94105".parse().expect("a plain text"),
             ..Address::default()

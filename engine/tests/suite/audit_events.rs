@@ -25,6 +25,7 @@ use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote, AuditValue,
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, CardTexts};
 use cardswitch_engine::domain::company::Address;
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::Minor;
@@ -189,10 +190,12 @@ fn limits_of_others(office: &mut Office) -> Vec<(AdminCommand, Vec<ToldValue>)> 
     let asked = asking(1, BOB, 10);
     office.does(AdminCommand::Requisition(RequisitionCommand::Create(asked.clone())));
     let velocity = VelocityChanges { per_minute: Some(4), per_hour: None };
+    let holds: HoldTable = "10,7011=14".parse().unwrap();
     let limits = CompanyChanges {
         velocity,
         credit_limit: Some(Minor(900)),
         partial_approval: Some(true),
+        hold_table: Some(holds.clone()),
         ..CompanyChanges::default()
     };
     let off = WebhookEndpointChanges { is_enabled: Some(false), ..Default::default() };
@@ -205,6 +208,11 @@ fn limits_of_others(office: &mut Office) -> Vec<(AdminCommand, Vec<ToldValue>)> 
             vec![
                 ("per_minute", AuditValue::None, AuditValue::Count(4)),
                 ("partial_approval", AuditValue::Flag(false), AuditValue::Flag(true)),
+                (
+                    "hold_table",
+                    AuditValue::HoldTable(HoldTable::default()),
+                    AuditValue::HoldTable(holds),
+                ),
                 ("credit_limit", amount(0), amount(900)),
             ],
         ),

@@ -3,7 +3,7 @@
 //! `model_tests` checks the shard against the reference model of `tests/sim`, on what its workload
 //! draws; `replay` folds what it journaled again, from records and from tables; `money` keeps the stories of found
 //! bugs; `running` drives the engine with all its threads, `in_place` on those of its callers; `members`, `people`, `requisitions`,
-//! `dimensions`, `shared_links`, `exchanged_keys`, `seen_objects`, `stand_in_advices`, `idempotency_keys` and `audit_events` are the tables of their rules; `texts` looks at their fields; `office` has the people of most;
+//! `dimensions`, `shared_links`, `exchanged_keys`, `seen_objects`, `stand_in_advices`, `hold_lifetimes`, `idempotency_keys` and `audit_events` are the tables of their rules; `texts` looks at their fields; `office` has the people of most;
 //! `state_hashes` tells where programs of fixed seeds lead elsewhere. Random tests print their
 //! seed; `CARDSWITCH_SEED` repeats one and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
@@ -25,6 +25,7 @@ mod events;
 mod exchanged_keys;
 mod faults;
 mod further_presentments;
+mod hold_lifetimes;
 mod idempotency_keys;
 mod in_place;
 mod leaving;

@@ -14,6 +14,7 @@ use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
 use cardswitch_engine::domain::company::{Address, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::credential::PinVerifier;
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, MemberId, TicketId, UserId,
 };
@@ -80,6 +81,7 @@ pub fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> NewCompa
         network: "visa".parse().unwrap(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: Address { zip_code: "94105".parse().unwrap(), ..Address::default() },
         shipping_address: Address::default(),
         state: CompanyState::Active,

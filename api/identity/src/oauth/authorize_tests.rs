@@ -3,6 +3,7 @@
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::card::Dimensions;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot};
 use cardswitch_engine::domain::money::CurrencyCode;
 use uuid::Uuid;
@@ -211,6 +212,7 @@ pub(crate) fn company(state: CompanyState) -> Company {
         network: "visa".into(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: Address::default(),
         shipping_address: Address::default(),
         state,

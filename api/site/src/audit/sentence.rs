@@ -4,6 +4,7 @@ use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::audit::{AuditEvent, AuditValue, ValueChange};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::CompanyState;
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_v1::routes::view::View;
@@ -86,6 +87,7 @@ fn field_words(kind: &str, name: &str) -> String {
         "end_time" if kind == "requisition" => "buy by",
         "interval" => "resets",
         "transaction_limit" => "per-transaction limit",
+        "hold_table" => "days of holds",
         "start_time" => "valid from",
         "end_time" => "valid until",
         "scope" => "allowed merchants",
@@ -110,6 +112,7 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
         AuditValue::Categories(codes) => {
             codes.iter().map(|code| merchant_kind(*code)).collect::<Vec<_>>().join(", ")
         }
+        AuditValue::HoldTable(table) => hold_days(table),
         AuditValue::CardState(state) => state_words(*state).to_owned(),
         AuditValue::Role(role) => role_words(*role).to_owned(),
         AuditValue::MemberState(state) => match state {
@@ -132,6 +135,15 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
             member.map_or_else(|| "deleted member".to_owned(), |member| member_name(&member))
         }
     })
+}
+
+/// The days that a company gives holds, such as `10, Hotels 14`.
+fn hold_days(table: &HoldTable) -> String {
+    let others = table.others().map(|days| days.to_string());
+    let terms = table.terms().iter();
+    let terms = terms.map(|term| format!("{} {}", merchant_kind(term.merchants), term.days));
+    let told: Vec<_> = others.into_iter().chain(terms).collect();
+    if told.is_empty() { "as usual".to_owned() } else { told.join(", ") }
 }
 
 fn state_words(state: CardState) -> &'static str {

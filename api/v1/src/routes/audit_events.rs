@@ -76,6 +76,10 @@ fn render_value(value: AuditValue, company: &Company) -> Option<String> {
             let codes: Vec<_> = codes.iter().map(u16::to_string).collect();
             (!codes.is_empty()).then(|| codes.join(", "))
         }
+        AuditValue::HoldTable(table) => {
+            let table = table.to_string();
+            (!table.is_empty()).then_some(table)
+        }
         AuditValue::CardState(state) => Some(state.word().to_owned()),
         AuditValue::Role(role) => Some(role.word().to_owned()),
         AuditValue::MemberState(state) => Some(state.word().to_owned()),

@@ -42,7 +42,7 @@ use crate::domain::audit::AuditEvent;
 use crate::domain::card::CardState;
 use crate::domain::company::Company;
 use crate::domain::credential::CredentialFailures;
-use crate::domain::hold::HOLD_LIFETIMES;
+use crate::domain::hold_table::USUAL_LIFETIMES;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Book, Posting, StatementLine};
@@ -337,7 +337,7 @@ pub(in crate::store) fn implied_posting(row: &TransactionView<'_>) -> Posting {
 
 /// Whether the end of a hold does not follow from when it was made.
 pub(in crate::store) fn is_moved_end(made_at: Timestamp, ends_at: Timestamp) -> bool {
-    let follows = HOLD_LIFETIMES.iter().any(|lifetime| made_at.plus(*lifetime) == ends_at);
+    let follows = USUAL_LIFETIMES.iter().any(|lifetime| made_at.plus(*lifetime) == ends_at);
     !follows && ends_at != Timestamp::MAX
 }
 

@@ -14,7 +14,7 @@ use super::Snapshot;
 use super::list::Order;
 use super::transaction::{TransactionRow, TransactionRows};
 use crate::command::effect::RememberedAnswer;
-use crate::domain::hold::HOLD_LIFETIMES;
+use crate::domain::hold_table::USUAL_LIFETIMES;
 use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionProgress;
@@ -166,7 +166,7 @@ impl Snapshot {
         let mut rows = self.transaction_rows()?;
         let until = until.max(after);
         let mut due = DueHolds { until, ..DueHolds::default() };
-        for lifetime in HOLD_LIFETIMES {
+        for lifetime in USUAL_LIFETIMES {
             due.add_of_lifetime(&mut rows, (after, lifetime), holds_max)?;
         }
         due.add_moved(self, &mut rows, after)?;

@@ -201,6 +201,7 @@ impl Model {
             account_id: new.account.id,
             zone: new.zone,
             allows_partial: new.partial_approval,
+            hold_table: new.hold_table.clone(),
             currency: new.currency.0,
             credit_limit: new.account.credit_limit.0,
             is_closed: new.state != CompanyState::Active,
@@ -223,6 +224,9 @@ impl Model {
         }
         if let Some(allows_partial) = changes.partial_approval {
             company.allows_partial = allows_partial;
+        }
+        if let Some(table) = &changes.hold_table {
+            company.hold_table = table.clone();
         }
         if let Some(state) = changes.state {
             company.is_closed = state != CompanyState::Active;

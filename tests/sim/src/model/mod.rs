@@ -31,6 +31,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
 use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::hold_table::HoldTable;
 use cardswitch_engine::domain::ids::{
     AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, RequisitionId, Timestamp,
     TransactionId, TransactionSeq, WebhookEndpointId,
@@ -66,6 +67,7 @@ pub struct Company {
     velocity: VelocityLimits,
     zip: String,
     allows_partial: bool,
+    hold_table: HoldTable,
     pub lines: Vec<Line>,
 }
 

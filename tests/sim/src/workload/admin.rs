@@ -20,6 +20,10 @@ use crate::model::{DAY, HOUR, Model};
 use crate::rng::Rng;
 use crate::samples::{admin, company_id, new_card, resealed};
 
+/// What companies say of their holds: days for others, for categories and for groups.
+const HOLD_TABLES: [&str; 8] =
+    ["", "10", "2", "3=4", "2=1,7011=12", "21,7512=3,5411=1", "3=45,5541=2", "365,3501=31"];
+
 impl Workload {
     pub(crate) fn draw_admin(&mut self, model: &Model) -> Command {
         let at = self.rng.below(model.cards.len() as u64) as usize;
@@ -99,6 +103,7 @@ impl Workload {
             state: Some(state),
             credit_limit: self.rng.chance(30).then_some(Minor(credit)),
             partial_approval: self.rng.chance(20).then(|| self.rng.chance(70)),
+            hold_table: self.rng.chance(20).then(|| self.rng.pick(&HOLD_TABLES).parse().unwrap()),
             name: Some("Another name".parse().unwrap()),
             ..CompanyChanges::default()
         }

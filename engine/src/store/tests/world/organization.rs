@@ -9,6 +9,7 @@ use crate::domain::account::{Account, AccountBalances};
 use crate::domain::audit::{Actor, AuditEvent, AuditGroup, AuditValue, ValueChange};
 use crate::domain::card::CardState;
 use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
+use crate::domain::hold_table::HoldTable;
 use crate::domain::ids::*;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
@@ -118,6 +119,7 @@ fn company(slot: CompanySlot, name: &str, created_at: Timestamp) -> Company {
         network: "network".into(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
+        hold_table: HoldTable::default(),
         billing_address: Address::default(),
         shipping_address: Address::default(),
         state: CompanyState::Active,

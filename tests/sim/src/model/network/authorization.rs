@@ -13,7 +13,6 @@ use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::shard::authorization_id_of;
 
-use super::hold_lifetime;
 use super::rules::{Attempt, set_of};
 use crate::model::{Decline, IncrementOutcome, LaterMessage, Model, Purchase, Rate};
 
@@ -156,7 +155,7 @@ impl Model {
             let later = LaterMessage { key, is_posting: false, amount, left: amount, parts, rate };
             self.purchases[found].later.push(later);
             let of_hold = self.purchases[found].mcc.or(mcc);
-            self.purchases[found].expires_at = at + hold_lifetime(of_hold);
+            self.purchases[found].expires_at = at + self.hold_lifetime(card, of_hold);
         }
         let seq = self.purchases[found].seq;
         NetworkReply::Authorization(AuthorizationReply {

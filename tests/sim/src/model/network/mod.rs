@@ -133,13 +133,30 @@ impl Model {
             later: Vec::new(),
             is_final: false,
             is_posted_only: false,
-            expires_at: at + hold_lifetime(mcc),
+            expires_at: at + self.hold_lifetime(card, mcc),
             flags: TransactionFlags::default(),
             original_key: facts.trace.original_key,
             retrieval_key: facts.trace.retrieval_key,
             mcc,
             refund_of: None,
         }
+    }
+
+    /// The lifetime of a hold, by the company's table: the category, its group, all others.
+    fn hold_lifetime(&self, card: usize, mcc: Option<u16>) -> i64 {
+        let table = &self.companies[self.cards[card].company].hold_table;
+        let days_of = |merchants| {
+            let term = table.terms().iter().find(|term| term.merchants == merchants);
+            term.map(|term| term.days)
+        };
+        let group = match mcc {
+            Some(3351..=3500 | 7512 | 7513 | 7519) => Some(2),
+            Some(3501..=3999 | 7011 | 7012 | 7032 | 7033) => Some(3),
+            _ => None,
+        };
+        let usual = if group.is_some() { 30 } else { table.others().unwrap_or(7) };
+        let days = mcc.and_then(days_of).or_else(|| days_of(group?)).unwrap_or(usual);
+        i64::from(days) * DAY
     }
 
     fn use_up(&mut self, purchase: &mut Purchase) {
@@ -149,9 +166,4 @@ impl Model {
             purchase.flags.insert(TransactionFlags::CONSUMED_SINGLE_USE);
         }
     }
-}
-
-fn hold_lifetime(mcc: Option<u16>) -> i64 {
-    let is_stay = matches!(mcc, Some(3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
-    if is_stay { 30 * DAY } else { 7 * DAY }
 }
