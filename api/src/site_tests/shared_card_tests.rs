@@ -109,6 +109,8 @@ async fn looks_are_on_record_and_asking_for_the_passphrase_is_no_look() {
     assert_eq!((last_viewed().await, shown().await.len()), (None, 0));
     visitor.post(&path, &RIGHT).await.expect(303);
     assert_eq!(last_viewed().await, None);
+    visitor.send("HEAD", &path, &[], "").await.expect(200);
+    assert_eq!(last_viewed().await, None, "a head shows no card");
     visitor.get(&path).await.expect(200);
     let first = last_viewed().await;
     assert!(first.is_some());

@@ -194,7 +194,7 @@ fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Re
     Ok(())
 }
 
-/// Changes the dimensions of a card or member, and drops those that are deleted.
+/// Changes the dimensions of an object. What is not named stays as it was kept, also a deleted one, which nobody is shown.
 /// Errors: `DimensionNotFound`.
 pub(crate) fn change_dimensions(
     state: &dyn PartitionView,
@@ -204,12 +204,14 @@ pub(crate) fn change_dimensions(
 ) -> Result<(), Rejection> {
     check_dimensions(state, company, &wanted.map(Option::flatten))?;
     for (current, wanted) in current.iter_mut().zip(wanted) {
-        *current = match wanted {
-            Some(wanted) => *wanted,
-            None => current.filter(|id| find_live(state, *id).is_some()),
-        };
+        replace(current, wanted);
     }
     Ok(())
+}
+
+/// Those that are not deleted.
+pub(crate) fn live_dimensions(state: &dyn PartitionView, dimensions: Dimensions) -> Dimensions {
+    dimensions.map(|id| id.filter(|id| find_live(state, *id).is_some()))
 }
 
 /// Errors: `DimensionNotFound` if an id is no live dimension of the company and its kind.

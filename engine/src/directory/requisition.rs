@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::card::{CardOrder, NewCard, find_open_card, issue_card};
 use super::change::{PartitionView, StateChange};
 use super::company::find_company;
-use super::dimension::{change_dimensions, check_dimensions};
+use super::dimension::{change_dimensions, check_dimensions, live_dimensions};
 use super::row::indexes;
 use crate::command::audit_line::AuditLine;
 use crate::command::reply::Rejection;
@@ -318,7 +318,7 @@ fn order_for(
         is_virtual: true,
         texts: CardTexts::described(LineText::spaced(&requisition.description)),
         assigned_to: Some(state.directory().members.get(requisition.member).id),
-        dimensions: requisition.dimensions,
+        dimensions: live_dimensions(state, requisition.dimensions),
         ..ordered.clone()
     }
 }

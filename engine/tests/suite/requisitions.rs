@@ -5,6 +5,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::dimension::{DimensionCommand, NamedDimension, NewDimension};
 use cardswitch_engine::directory::member::{MemberChanges, MemberRole};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus,
@@ -180,6 +181,30 @@ fn a_reviewer_decides_until_the_role_goes() {
     assert_eq!(office.update(BOB, role(MemberRole::Member)), Ok(()));
     let late = update(&mut office, 2, decided(RequisitionVerdict::Deny, Some(BOB)));
     assert_eq!(late, Err(Rejection::ReviewerNotFound));
+}
+
+#[test]
+fn a_dimension_that_is_gone_keeps_no_requisition_from_its_card() {
+    let mut office = Office::open();
+    let kind = DimensionKind::Category;
+    let tag = DimensionId(Uuid::from_u128(7));
+    let named = NamedDimension { company: company_id(0), kind, id: tag };
+    let new = NewDimension {
+        id: tag,
+        company: company_id(0),
+        kind,
+        name: "Travel".parse().unwrap(),
+        code: None,
+        parent: None,
+    };
+    office.does(AdminCommand::Dimension(DimensionCommand::Create(new)));
+    let asked = NewRequisition { dimensions: [Some(tag), None, None, None], ..asking(1) };
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asked)));
+    office.does(AdminCommand::Dimension(DimensionCommand::Delete(named)));
+    assert_eq!(update(&mut office, 1, decided(with_new_card(5), None)), Ok(()));
+    let effects = office.last_effects();
+    let [Effect::CardIssued(card), ..] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(card.profile.dimensions, [None; 4]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn end_of_day(day: &str, zone: Tz) -> Value {
     match parse_date(day) {
         Some(date) => {
             let next = start_of_date(zone, BusinessDate(date.0.saturating_add(1)));
-            json!(render_time(Timestamp(next.0 - 1)))
+            json!(render_time(Timestamp(next.0 - 1).min(Timestamp::CALENDAR_MAX)))
         }
         None => json!(day),
     }
@@ -144,6 +144,8 @@ mod tests {
             ("2026-03-04", json!("2026-03-05T07:59:59.999999Z")),
             // The day on which clocks go forward.
             ("2026-03-08", json!("2026-03-09T06:59:59.999999Z")),
+            // Days end later than years in the west; no time is told that has five digits of a year.
+            ("9999-12-31", json!("9999-12-31T23:59:59.999999Z")),
             ("", Value::Null),
             ("tomorrow", json!("tomorrow")),
             ("2026-02-30", json!("2026-02-30")),

@@ -24,7 +24,7 @@ use axum::Extension;
 use axum::Router;
 use axum::extract::Path;
 use axum::http::header::{REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
@@ -107,8 +107,7 @@ async fn show(
     Extension(visit): Extension<Arc<Visit>>,
     ClientAddress(address): ClientAddress,
     OptionalSession(state, session): OptionalSession,
-    Path(key): Path<String>,
-    headers: HeaderMap,
+    (method, Path(key), headers): (Method, Path<String>, HeaderMap),
 ) -> Result<Response, ApiError> {
     let Some(opened) = LinkedCard::find(&state, &key, address).await? else { return Ok(gone()) };
     let state = in_hands_of(state, session.as_ref(), &opened);
@@ -117,7 +116,10 @@ async fn show(
     if !opened.is_open_to(&state, &headers) {
         return Ok(ask_page(&viewing, ""));
     }
-    viewing.note_view().await;
+    // Who asks for the head alone sees no card.
+    if method == Method::GET {
+        viewing.note_view().await;
+    }
     Ok(card_page(&viewing, "", None))
 }
 
