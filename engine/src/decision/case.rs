@@ -5,7 +5,7 @@ use chrono_tz::Tz;
 
 use super::comparison::{Alteration, Comparison, Limit, Window};
 use super::explanation::{Change, Quantity, Remedy};
-use super::facts::{AttemptWindow, DecisionFacts, IncrementDecision};
+use super::facts::{AttemptWindow, DecisionFacts, IncrementDecision, VelocityFacts};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide, each_room};
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
@@ -226,7 +226,9 @@ impl Case {
         if opens_at > Timestamp::CALENDAR_MAX {
             return None;
         }
-        let failed = Self { at: opens_at, ..*self }.decide_again();
+        let mut later = Self { at: opens_at, ..*self };
+        later.facts.velocity = self.facts.velocity.map(VelocityFacts::after_this_one);
+        let failed = later.decide_again();
         let is_no_worse = failed.intersection(self.failed) == failed;
         (is_no_worse && !failed.contains(rule)).then_some(opens_at)
     }

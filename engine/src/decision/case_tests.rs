@@ -157,6 +157,41 @@ fn every_other_rule_names_its_least_change() {
     ]);
 }
 
+/// The declined attempt counts as well: after the minute the hour was full, and the instant that was named
+/// declined for that.
+#[test]
+fn no_instant_is_named_at_which_another_rule_declines_the_next_attempt() {
+    let before = [NOON.plus(-Timestamp::SECOND)];
+    let second = Timestamp::SECOND;
+    // Attempts allowed in a minute and in an hour, seconds until the start, and whether an instant is named.
+    let rows = [
+        (1, 0, 0, Some(60 * second)),
+        (1, 3, 0, Some(60 * second)),
+        (1, 2, 0, None),
+        (0, 2, 5, None),
+        (0, 3, 5, Some(5 * second)),
+        (2, 0, 5, None),
+        (2, 0, 59, Some(59 * second)),
+    ];
+    for (per_minute, per_hour, starts_in, opens_in) in rows {
+        let mut asked = case();
+        if starts_in > 0 {
+            asked.facts.terms.starts_at = NOON.plus(starts_in * second);
+        }
+        asked.facts.velocity = Some(VelocityFacts {
+            minute: AttemptWindow::of(&before, per_minute, Timestamp::MINUTE, NOON),
+            hour: AttemptWindow::of(&before, per_hour, Timestamp::HOUR, NOON),
+        });
+        let remedies = decided(asked, RuleSet::EMPTY).remedies(RuleSet::ALL);
+        let after: Vec<_> = remedies.iter().map(|remedy| remedy.after).collect();
+        assert_eq!(
+            after,
+            [opens_in.map(|later| NOON.plus(later))],
+            "{per_minute} {per_hour} {starts_in}"
+        );
+    }
+}
+
 #[test]
 fn a_card_that_its_end_suspended_needs_a_later_end_and_to_be_active() {
     let mut ended = case();

@@ -68,6 +68,14 @@ pub struct VelocityFacts {
     pub hour: AttemptWindow,
 }
 
+impl VelocityFacts {
+    /// The windows before the next attempt, at any later instant.
+    pub const fn after_this_one(self) -> Self {
+        let Self { minute, hour } = self;
+        Self { minute: minute.after_this_one(), hour: hour.after_this_one() }
+    }
+}
+
 /// Attempts in one sliding window before a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptWindow {
@@ -76,7 +84,7 @@ pub struct AttemptWindow {
     /// The number of attempts; the shard remembers no more than decide a limit.
     pub count: u16,
     /// The first instant with room for one more attempt, this one counted; `Timestamp::MIN` if
-    /// there was room for this one.
+    /// there is room at once.
     pub room_at: Timestamp,
 }
 
@@ -85,7 +93,6 @@ impl AttemptWindow {
     pub fn of(before: &[Timestamp], limit: u16, span: i64, at: Timestamp) -> Self {
         let within = before.iter().filter(|attempt| **attempt > at.plus(-span)).count();
         let count = u16::try_from(within).unwrap_or(u16::MAX);
-        let is_over = limit > 0 && count >= limit;
         // The attempt whose leaving makes room: among the counted attempts, this one included, the
         // number of newer ones is the limit less one.
         let newer = usize::from(limit.saturating_sub(1));
@@ -93,8 +100,13 @@ impl AttemptWindow {
             0 => at,
             newer => before.len().checked_sub(newer).map_or(at, |place| before[place]),
         };
-        let room_at = if is_over { leaves.plus(span) } else { Timestamp::MIN };
+        let has_room = limit == 0 || count.saturating_add(1) < limit;
+        let room_at = if has_room { Timestamp::MIN } else { leaves.plus(span) };
         Self { limit, count, room_at }
+    }
+
+    const fn after_this_one(self) -> Self {
+        Self { count: self.count.saturating_add(1), ..self }
     }
 
     /// Whether an attempt at the instant `at` is one too many.
@@ -112,9 +124,11 @@ mod tests {
         const AT: Timestamp = Timestamp(10 * Timestamp::HOUR);
         let ago = |seconds: i64| AT.plus(-seconds * Timestamp::SECOND);
         let after = |seconds: i64| AT.plus(seconds * Timestamp::SECOND);
-        let rows: [(&[Timestamp], u16, u16, Timestamp); 6] = [
+        let rows: [(&[Timestamp], u16, u16, Timestamp); 7] = [
             (&[ago(9), ago(8)], 0, 2, Timestamp::MIN),
-            (&[ago(90), ago(8)], 2, 1, Timestamp::MIN),
+            (&[ago(90), ago(8)], 3, 1, Timestamp::MIN),
+            // The last one that there is room for.
+            (&[ago(90), ago(8)], 2, 1, after(52)),
             // With a limit of one, this attempt itself must leave the window.
             (&[ago(9)], 1, 1, after(60)),
             // With a limit of two, the newest of the earlier attempts must leave.
@@ -125,8 +139,10 @@ mod tests {
         for (before, limit, count, room_at) in rows {
             let window = AttemptWindow::of(before, limit, Timestamp::MINUTE, AT);
             assert_eq!(window, AttemptWindow { limit, count, room_at }, "{before:?} {limit}");
-            assert_eq!(window.is_over(AT), room_at > AT, "{before:?} {limit}");
-            assert!(!window.is_over(room_at), "{before:?} {limit}");
+            assert_eq!(window.is_over(AT), limit > 0 && count >= limit, "{before:?} {limit}");
+            let next = window.after_this_one();
+            assert!(!next.is_over(room_at), "{before:?} {limit}");
+            assert_eq!(next.is_over(room_at.plus(-1)), room_at > AT, "{before:?} {limit}");
         }
     }
 }
