@@ -62,6 +62,8 @@ pub enum Refusal {
     Missing(u8),
     /// The content of this element makes no sense.
     Invalid(u8),
+    /// Half of what the account is asked for, and not what the message is about.
+    BillingConflict,
     /// Nothing of this kind is offered.
     UnknownTransaction,
     /// No message of this type is known.
@@ -170,6 +172,9 @@ fn map_money(
     let is_unknown = |de: &u8| currency_of(message, *de).is_some_and(|code| !is_currency(code));
     if let Some(de) = [49, 51].into_iter().find(is_unknown) {
         return Err(Refusal::Invalid(de));
+    }
+    if message.has(4) && contradicts_itself(message) {
+        return Err(Refusal::BillingConflict);
     }
     let is_purchase = code == PURCHASE;
     let is_cash = CASH.contains(&code);
@@ -310,8 +315,20 @@ fn facts_of(message: &Message<'_>, secrets: &Secrets, presented: &PresentedCard)
     }
 }
 
+/// Whether an amount or a currency of the account stands alone and is another than the merchant's.
+fn contradicts_itself(message: &Message<'_>) -> bool {
+    match (message.get_number(6), message.get_number(51)) {
+        (Some(billed), None) => message.get_number(4) != Some(billed),
+        (None, Some(billed)) => message.get_number(49).is_some_and(|asked| asked != billed),
+        _ => false,
+    }
+}
+
 fn amounts_of(message: &Message<'_>) -> MessageAmounts {
-    let billing = message.get_number(6).zip(currency_of(message, 51));
+    // A currency of the account is that of the amount where no other is told.
+    let is_plain = !message.has(49) && !message.has(6);
+    let billed = message.get_number(if is_plain { 4 } else { 6 });
+    let billing = billed.zip(currency_of(message, 51));
     MessageAmounts {
         amount: minor(message.get_number(4).unwrap_or(0)),
         currency: currency_of(message, 49),

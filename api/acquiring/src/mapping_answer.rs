@@ -14,7 +14,7 @@ use cardswitch_engine::command::reply::{
 };
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::response_code::ResponseCode;
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
 use cardswitch_iso8583::{
@@ -69,6 +69,9 @@ impl AnswerElements {
         let reason = match refusal {
             Refusal::Missing(de) => format!("missing_de{de}"),
             Refusal::Invalid(de) | Refusal::Undecodable(Some(de)) => format!("invalid_de{de}"),
+            Refusal::BillingConflict => {
+                SubReason::BillingConflict.text().unwrap_or_default().to_owned()
+            }
             Refusal::Chip(_) => "invalid_de55".to_owned(),
             Refusal::Security(fault) => fault.reason().to_owned(),
             Refusal::Unsaved => "key_unsaved".to_owned(),

@@ -218,10 +218,42 @@ fn a_foreign_purchase_carries_both_amounts_if_it_has_them() {
     assert_eq!(authorize.facts.amounts.currency, Some(CurrencyCode(978)));
     assert_eq!(authorize.facts.amounts.billing, Some(billing));
     for de in [6, 51] {
-        let NetworkCommand::Authorize(half) = command(&foreign.clone().without(de)) else {
-            panic!()
-        };
-        assert_eq!(half.facts.amounts.billing, None, "without {de}");
+        assert_eq!(refusal(&foreign.clone().without(de)), Refusal::BillingConflict, "without {de}");
+    }
+}
+
+/// They were dropped, and the message was approved with a 51 of another currency, or a 6 of another amount.
+#[test]
+fn half_of_what_the_account_is_asked_for_says_the_same_as_the_rest() {
+    let (four, other) = (12_345, 12_344);
+    let pair =
+        |currency| CurrencyAmount { amount: Minor(four as i64), currency: CurrencyCode(currency) };
+    // Elements 49, 6 and 51, and what becomes of them; none where they contradict.
+    let rows = [
+        (Some("840"), Some(four), None, Some(None)),
+        (Some("840"), Some(other), None, None),
+        (None, Some(other), None, None),
+        (Some("978"), Some(other), None, None),
+        (Some("840"), None, Some("840"), Some(None)),
+        (Some("840"), None, Some("978"), None),
+        (Some("978"), None, Some("840"), None),
+        // The shard knows the account's own.
+        (None, None, Some("978"), Some(Some(pair(978)))),
+        (None, None, Some("840"), Some(Some(pair(840)))),
+    ];
+    for (asked, billed, currency, expected) in rows {
+        let mut built = message("0100").without(49);
+        for (de, text) in [(49, asked), (51, currency)] {
+            built = text.map_or(built.clone(), |text| built.set_text(de, text));
+        }
+        built = billed.map_or(built.clone(), |billed| built.set_number(6, billed));
+        match expected {
+            None => assert_eq!(refusal(&built), Refusal::BillingConflict, "{asked:?} {billed:?}"),
+            Some(billing) => {
+                let NetworkCommand::Authorize(read) = command(&built) else { panic!() };
+                assert_eq!(read.facts.amounts.billing, billing, "{asked:?} {billed:?}");
+            }
+        }
     }
 }
 
@@ -482,8 +514,7 @@ fn one_trace_belongs_to_one_card_and_amount() {
         message("0100").set_number(4, 12_346),
         message("0100").set_text(49, "978"),
         message("0100").without(49),
-        message("0100").set_number(6, 700),
-        message("0100").set_text(51, "978"),
+        message("0100").set_number(6, 700).set_text(51, "978"),
     ] {
         let other = asked(&other).1;
         assert_eq!(other.trace, base.trace);

@@ -205,6 +205,15 @@ impl Draft {
                     self.set(51, "840");
                 }
             }
+            55..58 => {
+                let amount = self.content.number(4).unwrap_or(0) + rng.below(2);
+                self.set(6, format!("{amount:012}"));
+            }
+            58..61 => self.set(51, rng.pick(&["840", "978"])),
+            61..63 => {
+                self.set(49, "840");
+                self.set(51, rng.pick(&["840", "978"]));
+            }
             _ => {}
         }
     }

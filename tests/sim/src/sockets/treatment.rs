@@ -114,6 +114,9 @@ impl CardMessage<'_> {
     /// Errors: the code with which it is refused.
     fn kind(&self) -> Result<QuestionKind, [u8; 2]> {
         let content = self.content;
+        if content.mti[1] != b'4' && content.has(4) && self.contradicts_itself() {
+            return Err(MALFORMED);
+        }
         let processing = content.text(3).map_or("", |code| &code[..2]);
         let partial = match self.tag("61") {
             Some("1") => PartialApproval::Taken,
@@ -201,6 +204,16 @@ impl CardMessage<'_> {
         (1..=count).contains(&number).then_some(PresentmentNumber { number, count })
     }
 
+    /// A 6 alone that is not 4, or a 51 alone that is not 49.
+    fn contradicts_itself(&self) -> bool {
+        let number = |element| self.content.number(element);
+        match (number(6), number(51)) {
+            (Some(billed), None) => Some(billed) != number(4),
+            (None, Some(billed)) => number(49).is_some_and(|asked| asked != billed),
+            _ => false,
+        }
+    }
+
     fn purchase(&self) -> AskedPurchase {
         AskedPurchase { amounts: self.amounts(), merchant: self.merchant(), trace: self.trace() }
     }
@@ -209,7 +222,8 @@ impl CardMessage<'_> {
         let content = self.content;
         let currency = |element| content.number(element).map(|code| CurrencyCode(code as u16));
         let amount = |element| content.number(element).map(|amount| Minor(amount as i64));
-        let billing = amount(6).zip(currency(51));
+        let billed = if content.has(49) || content.has(6) { amount(6) } else { amount(4) };
+        let billing = billed.zip(currency(51));
         MessageAmounts {
             amount: amount(4).unwrap(),
             currency: currency(49),
