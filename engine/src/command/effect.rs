@@ -128,7 +128,7 @@ pub struct RememberedAnswer {
 pub struct EarlyReversal {
     /// The card, where the reversal names one.
     pub card: Option<CardSlot>,
-    /// The original key of the message.
+    /// The original key of the message; beside a retrieval key its vague name.
     pub original_key: Option<OriginalKey>,
     /// The retrieval key of the purchase.
     pub retrieval_key: Option<RetrievalKey>,

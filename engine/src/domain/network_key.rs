@@ -113,6 +113,7 @@ pub struct OriginalKey(pub u64);
 impl OriginalKey {
     const NO_TIME: u64 = 1 << 63;
     const NO_ACQUIRER: u64 = 1 << 62;
+    const ABSENCES: u64 = Self::NO_TIME | Self::NO_ACQUIRER;
     const HASH_BITS: u32 = 42;
     const OF_FINANCIAL: u64 = 1 << 41;
     const OF_AUTHORIZATION: u64 = 1 << 40;
@@ -120,12 +121,30 @@ impl OriginalKey {
     /// The key of a message of this STAN and this hash of its marks. STANs have six digits at most.
     pub const fn new(stan: u32, hash: u64, has_no_time: bool, has_no_acquirer: bool) -> Self {
         let absent = (has_no_time as u64) << 63 | (has_no_acquirer as u64) << 62;
-        let stan = (stan as u64) << Self::HASH_BITS & !(Self::NO_TIME | Self::NO_ACQUIRER);
+        let stan = (stan as u64) << Self::HASH_BITS & !Self::ABSENCES;
         Self(absent | stan | hash & ((1 << Self::HASH_BITS) - 1))
     }
 
     const fn stan(self) -> u64 {
-        (self.0 & !(Self::NO_TIME | Self::NO_ACQUIRER)) >> Self::HASH_BITS
+        (self.0 & !Self::ABSENCES) >> Self::HASH_BITS
+    }
+
+    /// Whether it leaves out a mark.
+    pub const fn is_vague(self) -> bool {
+        self.0 & Self::ABSENCES != 0
+    }
+
+    /// What a vague key says of a message of this class: the STAN, and what it leaves out.
+    pub const fn vague_name(self, class: Option<MessageClass>) -> Self {
+        Self(self.0 >> Self::HASH_BITS << Self::HASH_BITS).in_class(class)
+    }
+
+    /// The names that vague keys have for the message of this key and class.
+    pub fn vague_names(self, class: MessageClass) -> impl Iterator<Item = Self> {
+        let absences = [Self::NO_TIME, Self::NO_ACQUIRER, Self::ABSENCES];
+        let vaguer = absences.map(|absent| Self(self.0 | absent));
+        let names = move |key: Self| [None, Some(class)].map(|class| key.vague_name(class));
+        vaguer.into_iter().flat_map(names)
     }
 
     /// The key of a message of this class; none in particular is the plain one.
@@ -140,7 +159,7 @@ impl OriginalKey {
     /// Whether a message of the key `own` may be meant: it is the same, or leaves out a mark which that message
     /// has. Then the STAN alone tells.
     pub const fn may_mean(self, own: Self) -> bool {
-        let is_vaguer = self.0 & !own.0 & (Self::NO_TIME | Self::NO_ACQUIRER) != 0;
+        let is_vaguer = self.0 & !own.0 & Self::ABSENCES != 0;
         self.0 == own.0 || is_vaguer && self.stan() == own.stan()
     }
 }

@@ -33,11 +33,24 @@ struct NewestReversal {
     amount: ReversalAmount,
 }
 
+/// The own original key of a message, and the retrieval key of its purchase.
+pub(super) type MessageMarks = (Option<OriginalKey>, Option<RetrievalKey>);
+
+fn newest_of<'a>(
+    reversals: impl Iterator<Item = &'a NewestReversal>,
+    at: Timestamp,
+) -> Option<ReversalAmount> {
+    // Ends rise, so the one that ends last came last.
+    let newest = reversals.max_by_key(|kept| kept.expires_at);
+    newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
+}
+
 /// The reversals that are remembered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EarlyReversals {
     by_original: HashMap<OriginalKey, NewestReversal>,
-    by_retrieval: HashMap<RetrievalKey, NewestReversal>,
+    /// By the reference of a purchase; with a vague name of one of its messages, where that is told.
+    by_retrieval: HashMap<(RetrievalKey, Option<OriginalKey>), NewestReversal>,
     /// By their numbers, which rise; so do their ends.
     kept: BTreeMap<u64, EarlyReversal>,
     /// The numbers of those that name a card, the oldest first.
@@ -53,32 +66,37 @@ impl EarlyReversals {
         class: MessageClass,
         at: Timestamp,
     ) -> Option<ReversalAmount> {
-        let by_original = trace.original_key.into_iter().flat_map(|key| self.of_key(key, class));
-        let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&key));
-        // Ends rise, so the one that ends last came last.
-        let newest = by_original.chain(by_retrieval).max_by_key(|kept| kept.expires_at);
-        newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
+        let marks = (trace.original_key, trace.retrieval_key);
+        let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&(key, None)));
+        newest_of(self.of_marks(marks, class).chain(by_retrieval), at)
     }
 
-    /// The amount of an early reversal of the very message of this key and class: all messages
-    /// of a purchase share its retrieval reference, so that says nothing of one of them.
+    /// The amount of an early reversal of the very message of this class and these marks: all messages
+    /// of a purchase share its retrieval reference, so that alone says nothing of one of them.
     pub(super) fn of_message(
         &self,
-        (key, class): (OriginalKey, MessageClass),
+        marks: MessageMarks,
+        class: MessageClass,
         at: Timestamp,
     ) -> Option<ReversalAmount> {
-        let newest = self.of_key(key, class).max_by_key(|kept| kept.expires_at);
-        newest.filter(|kept| kept.expires_at > at).map(|kept| kept.amount)
+        newest_of(self.of_marks(marks, class), at)
     }
 
-    /// That of a reversal that tells the class, and that of one that tells none.
-    fn of_key(
+    /// Those that name the message itself, some with its class and some without.
+    fn of_marks(
         &self,
-        key: OriginalKey,
+        (key, retrieval): MessageMarks,
         class: MessageClass,
     ) -> impl Iterator<Item = &NewestReversal> {
-        let names = [Some(class), None].map(|class| key.in_class(class));
-        names.into_iter().filter_map(|name| self.by_original.get(&name))
+        let exact = key
+            .into_iter()
+            .flat_map(move |key| [Some(class), None].map(|class| key.in_class(class)));
+        let vague = key.zip(retrieval).filter(|_| !self.by_retrieval.is_empty());
+        let vague = vague.into_iter().flat_map(move |(key, retrieval)| {
+            key.vague_names(class).map(move |name| (retrieval, Some(name)))
+        });
+        let exact = exact.filter_map(|name| self.by_original.get(&name));
+        exact.chain(vague.filter_map(|name| self.by_retrieval.get(&name)))
     }
 
     pub(super) fn insert(&mut self, reversal: EarlyReversal) {
@@ -89,12 +107,12 @@ impl EarlyReversals {
         let number = self.next_number;
         self.next_number += 1;
         let EarlyReversal { expires_at, amount, .. } = reversal;
-        if let Some(key) = reversal.original_key {
-            self.by_original.insert(key, NewestReversal { expires_at, amount });
-        }
-        if let Some(key) = reversal.retrieval_key {
-            self.by_retrieval.insert(key, NewestReversal { expires_at, amount });
-        }
+        let newest = NewestReversal { expires_at, amount };
+        match (reversal.original_key, reversal.retrieval_key) {
+            (name, Some(key)) => self.by_retrieval.insert((key, name), newest),
+            (Some(key), None) => self.by_original.insert(key, newest),
+            (None, None) => None,
+        };
         self.kept.insert(number, reversal);
         if let Some(card) = reversal.card {
             let numbers = self.of_card.entry(card).or_default();
@@ -126,15 +144,14 @@ impl EarlyReversals {
         let is_last = |newest: Option<&NewestReversal>| {
             newest.is_some_and(|newest| newest.expires_at == gone.expires_at)
         };
-        if let Some(key) = gone.original_key
-            && is_last(self.by_original.get(&key))
-        {
-            self.by_original.remove(&key);
-        }
-        if let Some(key) = gone.retrieval_key
-            && is_last(self.by_retrieval.get(&key))
-        {
-            self.by_retrieval.remove(&key);
+        match (gone.original_key, gone.retrieval_key) {
+            (name, Some(key)) if is_last(self.by_retrieval.get(&(key, name))) => {
+                self.by_retrieval.remove(&(key, name));
+            }
+            (Some(key), None) if is_last(self.by_original.get(&key)) => {
+                self.by_original.remove(&key);
+            }
+            _ => {}
         }
         if let Some(card) = gone.card
             && let Some(numbers) = self.of_card.get_mut(&card)
@@ -173,7 +190,8 @@ mod tests {
     }
 
     fn names(early: &EarlyReversals, key: u64) -> bool {
-        early.of_message((OriginalKey(key), MessageClass::Financial), Timestamp(0)).is_some()
+        let marks = (Some(OriginalKey(key)), None);
+        early.of_message(marks, MessageClass::Financial, Timestamp(0)).is_some()
     }
 
     /// A message that two reversals name is the newer one's, by whichever key, until that ends.
@@ -198,8 +216,8 @@ mod tests {
             let mut early = EarlyReversals::default();
             reversals.into_iter().for_each(|reversal| early.insert(reversal));
             let found = |early: &EarlyReversals, at| {
-                let of_message =
-                    early.of_message((OriginalKey(1), MessageClass::Financial), Timestamp(at));
+                let marks = (trace.original_key, trace.retrieval_key);
+                let of_message = early.of_message(marks, MessageClass::Financial, Timestamp(at));
                 (early.of_purchase(&trace, MessageClass::Financial, Timestamp(at)), of_message)
             };
             let amount = |expires_at| Some(ReversalAmount::GiveBack(Minor(expires_at)));

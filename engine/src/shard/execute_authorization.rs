@@ -396,7 +396,8 @@ fn complete_hold(
     progress.later.set_hold();
     progress.later.add(completion);
     let purse = (&mut money, &mut progress);
-    let given_back = reverse_early(change, key, open.named_on_lines(), purse);
+    let marks = (key, open.retrieval_key);
+    let given_back = reverse_early(change, marks, open.named_on_lines(), purse);
     cancel_if_nothing_remains(&mut progress);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = approval(change, (seq, open), amount - given_back, &money);

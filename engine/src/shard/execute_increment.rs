@@ -67,7 +67,7 @@ fn add_to_purchase(
         credentials: &command.credentials,
         // A request is declined also where a rest would stay: see `execute_authorize`.
         is_reversed_before: change
-            .reversal_before(command.own_key, MessageClass::Authorization)
+            .reversal_before((command.own_key, open.retrieval_key), MessageClass::Authorization)
             .is_some(),
         velocity: count_attempt(change, card),
         before: velocity_facts(change.state, change.moment, card),

@@ -80,7 +80,7 @@ fn present_original(
     let merchant_name = merchant.as_ref().map_or(known_name, |merchant| merchant.name.as_str());
     money.write_line_of(change, -amount, (merchant_name, member), merchant.as_ref());
     let purse = (&mut money, &mut progress);
-    let given_back = reverse_early(change, key, open.named_on_lines(), purse);
+    let given_back = reverse_early(change, (key, open.retrieval_key), open.named_on_lines(), purse);
     change.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = posted(id, amount - given_back, &money);
     money.close(change);
@@ -191,7 +191,8 @@ fn force_post(
     money.use_up_single_use(&mut progress);
     money.write_line(change, -amount, &facts.merchant.name, record.member);
     let named = (facts.merchant.name.as_str(), record.member);
-    reverse_early(change, key, named, (&mut money, &mut progress));
+    let marks = (key, facts.trace.retrieval_key);
+    reverse_early(change, marks, named, (&mut money, &mut progress));
     let reply = posted(record.id, progress.posted, &money);
     money.make(change, record, progress);
     NetworkReply::Posting(reply)
@@ -230,7 +231,10 @@ pub(super) fn execute_refund(change: &mut ShardChange<'_>, command: &Refund) -> 
     progress.posted_at = Some(change.moment.at);
     let refund = (Conversion::of(foreign, amount), (facts.merchant.name.as_str(), member));
     let taken_back = change
-        .reversal_before(facts.trace.original_key, MessageClass::Financial)
+        .reversal_before(
+            (facts.trace.original_key, facts.trace.retrieval_key),
+            MessageClass::Financial,
+        )
         .and_then(|early| {
             let purse = (&mut money, &mut progress);
             reverse_refund(change, refund, early, purse, purchase.as_mut()).ok()

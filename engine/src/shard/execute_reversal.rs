@@ -2,6 +2,7 @@
 //! posted is compensated by a line.
 
 use super::card_money::CardMoney;
+use super::early_reversals::MessageMarks;
 use super::execute_network::log_entry;
 use super::open_transaction::{NamedOnLines, OpenTransaction};
 use super::shard_change::ShardChange;
@@ -174,16 +175,16 @@ fn reverse(
     reverse_posted(change, open.named_on_lines(), newest, (money, progress))
 }
 
-/// Gives back what a reversal says that came before the message of this key, which is the newest of
+/// Gives back what a reversal says that came before the message of these marks, which is the newest of
 /// its transaction: as if it came right after it. Returns how much that is.
 pub(super) fn reverse_early(
     change: &mut ShardChange<'_>,
-    key: Option<OriginalKey>,
+    marks: MessageMarks,
     named: NamedOnLines<'_>,
     purse: (&mut CardMoney<'_>, &mut TransactionProgress),
 ) -> Minor {
     let Some((at, newest)) = purse.1.later.newest() else { return Minor::ZERO };
-    let Some(amount) = change.reversal_before(key, newest.class()) else { return Minor::ZERO };
+    let Some(amount) = change.reversal_before(marks, newest.class()) else { return Minor::ZERO };
     // One that would be refused gives nothing back.
     reverse_later(change, named, (amount, at), purse).unwrap_or(Minor::ZERO)
 }
@@ -355,12 +356,19 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 /// try of the purchase has says that it has come: the next try is another one.
 fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, command: &Reverse) {
     let OriginalRef { original_key, class, retrieval_key, .. } = command.original;
-    let (original_key, amount) = (original_key.map(|key| key.in_class(class)), command.amount);
-    // Other tries of the purchase share its retrieval reference.
-    let retrieval_key = retrieval_key
-        .filter(|key| original_key.is_none() && !change.state.is_known_reference(*key));
+    let is_vague = original_key.is_none_or(OriginalKey::is_vague);
+    // The purchase has come, so a message of it is meant.
+    let known = change.state.find_original(change.moment.ids, card, &command.original);
+    let known = known.and_then(|(_, open)| open.retrieval_key);
+    // Other tries of a purchase share its retrieval reference.
+    let unknown = || retrieval_key.filter(|key| !change.state.is_known_reference(*key));
+    let retrieval_key = known.or_else(unknown).filter(|_| is_vague);
+    let original_key = original_key.map(|key| match retrieval_key {
+        Some(_) => key.vague_name(class),
+        None => key.in_class(class),
+    });
     if original_key.is_some() || retrieval_key.is_some() {
-        let expires_at = change.moment.at.plus(EARLY_REVERSAL_LIFETIME);
+        let (amount, expires_at) = (command.amount, change.moment.at.plus(EARLY_REVERSAL_LIFETIME));
         let early = EarlyReversal { card, original_key, retrieval_key, amount, expires_at };
         change.push(Effect::EarlyReversal(Box::new(early)));
     }

@@ -1,6 +1,7 @@
 //! The changes of a command, as the shard's own rules read and write them, and the shard's answers
 //! to the rules of resources.
 
+use super::early_reversals::MessageMarks;
 use super::state::ShardState;
 use crate::command::network::ReversalAmount;
 use crate::command::seen_object::SeenObject;
@@ -14,20 +15,20 @@ use crate::domain::ids::{
     AccountId, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq, MemberSlot,
     RecordSeq, Timestamp, TransactionSeq,
 };
-use crate::domain::network_key::{MessageClass, OriginalKey};
+use crate::domain::network_key::MessageClass;
 use crate::domain::pan_key::PanGenerations;
 
 /// A change whose rules see all of the shard.
 pub(super) type ShardChange<'a> = StateChange<'a, ShardState>;
 
 impl ShardChange<'_> {
-    /// The amount of an early reversal of the very message of this key and class.
+    /// The amount of an early reversal of the very message of these marks and class.
     pub(super) fn reversal_before(
         &self,
-        key: Option<OriginalKey>,
+        marks: MessageMarks,
         class: MessageClass,
     ) -> Option<ReversalAmount> {
-        self.state.early_reversals.of_message((key?, class), self.moment.at)
+        self.state.early_reversals.of_message(marks, class, self.moment.at)
     }
 
     /// The same change for the rules of resources.

@@ -8,13 +8,23 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::reply::{NetworkReply, Reply, ReversalOutcome};
 use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
-use cardswitch_engine::domain::network_key::RetrievalKey;
+use cardswitch_engine::domain::network_key::{MessageClass, RetrievalKey};
 use cardswitch_engine::domain::response_code::SubReason;
+use cardswitch_engine::domain::text::LineText;
 
 use ReversalAmount::{Full, GiveBack, Remaining, RemainingOriginal};
 
-use crate::samples::{facts, network, pan};
+use crate::samples::{facts, network, original_key, pan, without_time};
 use crate::story::{Story, by_retrieval, named_by};
+
+/// By a reference without a time, which has the trace number, beside the reference of the purchase.
+fn vaguely(mark: u64, reference: u64) -> OriginalRef {
+    OriginalRef {
+        original_key: Some(without_time(original_key(mark))),
+        retrieval_key: Some(RetrievalKey(reference)),
+        ..OriginalRef::default()
+    }
+}
 
 /// The mark of the message that is reversed; the purchase before it, if there is one, has 5.
 const MARK: u64 = 90;
@@ -236,4 +246,47 @@ fn an_early_reversal_that_is_refused_uses_its_message_not_up() {
     assert_eq!(presentment(&mut story, own(false)), Minor(10_000));
     assert_eq!(story.refund(5_000, 300, by_retrieval(200)).posted, Minor(5_000));
     assert_eq!(story.reverse(named_by(MARK), Full).given_back, Minor(10_000));
+}
+
+/// One with zeros for the time was remembered, and no message was it ever.
+#[test]
+fn an_early_reversal_without_a_time_means_the_message_of_its_trace_number() {
+    for (name, before, send) in POSTINGS.into_iter().chain(ADVICES) {
+        // A refund has a reference of its own, others that of their purchase.
+        let has_purchase = before.is_some() && !name.starts_with("refund");
+        let reference = if has_purchase { 5 } else { MARK };
+        let sent_after = |named| {
+            let mut story = begin(before);
+            let reply = story.reverse(named, GiveBack(Minor(3_000)));
+            assert_eq!(reply.outcome, ReversalOutcome::NotFound, "{name}");
+            (send(&mut story, own(false)), story.spent())
+        };
+        let (exact, of_nothing) = (sent_after(named_by(MARK)), sent_after(named_by(MARK + 1)));
+        assert_ne!(exact, of_nothing, "{name}");
+        assert_eq!(sent_after(vaguely(MARK, reference)), exact, "{name}");
+        assert_eq!(sent_after(vaguely(MARK + 1, reference)), of_nothing, "{name}");
+        assert_eq!(sent_after(vaguely(MARK, 77)), of_nothing, "{name}");
+    }
+}
+
+#[test]
+fn a_request_is_declined_after_an_early_reversal_without_a_time() {
+    let classes = [(None, true), (Some(MessageClass::Authorization), true)];
+    for (class, is_declined) in classes.into_iter().chain([(Some(MessageClass::Financial), false)])
+    {
+        let mut story = Story::begin();
+        let early = OriginalRef { class, ..vaguely(MARK, MARK) };
+        assert_eq!(story.reverse(early, Full).outcome, ReversalOutcome::NotFound);
+        let mut other = own(false);
+        (other.trace.original_key, other.trace.stan) =
+            (Some(original_key(7)), LineText::spaced("7"));
+        assert!(story.authorize(other, HELD).response_code.is_approved(), "{class:?}");
+        let request = story.authorize(own(false), HELD);
+        assert_eq!(request.sub_reason == SubReason::ReversedBefore, is_declined, "{class:?}");
+    }
+    // An increment by the reference of its purchase.
+    let mut story = begin(Some((HELD, 1_000)));
+    assert_eq!(story.reverse(vaguely(MARK, 5), Full).outcome, ReversalOutcome::NotFound);
+    assert_eq!(story.increment(2_000, MARK + 1, None).sub_reason, SubReason::None);
+    assert_eq!(story.increment(2_000, MARK, None).sub_reason, SubReason::ReversedBefore);
 }

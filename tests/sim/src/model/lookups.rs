@@ -2,7 +2,9 @@
 
 use cardswitch_engine::command::network::{CardRef, OriginalRef, ReversalAmount};
 use cardswitch_engine::domain::ids::{AccountId, Timestamp, TransactionId, TransactionSeq};
-use cardswitch_engine::domain::network_key::{MessageClass, NetworkTrace, OriginalKey};
+use cardswitch_engine::domain::network_key::{
+    MessageClass, NetworkTrace, OriginalKey, RetrievalKey,
+};
 use cardswitch_engine::domain::transaction::TransactionKind;
 
 use super::{Model, Purchase, UnmatchedReversal};
@@ -73,18 +75,19 @@ impl Model {
         class: MessageClass,
     ) -> Option<ReversalAmount> {
         self.last_early(|early| {
-            early.names_message(trace.original_key, class)
-                || names(early.retrieval_key, trace.retrieval_key)
+            let marks = (trace.original_key, trace.retrieval_key);
+            early.names_message(marks, class)
+                || early.original_key.is_none() && names(early.retrieval_key, trace.retrieval_key)
         })
     }
 
-    /// The same of one message, which its own key alone names.
+    /// The same of one message, which its own key names, or a vaguer one with its purchase's reference.
     pub(super) fn asked_before_message(
         &self,
-        key: Option<OriginalKey>,
+        marks: (Option<OriginalKey>, Option<RetrievalKey>),
         class: MessageClass,
     ) -> Option<ReversalAmount> {
-        self.last_early(|early| early.names_message(key, class))
+        self.last_early(|early| early.names_message(marks, class))
     }
 
     fn last_early(&self, is_meant: impl Fn(&UnmatchedReversal) -> bool) -> Option<ReversalAmount> {
@@ -98,7 +101,19 @@ fn names<K: PartialEq>(named: Option<K>, own: Option<K>) -> bool {
 }
 
 impl UnmatchedReversal {
-    fn names_message(&self, key: Option<OriginalKey>, class: MessageClass) -> bool {
-        names(self.original_key, key) && self.class.is_none_or(|named| named == class)
+    fn names_message(
+        &self,
+        (key, reference): (Option<OriginalKey>, Option<RetrievalKey>),
+        class: MessageClass,
+    ) -> bool {
+        let is_meant = match self.retrieval_key {
+            None => names(self.original_key, key),
+            Some(_) => {
+                let keys = self.original_key.zip(key);
+                names(self.retrieval_key, reference)
+                    && keys.is_some_and(|(named, own)| named.may_mean(own))
+            }
+        };
+        is_meant && self.class.is_none_or(|named| named == class)
     }
 }

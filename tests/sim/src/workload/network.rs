@@ -16,7 +16,7 @@ use super::Workload;
 use super::purchases::draw_declined;
 use crate::model::Model;
 use crate::rng::Rng;
-use crate::samples::{DOLLAR, facts, original_key, pan};
+use crate::samples::{DOLLAR, facts, pan};
 
 const EURO: CurrencyCode = CurrencyCode(978);
 /// The names of merchants; one is empty.
@@ -54,7 +54,7 @@ impl Workload {
         }
         // Some purchases were reversed before they came: their mark was drawn for that already.
         if self.rng.chance(6) {
-            facts.trace.original_key = Some(original_key(self.early_mark));
+            self.set_early_mark(&mut facts);
         }
         // Some are the next try of a purchase that was declined.
         let mut more = Rng::new(self.rng.clone().number() ^ 0x00DE_C11E);

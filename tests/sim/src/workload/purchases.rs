@@ -48,6 +48,10 @@ impl Workload {
             self.early_mark = before;
             original.original_key = Some(original_key(before));
         }
+        if found.is_none() && more.chance(30) {
+            original.original_key = original.original_key.map(without_time);
+            original.retrieval_key = Some(RetrievalKey(self.early_mark));
+        }
         // About a later message of the purchase, or about one that it has not had.
         let shares_a_mark = original.transaction.is_some()
             || original.authorization_id.is_some()
@@ -56,6 +60,7 @@ impl Workload {
         let found = found.map(|at| &model.purchases[at]);
         if shares_a_mark && more.chance(if later.is_empty() { 12 } else { 50 }) {
             let drawn = match later.is_empty() || more.chance(10) {
+                true if more.chance(50) => original_key(self.early_mark),
                 true => original_key(u64::MAX - more.below(1_000)),
                 false => more.pick(&later),
             };
@@ -135,7 +140,14 @@ impl Workload {
     /// drawn for that already.
     fn name_by_early_mark(&self, facts: &mut PurchaseFacts) {
         if self.marks.is_multiple_of(8) {
-            facts.trace.original_key = Some(original_key(self.early_mark));
+            self.set_early_mark(facts);
+        }
+    }
+
+    pub(super) fn set_early_mark(&self, facts: &mut PurchaseFacts) {
+        facts.trace.original_key = Some(original_key(self.early_mark));
+        if self.marks.is_multiple_of(2) {
+            facts.trace.retrieval_key = Some(RetrievalKey(self.early_mark));
         }
     }
 

@@ -40,8 +40,8 @@ impl Model {
         if let Some(held) = held {
             let (left, parts) = (amount, Vec::new());
             let completion = LaterMessage { key, is_posting: false, amount, left, parts, rate };
-            let asked =
-                self.asked_before_message(facts.trace.original_key, MessageClass::Authorization);
+            let marks = (facts.trace.original_key, self.purchases[held].retrieval_key);
+            let asked = self.asked_before_message(marks, MessageClass::Authorization);
             return self.complete_hold(held, completion, asked);
         }
         let asked = self.asked_before(&facts.trace, MessageClass::Authorization);

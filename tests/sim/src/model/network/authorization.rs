@@ -123,13 +123,14 @@ impl Model {
         self.turn_pages(card, at);
         let (over_minute, over_hour) = self.count_attempt(at, card);
         let mcc = command.mcc.map(|mcc| mcc.0).or(self.purchases[found].mcc);
+        let marks = (command.own_key, self.purchases[found].retrieval_key);
         let tried = Attempt {
             added_to: self.purchases[found].held() + self.purchases[found].posted,
             mcc,
             is_cash: false,
             credentials: &command.credentials,
             is_reversed_before: self
-                .asked_before_message(command.own_key, MessageClass::Authorization)
+                .asked_before_message(marks, MessageClass::Authorization)
                 .is_some(),
             over_minute,
             over_hour,

@@ -113,7 +113,8 @@ impl Model {
         self.write_line(found, -amount, &merchant);
         let facts = command.facts.as_ref();
         let asked = facts.and_then(|facts| {
-            self.asked_before_message(facts.trace.original_key, MessageClass::Financial)
+            let marks = (facts.trace.original_key, self.purchases[found].retrieval_key);
+            self.asked_before_message(marks, MessageClass::Financial)
         });
         let given_back = self.give_back_newest(found, asked);
         self.posted(found, amount - given_back)
@@ -179,7 +180,8 @@ impl Model {
         self.turn_pages(card, at);
         let kind = TransactionKind::Refund;
         let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
-        let asked = self.asked_before_message(facts.trace.original_key, MessageClass::Financial);
+        let marks = (facts.trace.original_key, facts.trace.retrieval_key);
+        let asked = self.asked_before_message(marks, MessageClass::Financial);
         let original = self
             .find_original(Some(card), &command.original)
             .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);

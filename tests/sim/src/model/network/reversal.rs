@@ -68,7 +68,12 @@ impl Model {
             self.declined_references.contains(key)
                 || purchases.any(|purchase| purchase.retrieval_key == Some(*key))
         };
-        let retrieval_key = retrieval_key.filter(|key| original_key.is_none() && !has_come(key));
+        // Of a purchase that has come, a message is meant that has not.
+        let known = self.find_original(card, &command.original);
+        let known = known.and_then(|found| self.purchases[found].retrieval_key);
+        let reference = known.or(retrieval_key.filter(|key| !has_come(key)));
+        let is_exact = |key: OriginalKey| key.0 >> 62 == 0;
+        let retrieval_key = reference.filter(|_| !original_key.is_some_and(is_exact));
         if original_key.is_none() && retrieval_key.is_none() {
             return;
         }
