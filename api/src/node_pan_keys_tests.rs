@@ -16,6 +16,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::engine::{Engine, EngineOptions, EngineStorage, OpenError};
 use cardswitch_engine::journal::testing::{DiskFaultPlan, FaultyBackend, FaultyDisk};
+use cardswitch_engine::store::Pacing;
 use cardswitch_engine::store::overlay::SharedBackend;
 use cardswitch_wire::time::parse_time;
 use tempfile::TempDir;
@@ -191,13 +192,13 @@ async fn tables_that_stand_still_drop_no_key_that_the_journal_knows() {
     let (tables, log) = (FaultyBackend::default(), FaultyDisk::default());
     let (store, journal) = (SharedBackend::new(tables.clone()), Arc::new(log));
     let storage = EngineStorage { store, cache_bytes: 1 << 20, journal };
-    let world = World::with(|options| Engine::open_on(options, storage)).await;
+    // The commit that shows the change is the one that fails.
+    let pacing = Pacing { checkpoint_records: 1, ..Pacing::default() };
+    let world =
+        World::with(|options| Engine::open_on(EngineOptions { pacing, ..options }, storage)).await;
     let (state, engine) = (&world.leader.state, &world.leader.state.switch.engine);
     tables.plan(DiskFaultPlan { fail_write: Some(1), ..DiskFaultPlan::default() });
     let rotate = |newest| AdminCommand::PanKey(PanKeyCommand::Rotate(newest));
-    while engine.projection_failure().is_none() {
-        let _ = by_switch(state).carry_out(rotate(PanGeneration::default())).await;
-    }
     let keys = with_unused(&PanKeys::default());
     by_switch(state).carry_out(rotate(keys.newest())).await.expect_err("nobody sees it");
     world.secrets.write_pan_keys(engine.directory.path(), &keys).unwrap();

@@ -221,7 +221,8 @@ impl Engine {
 
     /// Hands commands to the shard, all or none. Their answers come to their ports, perhaps on this
     /// thread before it returns: where little goes on, the caller decides and commits itself.
-    /// Errors: `Overloaded` where too many wait already; `Stopped`. No command was taken then.
+    /// Errors: `Overloaded` where too many wait already; `TablesStandStill` for changes; `Stopped`. No
+    /// command was taken then.
     pub fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
         if self.health.is_failed() {
             return Err(SubmitError::Stopped);
@@ -229,6 +230,10 @@ impl Engine {
         let count = envelopes.len();
         if count == 0 {
             return Ok(());
+        }
+        let is_change = |envelope: &Envelope| envelope.command.command.is_change();
+        if envelopes.iter().any(is_change) && self.projection.failure().is_some() {
+            return Err(SubmitError::TablesStandStill);
         }
         let waiting = self.queued.fetch_add(count, Ordering::AcqRel);
         // A batch larger than the bound passes when nothing waits, or it could never pass.

@@ -63,4 +63,9 @@ pub enum SubmitError {
     /// The shard has stopped: shutting down, or its journal failed.
     #[error("the switch has stopped")]
     Stopped,
+    /// It is a change, and the tables stand still: nobody could read it, nor lose access by it.
+    #[error(
+        "the tables behind reads cannot be written, so nothing is changed until the switch is started again"
+    )]
+    TablesStandStill,
 }

@@ -108,6 +108,11 @@ impl ApiError {
         WriteError::OutcomeUnknown.into()
     }
 
+    /// Reads do not show what the request needs, or what it would change.
+    pub fn tables_behind() -> Self {
+        Self::new("tables_behind", "the tables behind reads lack what this needs; nothing was done")
+    }
+
     /// A statement has more than `lines_max` lines, which is more than its format takes.
     pub fn statement_too_long(lines_max: u64) -> Self {
         let message = format!("has more than {lines_max} lines in this range: ask for fewer days");
@@ -280,6 +285,7 @@ impl From<SubmitError> for ApiError {
         match error {
             SubmitError::Overloaded => Self::overloaded(),
             SubmitError::Stopped => Self::new("stopped", "the switch has stopped"),
+            SubmitError::TablesStandStill => Self::tables_behind(),
         }
     }
 }
@@ -407,7 +413,8 @@ mod tests {
 
     #[test]
     fn who_may_try_again_is_told_when() {
-        for error in [SubmitError::Overloaded, SubmitError::Stopped] {
+        let errors = [SubmitError::Overloaded, SubmitError::Stopped, SubmitError::TablesStandStill];
+        for error in errors {
             let response = ApiError::from(error).into_response();
             assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
             assert!(response.headers().contains_key(header::RETRY_AFTER));

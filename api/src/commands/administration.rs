@@ -140,7 +140,7 @@ impl OfficeTask<'_> {
     }
 
     /// Makes a change in the operator's name; reads show it when this returns.
-    /// Errors: it was refused, or may be lost.
+    /// Errors: it was refused, may be lost, or is not in force yet.
     pub(super) async fn carry_out(&self, change: AdminCommand) -> Result<(), Failure> {
         self.done(self.office.switch.ask(by_operator(change)).await?).await
     }
@@ -165,10 +165,11 @@ impl OfficeTask<'_> {
     /// Errors: anything but done.
     pub(super) async fn done(&self, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Done(seq) => {
-                self.office.switch.visible(seq).await;
-                Ok(())
-            }
+            Reply::Done(seq) if self.office.switch.visible(seq).await => Ok(()),
+            Reply::Done(_) => Err(Failure::new(
+                "the change is written down, but not in force: the tables behind reads lack it. Where \
+                 `/readyz` tells that they stand still, start the switch again",
+            )),
             Reply::Rejected(rejection) => {
                 Err(Failure::new(format!("refused: {}", in_words(rejection))))
             }

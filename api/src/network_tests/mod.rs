@@ -5,5 +5,6 @@ mod direct;
 mod doors;
 mod http;
 mod requests;
+mod still_tables;
 mod texts;
 mod world;

@@ -10,6 +10,7 @@ use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::company::CompanyCommand;
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId};
 use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::engine::{Engine, EngineOptions, OpenError};
 use cardswitch_identity::state::AppState;
 use cardswitch_network::http::{answer_directly, is_direct};
 use cardswitch_secrets::pan::Pan;
@@ -24,7 +25,7 @@ use crate::test_world::{TestSwitch, access_token, company};
 
 pub(super) const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ACCOUNT: AccountId = AccountId(Uuid::from_u128(2));
-const START: &str = "2026-03-04T20:00:00Z";
+pub(super) const START: &str = "2026-03-04T20:00:00Z";
 
 /// A switch with one company in dollars. API token `token`, network key `key`.
 pub(super) struct DoorBench {
@@ -47,6 +48,14 @@ impl DoorBench {
     }
 
     pub(super) async fn with_clock(clock: Clock) -> Self {
+        Self::with(Engine::open, clock).await
+    }
+
+    /// One whose engine `open` opens.
+    pub(super) async fn with(
+        open: impl FnOnce(EngineOptions) -> Result<Engine, OpenError>,
+        clock: Clock,
+    ) -> Self {
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let commands = vec![
             AdminCommand::Company(CompanyCommand::Create(company(
@@ -58,7 +67,8 @@ impl DoorBench {
             access_token(AccessTokenId(Uuid::from_u128(3)), "token", COMPANY, scope),
             AdminCommand::SetNetworkKey(token_digest("key")),
         ];
-        let TestSwitch { state, routes, directory, .. } = TestSwitch::start(clock, commands).await;
+        let TestSwitch { state, routes, directory, .. } =
+            TestSwitch::start_with(open, clock, commands).await;
         Self { state, routes, _directory: directory }
     }
 

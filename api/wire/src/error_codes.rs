@@ -140,6 +140,7 @@ codes! {
     "requisition_ended" 409 "The requisition's `end_time` is past. Approve it with a later one."
     "step_used" 409 "The one-time password was used before. Wait for the next one."
     "stopped" 503 "The switch has stopped."
+    "tables_behind" 503 "The tables behind reads lack what the request needs. Nothing was done. Repeat it later; where `/readyz` tells of tables that stand still, only a restart helps."
     "ticket_spent" 409 "The link or session was used, ended or has expired."
     "too_deep" 400 "The tree would have too many levels."
     "too_large" 400 "The number is larger than any accepted amount."

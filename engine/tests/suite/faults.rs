@@ -2,6 +2,7 @@
 //! is lost when it is opened again.
 
 use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{AuthorizationReply, Reply};
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
@@ -22,7 +23,7 @@ use cardswitch_sim::disks::{Crash, Disks};
 use crate::desk::{Desk, authorization, manual, options, purchase};
 use crate::model::DAY;
 use crate::rng::Rng;
-use crate::samples::START;
+use crate::samples::{START, admin};
 
 fn desk(disks: &Disks, clock: Clock) -> (Desk, tempfile::TempDir) {
     desk_on(disks.storage(), clock)
@@ -44,7 +45,7 @@ fn buy_until_it_stops(desk: &Desk) -> Vec<AuthorizationReply> {
         match desk.try_ask(purchase(1, mark)) {
             Ok(Reply::OutcomeUnknown) | Err(SubmitError::Stopped) => break,
             Ok(reply) => approved.push(authorization(reply)),
-            Err(SubmitError::Overloaded) => panic!("one at a time is never too many"),
+            Err(error) => panic!("one purchase at a time is taken: {error}"),
         }
     }
     approved
@@ -177,6 +178,8 @@ fn tables_that_fail_harm_no_authorization() {
     let failure = desk.engine.projection_failure().unwrap();
     assert!(failure.starts_with("query tables: "), "{failure}");
     assert!(desk.engine.durable_seq() > RecordSeq(100));
+    let change = desk.try_ask(admin(AdminCommand::SetNetworkKey([3; 32])));
+    assert_eq!(change, Err(SubmitError::TablesStandStill));
     let lag = desk.engine.projection_lag();
     let behind = desk.engine.durable_seq().0 - desk.engine.watermark.applied().0;
     assert_eq!((lag.records, lag.age.is_zero()), (behind, behind == 0));

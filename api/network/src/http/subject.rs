@@ -6,7 +6,7 @@ use cardswitch_edge::network_facts::CardFacts;
 use cardswitch_edge::switch::LazySnapshot;
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId};
+use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::{CardRow, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -140,8 +140,17 @@ fn find_transaction(
         Some(seq) => snapshot.transaction(seq)?,
         None => None,
     };
-    let unknown = || ApiError::named_not_found("transaction_id", "transaction");
-    row.filter(|row| row.record.id == id).ok_or_else(unknown)
+    if let Some(row) = row.filter(|row| row.record.id == id) {
+        return Ok(row);
+    }
+    // Each transaction has a record of its own, so a number up to the newest may be one that the tables lack.
+    let newest = state.switch.engine.durable_seq().0;
+    let last = snapshot.checkpoint()?.last_transaction;
+    let may_come = |seq: TransactionSeq| last < seq && seq.0 <= newest;
+    Err(match seq.is_some_and(may_come) {
+        true => ApiError::tables_behind(),
+        false => ApiError::named_not_found("transaction_id", "transaction"),
+    })
 }
 
 fn currency_of(

@@ -30,7 +30,18 @@ pub(super) fn without_seq(reply: Reply) -> Reply {
 }
 
 impl World {
-    pub(super) fn send(&mut self, commands: Vec<Command>) {
+    pub(super) fn send(&mut self, mut commands: Vec<Command>) {
+        if self.engine().projection_failure().is_some() {
+            // Nobody could read what these change.
+            for change in commands.extract_if(.., |command| command.is_change()) {
+                let port: Arc<dyn ReplyPort> = self.tray.clone();
+                let refused = vec![Envelope { command: change.into(), tag: 0, port }];
+                assert_eq!(self.engine().submit(refused), Err(SubmitError::TablesStandStill));
+            }
+        }
+        if commands.is_empty() {
+            return;
+        }
         let mut envelopes = Vec::new();
         for command in &commands {
             let port: Arc<dyn ReplyPort> = self.tray.clone();
@@ -41,6 +52,7 @@ impl World {
         match self.engine().submit(envelopes) {
             Ok(()) => self.sent.extend((first..).zip(commands)),
             Err(SubmitError::Overloaded | SubmitError::Stopped) => {}
+            Err(SubmitError::TablesStandStill) => unreachable!("no change was sent"),
         }
     }
 
