@@ -27,6 +27,8 @@ pub enum Mark {
     TablesBehind,
     /// A command was answered while the tables stood still, since their disk had failed.
     AnsweredAtStandstill,
+    /// A change was refused, since nobody could read it while they stood still.
+    ChangeRefused,
     /// A command was not carried out, since its rows could not be read.
     TablesUnread,
     /// A hold had not ended in time, since the tables could not be read.
@@ -285,6 +287,7 @@ impl Mark {
         Self::JournalFailed,
         Self::TablesBehind,
         Self::AnsweredAtStandstill,
+        Self::ChangeRefused,
         Self::TablesUnread,
         Self::HoldLate,
         Self::MovedAmidWrite,

@@ -12,6 +12,7 @@ use sha2::Digest as _;
 
 use super::World;
 use super::assembly::ExecutedCommand;
+use super::tables::is_refused;
 use crate::marks::Mark;
 
 /// Takes answers, in the order in which they come.
@@ -31,14 +32,9 @@ pub(super) fn without_seq(reply: Reply) -> Reply {
 
 impl World {
     pub(super) fn send(&mut self, mut commands: Vec<Command>) {
-        if self.engine().projection_failure().is_some() {
-            // Nobody could read what these change.
-            for change in commands.extract_if(.., |command| command.is_change()) {
-                let port: Arc<dyn ReplyPort> = self.tray.clone();
-                let refused = vec![Envelope { command: change.into(), tag: 0, port }];
-                assert_eq!(self.engine().submit(refused), Err(SubmitError::TablesStandStill));
-            }
-        }
+        let count = commands.len();
+        commands.retain(|command| !is_refused(self.engine(), command));
+        self.story.marks.pass_if(Mark::ChangeRefused, commands.len() < count);
         if commands.is_empty() {
             return;
         }

@@ -12,6 +12,7 @@ use cardswitch_engine::verify::{VerifyError, verify_on};
 use super::World;
 use super::answers::without_seq;
 use super::assembly::{Executions, open};
+use super::tables::is_refused;
 use crate::audit::{WholeTables, audit_state};
 use crate::disks::{Crash, Disks};
 use crate::marks::Mark;
@@ -110,6 +111,9 @@ impl World {
         for number in 0..COMMANDS_ON_DAMAGE {
             let command = self.draw_timely(&model);
             let context = format!("{}, command {number} on damaged tables", self.context());
+            if is_refused(switch.engine(), &command) {
+                continue;
+            }
             match switch.try_carry_out(command.clone()) {
                 (Some(executed), reply) => {
                     let (expected, _) = executed.expected_of(&mut model, &command);

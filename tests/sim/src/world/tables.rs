@@ -1,11 +1,16 @@
 //! The disk below the tables breaks while the switch goes on: the tables stand still, what needs their rows is
 //! not carried out, holds end late, and all else is answered. The next start finds a disk that works.
 
+use std::sync::Arc;
+
+use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::engine::AssembledEngine;
+use cardswitch_engine::engine::{AssembledEngine, Engine};
 use cardswitch_engine::journal::testing::DiskFaultPlan;
+use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 
 use super::World;
+use super::answers::Tray;
 use crate::happening::{DiskFault, Happening};
 use crate::marks::Mark;
 use crate::rates::Rates;
@@ -117,6 +122,17 @@ impl World {
             assert_eq!(shown.applied_seq, engine.watermark.applied(), "{}", self.context());
         }
     }
+}
+
+/// Whether it is a change while the tables stand still: nobody could read it, so the engine refuses it.
+pub(super) fn is_refused(engine: &Engine, command: &Command) -> bool {
+    if !command.is_change() || engine.projection_failure().is_none() {
+        return false;
+    }
+    let port: Arc<dyn ReplyPort> = Arc::<Tray>::default();
+    let change = Envelope { command: command.clone().into(), tag: 0, port };
+    assert_eq!(engine.submit(vec![change]), Err(SubmitError::TablesStandStill));
+    true
 }
 
 /// The plan of a fault, for a disk with so many bytes.
