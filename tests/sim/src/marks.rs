@@ -275,7 +275,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    pub const ALL: [Self; 132] = [
+    pub const ALL: [Self; 133] = [
         Self::PutAside,
         Self::UnknownOutcome,
         Self::Unheard,
