@@ -21,7 +21,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_v1::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
-use cardswitch_wire::glossary::Audience;
+use cardswitch_wire::glossary::{Audience, withdrawal_verdict};
 use cardswitch_wire::urls::Urls;
 
 use super::Failure;
@@ -98,7 +98,7 @@ fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Comp
     let mut text = render_head(&row.record, &explanation, &words);
     if !explanation.rules.is_empty() {
         text.push('\n');
-        text.push_str(&render_table(&explanation.rules, &words));
+        text.push_str(&render_table(&explanation, &words));
     }
     if row.record.facts.is_none() && explanation.decided_by == DecisionMaker::Rules {
         text.push_str("\nThe compared values were not kept for this decision.\n");
@@ -121,7 +121,7 @@ fn render_increment(number: usize, decision: &IncrementDecision, words: &Words) 
         render_currency(words.currency),
         render_answer(decision.failed_rules.response_code()),
     );
-    text.push_str(&render_table(&explanation.rules, words));
+    text.push_str(&render_table(&explanation, words));
     text.push_str(&render_remedies(&explanation, &decision.facts.terms.scope, words));
     text
 }
@@ -153,9 +153,10 @@ fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Wo
     )
 }
 
-fn render_table(rules: &[RuleFinding], words: &Words) -> String {
+fn render_table(explanation: &Explanation, words: &Words) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(rules.iter().map(|finding| cells(finding, words)));
+    let cells = |finding| cells(finding, explanation.decided_by, words);
+    rows.extend(explanation.rules.iter().map(cells));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let line = |row: &[String; COLUMNS.len()]| {
@@ -165,17 +166,26 @@ fn render_table(rules: &[RuleFinding], words: &Words) -> String {
     rows.iter().map(line).collect()
 }
 
-fn cells(finding: &RuleFinding, words: &Words) -> [String; COLUMNS.len()] {
+fn cells(
+    finding: &RuleFinding,
+    decided_by: DecisionMaker,
+    words: &Words,
+) -> [String; COLUMNS.len()] {
     let shown = |quantity: Option<Quantity>| {
         quantity.map_or_else(|| "-".to_owned(), |quantity| words.quantity(&quantity))
     };
     let compared = finding.compared;
     let usage = compared.and_then(|compared| compared.usage);
+    let input = match (compared, decided_by) {
+        (Some(compared), _) => words.input(finding.rule, &compared.input),
+        // Its figures are not kept, and the rule's name says credit, which does not count.
+        (None, DecisionMaker::Transfer) => withdrawal_verdict(finding.passed).to_owned(),
+        (None, _) => "-".to_owned(),
+    };
     [
         finding.rule.name().to_owned(),
         if finding.passed { "pass" } else { "FAIL" }.to_owned(),
-        compared
-            .map_or_else(|| "-".to_owned(), |compared| words.input(finding.rule, &compared.input)),
+        input,
         shown(compared.and_then(|compared| compared.threshold)),
         shown(usage.map(|[before, _]| before)),
         shown(usage.map(|[_, after]| after)),
