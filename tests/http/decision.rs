@@ -64,6 +64,11 @@ fn a_part_is_explained_by_what_was_taken_and_what_was_missing() {
     );
     assert_eq!(explained["least_change"][0]["text"], "raise daily_limit by 5.10");
     assert_eq!(minor(&explained["approvable_amount"]), 4_490);
+    assert_eq!(minor(&explained["approved_amount"]), 4_490);
+    switch.kill9();
+    let text = explain(&installation, &answer["transaction_id"]);
+    let told = "answer       partially approved, 44.90 USD";
+    assert!(text.lines().any(|line| line == told), "{text}");
 }
 
 #[test]
@@ -150,6 +155,9 @@ fn each_increment_is_explained_beside_the_first_decision() {
     assert_eq!(told, [(1_000, 3_000, json!(0)), (1_000, 4_000, json!(1502))]);
     let limit = rule(&increments[0], "daily_limit");
     assert_eq!((minor(&limit["usage_before"]), minor(&limit["usage_after"])), (3_000, 4_000));
+    assert_eq!(minor(&explained["approved_amount"]), 3_000);
+    assert_eq!(minor(&increments[0]["approved_amount"]), 1_000);
+    assert_eq!(increments[1]["approved_amount"], Value::Null);
     let declined = &increments[1];
     assert_eq!(minor(&declined["approvable_amount"]), 490);
     let text = declined["least_change"][0]["text"].as_str().expect("words");

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::response_code::ResponseCode;
-use cardswitch_engine::domain::transaction::TransactionRecord;
+use cardswitch_engine::domain::transaction::TransactionFlags;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::inspection::Inspection;
 use cardswitch_engine::store::query::TransactionRow;
@@ -95,7 +95,7 @@ fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
 fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Company) -> String {
     let words = Words { currency: company.currency, zone: company.zone };
     let explanation = explain(&row.record, &row.progress, company.zone);
-    let mut text = render_head(&row.record, &explanation, &words);
+    let mut text = render_head(row, &explanation, &words);
     if !explanation.rules.is_empty() {
         text.push('\n');
         text.push_str(&render_table(&explanation, &words));
@@ -134,7 +134,18 @@ fn render_answer(response_code: ResponseCode) -> String {
     }
 }
 
-fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
+/// The answer to a transaction, with the amount where only a part was approved.
+fn render_first_answer(row: &TransactionRow, explanation: &Explanation, words: &Words) -> String {
+    if !row.progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED) {
+        return render_answer(row.record.response_code);
+    }
+    let part = explanation
+        .approved_amount
+        .map(|part| format!(", {} {}", words.amount(part), render_currency(words.currency)));
+    format!("partially approved{}", part.unwrap_or_default())
+}
+
+fn render_head(row: &TransactionRow, explanation: &Explanation, words: &Words) -> String {
     let by = match explanation.decided_by {
         DecisionMaker::Rules => "by the rules",
         DecisionMaker::Network if !explanation.rules.is_empty() => {
@@ -143,7 +154,7 @@ fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Wo
         DecisionMaker::Network => "by the network; the rules were not evaluated",
         DecisionMaker::Transfer => "as a bank transfer; the rules of cards do not apply",
     };
-    let answer = render_answer(record.response_code);
+    let (record, answer) = (&row.record, render_first_answer(row, explanation, words));
     format!(
         "transaction  {}\ndecided      {} {by}\nrequested    {} {}\nanswer       {answer}\n",
         record.id.0,
