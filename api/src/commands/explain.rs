@@ -26,6 +26,7 @@ use cardswitch_wire::urls::Urls;
 
 use super::Failure;
 use super::config_args::ConfigArgs;
+use crate::opening::require_no_backup;
 
 const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
 
@@ -74,6 +75,7 @@ struct ExplainedTransaction {
 
 /// Finds the transaction, its increments and its company.
 fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
+    require_no_backup(&args.data)?;
     let inspection = Inspection::open(&args.data)?;
     let keys = open_keys(&args.data, &args.master_key.source())?;
     let id = TransactionId(args.transaction);
