@@ -140,6 +140,9 @@ async fn what_is_looked_for_is_found() {
         let list = visitor.get(&format!("/transactions?{query}")).await.expect(400);
         assert!(list.body.contains("role=\"alert\"") && !list.body.contains("<b>"), "{query}");
     }
+    let list = visitor.get("/transactions?created_after=yesterday").await.expect(400);
+    let named = "Created after must be an RFC 3339 time with an offset.";
+    assert!(list.body.contains(named) && !list.body.contains("highlighted"), "{}", list.body);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use cardswitch_engine::store::query::{ListPage, Page, TransactionRow};
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::View;
 
-use super::filter::{FilterChoices, is_detailed, request, with_ids};
+use super::filter::{FilterChoices, fields_of_form, is_detailed, request, with_ids};
 use crate::faults::{Faults, with_status};
 use crate::frame;
 use crate::pager::{ListForm, Pager};
@@ -59,7 +59,8 @@ pub(super) async fn list_transactions(
         Some(_) => asked,
         None => acting.read(|view| with_ids(asked, view)).await?,
     };
-    let (request, faults) = match request(&asked, acting.company.zone) {
+    let fields = fields_of_form(own);
+    let (request, faults) = match request(&asked, acting.company.zone, &fields) {
         Ok(request) => (Some(request), Faults::default()),
         Err(faults) => (None, faults),
     };
