@@ -28,6 +28,8 @@ struct TransactionListContent<'a> {
     zone: String,
     is_whole: bool,
     asked: &'a ListForm,
+    /// The filters that the form does not show.
+    kept: Vec<(&'a str, &'a str)>,
     is_detailed: bool,
     is_filtered: bool,
     offered: FilterChoices,
@@ -77,11 +79,15 @@ pub(super) async fn list_transactions(
     });
     let (offered, listed) = found.await?;
     let pairs = asked.pairs();
+    let mut kept = asked.besides(&fields);
+    // The form sent again is right, without what nobody can mend in it.
+    kept.retain(|(name, _)| faults.of(name).is_empty());
     let content = TransactionListContent {
         company: &acting.company.name,
         zone: zone_words(acting.company.zone),
         is_whole: own.is_none(),
         asked: &asked,
+        kept,
         is_detailed: is_detailed(&asked),
         is_filtered: pairs.iter().any(|(_, text)| !text.is_empty()),
         offered,
