@@ -142,15 +142,18 @@ fn prepare(
     Ok((options, secrets))
 }
 
+/// Errors: the directory is a backup.
+pub fn require_no_backup(data: &Path) -> Result<(), OpeningError> {
+    if is_backup(data) { Err(OpeningError::Backup(data.to_path_buf())) } else { Ok(()) }
+}
+
 /// Errors: a key is missing or another directory's, or this is a backup.
 fn open_secrets(
     directory: &DataDirectory,
     master_key: &MasterKeySource,
 ) -> Result<Secrets, OpeningError> {
     let data = directory.path();
-    if is_backup(data) {
-        return Err(OpeningError::Backup(data.to_path_buf()));
-    }
+    require_no_backup(data)?;
     let OpenedKeys { secrets, wrapped } =
         open_keys(data, master_key).map_err(OpeningError::Keys)?;
     settle(data, master_key, &wrapped).map_err(|error| OpeningError::Keys(error.into()))?;

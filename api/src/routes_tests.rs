@@ -261,7 +261,7 @@ async fn a_decision_names_every_rule_and_the_least_change() {
         "decided_by": "rules",
         "response_code": 1502,
         "approved": false,
-        "amount": 15.1,
+        "amount": 15.1, "approved_amount": null,
         "currency": "USD",
         "rules": null,
         "least_change": [{

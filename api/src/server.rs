@@ -29,7 +29,7 @@ pub use self::operator_listener::OperatorListener;
 pub use self::parts::{HandoverParts, SwitchParts};
 use self::parts::{StartParts, begin, receipts_of};
 use self::recovery::recover;
-use self::resumption::{keep_pan_keys, keep_receipts, resume_zones};
+use self::resumption::{keep_receipts, resume_keys};
 pub(crate) use self::sockets::{bind, bind_for_operators, shares_of};
 pub use self::start_error::StartError;
 use crate::commands::administration::Office;
@@ -125,9 +125,7 @@ impl Server {
         };
         let made = leading_state(data, &settings, http_address, (&engine, parts, handover)).await;
         let (state, deliveries) = made?;
-        resume_zones(&zones, &state).await.map_err(StartError::ZoneKeys)?;
-        let pan_keys =
-            keep_pan_keys(data, &state, begun.nodes).await.map_err(StartError::PanKeys)?;
+        let pan_keys = resume_keys(data, &state, &zones, begun.nodes).await?;
         let overviews = Arc::new(LiveOverviews::new(shares.streams_max, begun.cluster));
         let mut tasks = mail::start(&state.mail_desk(), &stopped);
         tasks.push(deliveries);

@@ -243,17 +243,24 @@ fn a_master_key_in_a_backup_is_not_taken() {
     }
 }
 
+/// Once, `explain` asked for the key that no backup has, and `cluster adopt` made a cluster of one.
 #[test]
-fn a_backup_is_not_served_nor_backed_up() {
+fn a_backup_is_no_data_directory_of_any_command() {
     let installation = Installation::init(60, 8_906);
     let backup = back_up(&installation, "backup");
     let (key, to) = (installation.data().join("master.key"), installation.home().join("copy"));
     let (backup, key) = (text(&backup), text(&key));
+    let restore = "is a backup: make a data directory of it with `cardswitch restore`";
+    let (transaction, etcd) = ("01900000-0000-7000-8000-000000000000", "etcd://127.0.0.1:1/none");
     for (arguments, told) in [
-        (["serve", "--data", backup, "--http", "127.0.0.1:0"], "with `cardswitch restore`"),
-        (["backup", "--data", backup, "--to", text(&to)], "is a backup already"),
+        (&["serve", "--http", "127.0.0.1:0", "--master-key", key][..], restore),
+        (&["explain", transaction, "--master-key", key], restore),
+        (&["rotate-pan-key", "--master-key", key], restore),
+        (&["rotate-master-key", "--master-key", key], restore),
+        (&["cluster", "adopt", "--journal", etcd], restore),
+        (&["backup", "--to", text(&to), "--master-key", key], "is a backup already"),
     ] {
-        let refused = run_cardswitch(&[&arguments[..], &["--master-key", key]].concat());
+        let refused = run_cardswitch(&[arguments, &["--data", backup]].concat());
         let line = refused.expect_one_line_error();
         assert!(line.contains(told), "{line}");
     }

@@ -3,7 +3,7 @@
 use std::env;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -19,6 +19,16 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
+    /// What a process left.
+    #[track_caller]
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("stdout is text"),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
     /// Asserts success and returns the JSON object on the last line of stdout.
     #[track_caller]
     pub fn expect_json(&self) -> Value {
@@ -59,11 +69,7 @@ pub fn run_cardswitch_with(arguments: &[&str], variables: &[(&str, &str)]) -> Co
         .stdin(Stdio::null())
         .output()
         .expect("cardswitch starts");
-    CommandOutput {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).expect("stdout is text"),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    CommandOutput::of(output)
 }
 
 /// Runs `cardswitch` with these arguments to its end, and lets it read `text`.
@@ -77,11 +83,7 @@ pub fn run_cardswitch_reading(arguments: &[&str], input: impl AsRef<[u8]>) -> Co
     drop(stdin.write_all(input.as_ref()));
     drop(stdin);
     let output = child.wait_with_output().expect("cardswitch ends");
-    CommandOutput {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).expect("stdout is text"),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    CommandOutput::of(output)
 }
 
 /// The JSON object on the last non-empty line of `text`.

@@ -204,6 +204,15 @@ impl Installation {
         run_cardswitch(&serve_arguments(text_of(&self.data()), "127.0.0.1:0", "127.0.0.1:0"))
     }
 
+    /// As `serve_refused`, by a shell that does `prelude` before.
+    #[track_caller]
+    pub fn serve_refused_after(&self, prelude: &str) -> CommandOutput {
+        let data = self.data();
+        let arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
+        let mut command = cardswitch_after(prelude, &arguments);
+        CommandOutput::of(command.stdin(Stdio::null()).output().expect("a shell starts"))
+    }
+
     /// Runs `serve` on addresses of which one is taken, to its end.
     #[track_caller]
     pub fn serve_refused_on(&self, http: SocketAddr, iso8583: SocketAddr) -> CommandOutput {

@@ -64,6 +64,11 @@ fn a_part_is_explained_by_what_was_taken_and_what_was_missing() {
     );
     assert_eq!(explained["least_change"][0]["text"], "raise daily_limit by 5.10");
     assert_eq!(minor(&explained["approvable_amount"]), 4_490);
+    assert_eq!(minor(&explained["approved_amount"]), 4_490);
+    switch.kill9();
+    let text = explain(&installation, &answer["transaction_id"]);
+    let told = "answer       partially approved, 44.90 USD";
+    assert!(text.lines().any(|line| line == told), "{text}");
 }
 
 #[test]
@@ -103,12 +108,28 @@ fn an_advice_says_that_the_network_decided() {
     assert_eq!(explained["least_change"], json!([]));
 
     switch.kill9();
-    let data = installation.data();
-    let data = data.to_str().expect("a path in UTF-8");
-    let id = answer["transaction_id"].as_str().expect("an id");
-    let text = run_cardswitch(&["explain", "--data", data, id]).stdout;
+    let text = explain(&installation, &answer["transaction_id"]);
     assert!(text.contains("by the network; the rules were evaluated but did not decide"), "{text}");
     assert!(text.contains("FAIL"), "{text}");
+}
+
+/// Once, the text named credit as the reason, which does not count.
+#[test]
+fn a_withdrawal_is_explained_by_the_balance_that_it_is_over() {
+    let installation = Installation::init(60, 872);
+    let (switch, _) = still_switch(&installation);
+    let account = switch.api().get("/v1/accounts").expect(200)["results"][0]["id"].clone();
+    let bank = json!({"description": "First Bank", "name": "Checking", "number": "0042"});
+    let body = json!({"account_id": account, "amount": -90_000_000.0, "bank_account": bank});
+    let refused = switch.network_api().post("/network/v1/transfers", &body).expect(200);
+    assert_eq!(refused["response_code"], 1101);
+    let explained = decision(&switch, &refused["transaction_id"]);
+    let reason = "the amount is over available_balance";
+    assert_eq!(rule(&explained, "available_credit")["explanation"], reason);
+    switch.kill9();
+    let text = explain(&installation, &refused["transaction_id"]);
+    let row = text.lines().find(|line| line.starts_with("available_credit ")).expect("a row");
+    assert!(row.contains(reason), "{text}");
 }
 
 #[test]
@@ -134,6 +155,9 @@ fn each_increment_is_explained_beside_the_first_decision() {
     assert_eq!(told, [(1_000, 3_000, json!(0)), (1_000, 4_000, json!(1502))]);
     let limit = rule(&increments[0], "daily_limit");
     assert_eq!((minor(&limit["usage_before"]), minor(&limit["usage_after"])), (3_000, 4_000));
+    assert_eq!(minor(&explained["approved_amount"]), 3_000);
+    assert_eq!(minor(&increments[0]["approved_amount"]), 1_000);
+    assert_eq!(increments[1]["approved_amount"], Value::Null);
     let declined = &increments[1];
     assert_eq!(minor(&declined["approvable_amount"]), 490);
     let text = declined["least_change"][0]["text"].as_str().expect("words");
@@ -263,6 +287,17 @@ fn buy(switch: &Switch, card: &TestCard, amount: f64, is_approved: bool) -> Valu
 fn decision(switch: &Switch, transaction: &Value) -> Value {
     let id = transaction.as_str().expect("a transaction's id");
     switch.api().get(&format!("/v1/transactions/{id}/decision")).expect(200)
+}
+
+/// The text about a transaction, from a directory at rest.
+#[track_caller]
+fn explain(installation: &Installation, transaction: &Value) -> String {
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let id = transaction.as_str().expect("a transaction's id");
+    let output = run_cardswitch(&["explain", "--data", data, id]);
+    output.expect_done();
+    output.stdout
 }
 
 #[track_caller]

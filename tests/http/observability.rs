@@ -110,6 +110,22 @@ fn a_log_that_cannot_be_written_stops_nothing() {
     }
 }
 
+/// Once, only the log told of it.
+#[test]
+fn a_letter_that_cannot_be_kept_is_told_by_health_and_stops_no_change() {
+    let installation = Installation::init(60, 884);
+    let switch = installation.serve();
+    let health = || -> Value {
+        serde_json::from_str(&switch.watcher().get("/readyz").text()).expect("JSON")
+    };
+    assert_eq!(health(), json!({"status": "ready"}));
+    fs::remove_dir_all(installation.data().join("mail")).expect("it is there");
+    let member = json!({"first_name": "Ada", "last_name": "B", "email": "ada@example.com"});
+    switch.api().post("/v1/members", &member).expect(201);
+    assert_eq!(health(), json!({"status": "ready", "letters": "lost"}));
+    switch.stop();
+}
+
 #[test]
 fn figures_agree_with_what_was_sent() {
     let installation = Installation::init(60, 881);

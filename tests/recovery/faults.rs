@@ -159,6 +159,23 @@ fn lost_query_tables_are_complete_again_when_the_switch_is_ready() {
     installation.verify_ok();
 }
 
+/// Once, it said only that the switch had stopped.
+#[test]
+fn a_start_whose_first_commits_fail_gives_the_reason() {
+    let installation = Installation::init(3, 926);
+    let segment = installation.journal_segment();
+    for (errno, reason) in [("ENOSPC", "No space left on device"), ("EIO", "Input/output error")] {
+        let inject = format!("-P '{}' -e inject=pwritev2:error={errno}:when=2+", segment.display());
+        let full = format!("set -- strace -f -qq -o /dev/null {inject} \"$@\"");
+        let refused = installation.serve_refused_after(&full);
+        let error = refused.expect_one_line_error();
+        assert!(error.contains(reason), "{error}");
+        assert_eq!(refused.stdout, "", "it was never ready");
+    }
+    installation.serve().stop();
+    installation.verify_ok();
+}
+
 /// Where the tables are linked to a volume that is away, new ones are none of its business: once, they took the place
 /// of the link.
 #[test]

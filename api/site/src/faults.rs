@@ -30,6 +30,20 @@ impl Faults {
         Self { status: StatusCode::BAD_REQUEST, alert, by_param: by_param.collect() }
     }
 
+    /// The faults of a list's filters. The message names those that none of the form's `fields` shows.
+    pub(super) fn of_filters(faults: &[Fault], fields: &[&str]) -> Self {
+        let is_shown = |fault: &&Fault| fields.contains(&fault.param.as_str());
+        let (shown, others): (Vec<&Fault>, Vec<&Fault>) = faults.iter().partition(is_shown);
+        let named = others.iter().map(|fault| sentence(&fault.message())).collect::<Vec<_>>();
+        let found = Self::new(faults);
+        if named.is_empty() {
+            return found;
+        }
+        let highlighted = Some(found.alert.clone()).filter(|_| !shown.is_empty());
+        let alert = highlighted.into_iter().chain(named).collect::<Vec<_>>().join(" ");
+        Self { alert, ..found }
+    }
+
     /// The faults of a refusal that the visitor can do something about: its fields, or its message.
     /// Errors: any other failure, which has a page of its own.
     pub(super) fn of_refusal(error: ApiError) -> Result<Self, ApiError> {
@@ -159,6 +173,18 @@ mod tests {
         for (message, expected) in rows {
             assert_eq!(sentence(message), expected);
         }
+    }
+
+    #[test]
+    fn faults_of_filters_without_a_field_are_named() {
+        let [state, time] = ["state", "created_after"]
+            .map(|name| Fault::new(name, Flaw::new("not_a_time", "must be a time")));
+        let alert = |faults: &[Fault]| Faults::of_filters(faults, &["state"]).alert().to_owned();
+        let highlighted = "Please fix the highlighted fields.";
+        assert_eq!(alert(std::slice::from_ref(&state)), highlighted);
+        assert_eq!(alert(std::slice::from_ref(&time)), "Created after must be a time.");
+        let both = format!("{highlighted} Created after must be a time.");
+        assert_eq!(alert(&[state, time]), both);
     }
 
     #[test]

@@ -97,6 +97,14 @@ impl ListForm {
         pairs.filter(|(name, _)| *name != "offset").collect()
     }
 
+    /// The filters that are filled in and for which a form with these `fields` has none: it sends
+    /// them along.
+    pub(super) fn besides(&self, fields: &[&str]) -> Vec<(&str, &str)> {
+        let mut pairs = self.pairs();
+        pairs.retain(|(name, text)| !text.is_empty() && !fields.contains(name));
+        pairs
+    }
+
     /// The address of this part of the list at `path`.
     pub(super) fn address(&self, path: &str) -> String {
         filtered(path, self.0.iter().map(|(name, text)| (name.as_str(), text.as_str())))
@@ -188,6 +196,7 @@ mod tests {
         let query = form.query([("state", "active")]);
         let read = ["text", "state", "offset"].map(|name| query.text(name));
         assert_eq!(read, [Some("a"), Some("active"), None]);
+        assert_eq!(form.besides(&["state"]), [("text", " a ")]);
         let twice = ["a", "b", "a"].map(|name| (name.to_owned(), String::new()));
         assert!(ListForm::try_from(twice.to_vec()).is_err());
         assert!(ListForm::try_from(vec![("offset".to_owned(), "x".to_owned())]).is_err());

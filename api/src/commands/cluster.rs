@@ -20,6 +20,7 @@ use cardswitch_notify::webhooks::places_file;
 use super::Failure;
 use crate::node_mark::{cluster_of, mark, node_of, require_alone, unmark};
 use crate::node_peers::is_away;
+use crate::opening::require_no_backup;
 
 /// The commands for a cluster.
 #[derive(Debug, clap::Subcommand)]
@@ -178,6 +179,7 @@ fn step_down(args: &StepDownArgs) -> Result<(), Failure> {
 
 fn adopt(args: &AdoptArgs) -> Result<(), Failure> {
     let directory = DataDirectory::open_read_only(&args.data)?;
+    require_no_backup(&args.data)?;
     // A node's journal may end in torn batches, which `leave` cuts.
     require_alone(&args.data)?;
     let journal = open_read_only(&directory.journal_path(), None, None)?;

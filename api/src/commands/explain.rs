@@ -12,7 +12,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::response_code::ResponseCode;
-use cardswitch_engine::domain::transaction::TransactionRecord;
+use cardswitch_engine::domain::transaction::TransactionFlags;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::inspection::Inspection;
 use cardswitch_engine::store::query::TransactionRow;
@@ -21,11 +21,12 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use cardswitch_v1::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
-use cardswitch_wire::glossary::Audience;
+use cardswitch_wire::glossary::{Audience, withdrawal_verdict};
 use cardswitch_wire::urls::Urls;
 
 use super::Failure;
 use super::config_args::ConfigArgs;
+use crate::opening::require_no_backup;
 
 const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
 
@@ -74,6 +75,7 @@ struct ExplainedTransaction {
 
 /// Finds the transaction, its increments and its company.
 fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
+    require_no_backup(&args.data)?;
     let inspection = Inspection::open(&args.data)?;
     let keys = open_keys(&args.data, &args.master_key.source())?;
     let id = TransactionId(args.transaction);
@@ -95,10 +97,10 @@ fn find(args: &ExplainArgs) -> Result<ExplainedTransaction, Failure> {
 fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Company) -> String {
     let words = Words { currency: company.currency, zone: company.zone };
     let explanation = explain(&row.record, &row.progress, company.zone);
-    let mut text = render_head(&row.record, &explanation, &words);
+    let mut text = render_head(row, &explanation, &words);
     if !explanation.rules.is_empty() {
         text.push('\n');
-        text.push_str(&render_table(&explanation.rules, &words));
+        text.push_str(&render_table(&explanation, &words));
     }
     if row.record.facts.is_none() && explanation.decided_by == DecisionMaker::Rules {
         text.push_str("\nThe compared values were not kept for this decision.\n");
@@ -121,7 +123,7 @@ fn render_increment(number: usize, decision: &IncrementDecision, words: &Words) 
         render_currency(words.currency),
         render_answer(decision.failed_rules.response_code()),
     );
-    text.push_str(&render_table(&explanation.rules, words));
+    text.push_str(&render_table(&explanation, words));
     text.push_str(&render_remedies(&explanation, &decision.facts.terms.scope, words));
     text
 }
@@ -134,7 +136,18 @@ fn render_answer(response_code: ResponseCode) -> String {
     }
 }
 
-fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
+/// The answer to a transaction, with the amount where only a part was approved.
+fn render_first_answer(row: &TransactionRow, explanation: &Explanation, words: &Words) -> String {
+    if !row.progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED) {
+        return render_answer(row.record.response_code);
+    }
+    let part = explanation
+        .approved_amount
+        .map(|part| format!(", {} {}", words.amount(part), render_currency(words.currency)));
+    format!("partially approved{}", part.unwrap_or_default())
+}
+
+fn render_head(row: &TransactionRow, explanation: &Explanation, words: &Words) -> String {
     let by = match explanation.decided_by {
         DecisionMaker::Rules => "by the rules",
         DecisionMaker::Network if !explanation.rules.is_empty() => {
@@ -143,7 +156,7 @@ fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Wo
         DecisionMaker::Network => "by the network; the rules were not evaluated",
         DecisionMaker::Transfer => "as a bank transfer; the rules of cards do not apply",
     };
-    let answer = render_answer(record.response_code);
+    let (record, answer) = (&row.record, render_first_answer(row, explanation, words));
     format!(
         "transaction  {}\ndecided      {} {by}\nrequested    {} {}\nanswer       {answer}\n",
         record.id.0,
@@ -153,9 +166,10 @@ fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Wo
     )
 }
 
-fn render_table(rules: &[RuleFinding], words: &Words) -> String {
+fn render_table(explanation: &Explanation, words: &Words) -> String {
     let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(rules.iter().map(|finding| cells(finding, words)));
+    let cells = |finding| cells(finding, explanation.decided_by, words);
+    rows.extend(explanation.rules.iter().map(cells));
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let line = |row: &[String; COLUMNS.len()]| {
@@ -165,17 +179,26 @@ fn render_table(rules: &[RuleFinding], words: &Words) -> String {
     rows.iter().map(line).collect()
 }
 
-fn cells(finding: &RuleFinding, words: &Words) -> [String; COLUMNS.len()] {
+fn cells(
+    finding: &RuleFinding,
+    decided_by: DecisionMaker,
+    words: &Words,
+) -> [String; COLUMNS.len()] {
     let shown = |quantity: Option<Quantity>| {
         quantity.map_or_else(|| "-".to_owned(), |quantity| words.quantity(&quantity))
     };
     let compared = finding.compared;
     let usage = compared.and_then(|compared| compared.usage);
+    let input = match (compared, decided_by) {
+        (Some(compared), _) => words.input(finding.rule, &compared.input),
+        // Its figures are not kept, and the rule's name says credit, which does not count.
+        (None, DecisionMaker::Transfer) => withdrawal_verdict(finding.passed).to_owned(),
+        (None, _) => "-".to_owned(),
+    };
     [
         finding.rule.name().to_owned(),
         if finding.passed { "pass" } else { "FAIL" }.to_owned(),
-        compared
-            .map_or_else(|| "-".to_owned(), |compared| words.input(finding.rule, &compared.input)),
+        input,
         shown(compared.and_then(|compared| compared.threshold)),
         shown(usage.map(|[before, _]| before)),
         shown(usage.map(|[_, after]| after)),

@@ -9,7 +9,7 @@ use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use super::Failure;
 use super::running::ask_running;
 use crate::control::ControlRequest;
-use crate::manifest::is_backup;
+use crate::opening::require_no_backup;
 
 /// The arguments of `rotate-master-key`.
 #[derive(Debug, clap::Args)]
@@ -68,9 +68,7 @@ fn refuse_flag(given: &MasterKeyArgs) -> Result<(), Failure> {
 }
 
 fn at_rest(args: &RotateMasterKeyArgs, place: Option<PathBuf>) -> Result<MasterKeyReport, Failure> {
-    if is_backup(&args.data) {
-        let what = "is a backup, which is opened by the master key of its time: restore it first";
-        return Err(Failure::new(format!("`{}` {what}", args.data.display())));
-    }
+    // A backup stays opened by the master key of its time.
+    require_no_backup(&args.data)?;
     rotate_master_key(&args.data, &args.master_key.source(), place.as_deref()).map_err(Failure::new)
 }

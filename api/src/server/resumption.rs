@@ -15,11 +15,28 @@ use cardswitch_identity::state::AppState;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use super::StartError;
 use crate::node_pan_keys::PanKeyNodes;
 use crate::pan_rotation::{PanRotation, PanRotationError, ResealingPace};
 
+/// Goes on with the keys of doors and of card numbers.
+/// Errors: those of both, but the engine's own reason where it has failed.
+pub(super) async fn resume_keys(
+    data: &Path,
+    state: &AppState,
+    zones: &[Arc<Zone>],
+    nodes: Option<PanKeyNodes>,
+) -> Result<Arc<PanRotation>, StartError> {
+    let resumed = async {
+        resume_zones(zones, state).await.map_err(StartError::ZoneKeys)?;
+        keep_pan_keys(data, state, nodes).await.map_err(StartError::PanKeys)
+    };
+    let reason = |error| state.switch.engine.failure().map_or(error, StartError::Engine);
+    resumed.await.map_err(reason)
+}
+
 /// The keys of card numbers, of which the engine knows now.
-pub(super) async fn keep_pan_keys(
+async fn keep_pan_keys(
     data: &Path,
     state: &AppState,
     nodes: Option<PanKeyNodes>,
@@ -33,7 +50,7 @@ pub(super) async fn keep_pan_keys(
 /// Lets doors go on with the keys that were exchanged in earlier runs and on other nodes. Those that a file's key
 /// replaces are void from here on, also where the file gets its former key again.
 /// Errors: the tables cannot be read, or the engine does not take it.
-pub(super) async fn resume_zones(zones: &[Arc<Zone>], state: &AppState) -> Result<(), String> {
+async fn resume_zones(zones: &[Arc<Zone>], state: &AppState) -> Result<(), String> {
     let replaced = state.switch.read_at_once(|tables| {
         let resume = |zone: &Arc<Zone>| zone.resume(tables, &state.secrets);
         zones.iter().map(resume).collect::<Result<Vec<_>, StoreError>>()

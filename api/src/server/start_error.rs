@@ -25,6 +25,9 @@ pub enum StartError {
     /// The keys of card numbers.
     #[error(transparent)]
     PanKeys(PanRotationError),
+    /// The engine has failed since it was open.
+    #[error("{0}")]
+    Engine(String),
     /// The keys that doors were given.
     #[error("the exchanged zone keys: {0}")]
     ZoneKeys(String),

@@ -140,6 +140,35 @@ async fn what_is_looked_for_is_found() {
         let list = visitor.get(&format!("/transactions?{query}")).await.expect(400);
         assert!(list.body.contains("role=\"alert\"") && !list.body.contains("<b>"), "{query}");
     }
+    let list = visitor.get("/transactions?created_after=yesterday").await.expect(400);
+    let named = "Created after must be an RFC 3339 time with an offset.";
+    assert!(list.body.contains(named) && !list.body.contains("highlighted"), "{}", list.body);
+}
+
+/// Once, the form dropped them when it was sent again.
+#[tokio::test]
+async fn forms_of_lists_send_along_the_filters_that_they_do_not_show() {
+    let bench = bench().await;
+    let mut visitor = sign_in_as(&bench, MemberRole::Administrator).await;
+    let since = ("created_after", "2026-03-06T08:00:00Z");
+    let rows = [
+        ("/transactions", vec![since, ("exclude_declines", "true")], ("state", "pending")),
+        ("/cards", vec![since, ("description", "rent")], ("text", "lunch")),
+        ("/audit", vec![("action", "card.updated")], ("kind", "card")),
+    ];
+    for (path, kept, shown) in rows {
+        let query = kept.iter().chain([&shown]).map(|(name, text)| format!("{name}={text}"));
+        let query = query.collect::<Vec<_>>().join("&");
+        let list = visitor.get(&format!("{path}?{query}")).await.expect(200);
+        for (name, text) in kept {
+            let field = format!("<input type=\"hidden\" name=\"{name}\" value=\"{text}\">");
+            assert!(list.body.contains(&field), "{path} {name}: {}", list.body);
+        }
+        let twice = format!("type=\"hidden\" name=\"{}\"", shown.0);
+        assert!(!list.body.contains(&twice), "{path}: {}", list.body);
+    }
+    let list = visitor.get("/transactions?created_after=x").await.expect(400);
+    assert!(!list.body.contains("name=\"created_after\""), "{}", list.body);
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ pub fn show_rooms(telemetry: &Telemetry, (state, pan_keys): (&AppState, &PanRota
     let help = "Emails that wait to be sent, or for the change that they report.";
     let waiting = move || outbox.waiting() as u64;
     telemetry.gauges.add("cardswitch_mail_waiting_emails", Kind::Gauge, help, waiting);
+    let outbox = Arc::clone(&state.outbox);
+    telemetry.health_notes.add(("letters", "lost"), move || outbox.has_lost_letters());
     show_webhooks(telemetry, state);
     show_pan_keys(telemetry, state, pan_keys);
 }

@@ -32,6 +32,9 @@ pub struct Explanation {
     pub remedies: Vec<Remedy>,
     /// The largest amount that would have been approved, if amounts alone failed.
     pub amount_at_most: Option<Minor>,
+    /// The approved amount: all, or a part. None for a decline, for nothing, and for a part that
+    /// the facts do not tell.
+    pub approved_amount: Option<Minor>,
 }
 
 /// The party that decided.
@@ -140,9 +143,15 @@ pub fn explain(
 ) -> Explanation {
     let decided_by = decided_by(record, progress);
     let case = record.facts.map(|facts| Case::of(record, facts, zone));
-    let mut explanation =
-        Explanation { decided_by, rules: Vec::new(), remedies: Vec::new(), amount_at_most: None };
     let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+    let is_whole = record.response_code.is_approved() && !is_partial;
+    let mut explanation = Explanation {
+        decided_by,
+        rules: Vec::new(),
+        remedies: Vec::new(),
+        amount_at_most: None,
+        approved_amount: approved(record.requested, is_whole),
+    };
     if decided_by == DecisionMaker::Rules || case.is_some() {
         explanation.rules = findings(record, is_partial, case.as_ref());
     } else if record.kind == TransactionKind::BankWithdrawal {
@@ -158,6 +167,9 @@ pub fn explain(
     } else {
         explanation.remedies = case.remedies(RuleSet::ALL);
         explanation.amount_at_most = case.amount_at_most();
+    }
+    if is_partial {
+        explanation.approved_amount = explanation.amount_at_most;
     }
     explanation
 }
@@ -180,7 +192,13 @@ pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation 
         rules,
         remedies: if is_told { case.remedies(RuleSet::ALL) } else { Vec::new() },
         amount_at_most: if is_told { case.amount_at_most() } else { None },
+        approved_amount: approved(decision.amount, failed.is_empty()),
     }
+}
+
+/// The amount, where all of it was approved; none for nothing, as of a verification.
+fn approved(amount: Minor, is_whole: bool) -> Option<Minor> {
+    (is_whole && amount.is_positive()).then_some(amount)
 }
 
 fn is_decline_by_rules(record: &TransactionRecord) -> bool {

@@ -18,7 +18,6 @@ use super::MailDesk;
 use super::decline_cause::cause;
 use super::letter::{DeclinedPurchase, Letter};
 use super::limits::DECLINES_INTERVAL;
-use super::outbox::MailError;
 
 /// Sends letters about declines until the switch stops.
 pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
@@ -66,7 +65,7 @@ fn hand_in(desk: &MailDesk, notice: &DeclineNotice) -> Result<bool, LetterError>
     match desk.outbox.hand_in_notice(&letter(desk, notice), notice.id) {
         Ok(()) => Ok(true),
         // It will not be another one later.
-        Err(error @ (MailError::Address(_) | MailError::Message(_))) => {
+        Err(error) if error.is_of_letter() => {
             tracing::warn!(%error, "a cardholder is not told of a decline");
             Ok(false)
         }

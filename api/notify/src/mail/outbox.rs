@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use cardswitch_bounds::Windows;
@@ -58,6 +59,13 @@ pub enum MailError {
     Settings(String),
 }
 
+impl MailError {
+    /// Whether the letter itself is at fault, so that it can never be sent.
+    pub(super) const fn is_of_letter(&self) -> bool {
+        matches!(self, Self::Address(_) | Self::Message(_))
+    }
+}
+
 /// The places of letters that wait, and of those that no server takes.
 #[derive(Debug)]
 pub struct MailPlace<'a> {
@@ -85,6 +93,8 @@ pub struct Outbox {
     pub(super) tells_declines: bool,
     /// News held before the start, until it is looked at.
     held: Mutex<Vec<Uuid>>,
+    /// Whether a letter was lost since the start.
+    has_lost: AtomicBool,
     asked_for: Mutex<Windows<[u8; 32]>>,
     invitations: Mutex<Windows<[u8; 32]>>,
     links: Mutex<Windows<[u8; 32]>>,
@@ -134,6 +144,7 @@ impl Outbox {
             server: server.transpose()?.map(Arc::new),
             tells_declines: settings.declines,
             held: Mutex::new(held),
+            has_lost: AtomicBool::new(false),
             asked_for: windows(),
             invitations: windows(),
             links: windows(),
@@ -143,6 +154,15 @@ impl Outbox {
     /// How many letters wait for a server, and news for the outcome of its change.
     pub fn waiting(&self) -> usize {
         self.queue.queue.len()
+    }
+
+    /// Whether a letter was lost since the start: it could not be kept or read.
+    pub fn has_lost_letters(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
+    }
+
+    fn note_loss(&self) {
+        self.has_lost.store(true, Ordering::Relaxed);
     }
 
     /// Whether a letter that any visitor can have sent may go to `email` now; if so, it is counted.
@@ -191,6 +211,7 @@ impl Outbox {
             Ok(Ok(held)) => Some(held),
             Ok(Err(error)) => {
                 tracing::error!(%error, "no email will report a change");
+                self.note_loss();
                 None
             }
             Err(_) => None,
@@ -206,6 +227,7 @@ impl Outbox {
                 Ok(news) => Some(HeldNews { id, news }),
                 Err(error) => {
                     tracing::error!(email = %id, %error, "no email will report a change");
+                    outbox.note_loss();
                     None
                 }
             };
@@ -238,7 +260,12 @@ impl Outbox {
     pub async fn post(self: &Arc<Self>, letter: Letter) {
         let outbox = Arc::clone(self);
         let id = Uuid::now_v7();
-        log_failure(tokio::task::spawn_blocking(move || outbox.hand_in(&letter, id)).await.ok());
+        let sent = tokio::task::spawn_blocking(move || outbox.hand_in(&letter, id)).await.ok();
+        // An address that takes no mail is no fault of the switch.
+        if matches!(&sent, Some(Err(error)) if !error.is_of_letter()) {
+            self.note_loss();
+        }
+        log_failure(sent);
     }
 
     /// Puts a letter where letters go, under an id of its own.
@@ -360,6 +387,17 @@ mod tests {
             assert!(message.contains(part), "{part} in {message}");
         }
         assert!(!message.replace("\r\n", "").contains(['\r', '\n']), "lines end as mail's do");
+    }
+
+    #[tokio::test]
+    async fn letters_that_cannot_be_written_are_lost_and_those_to_no_address_are_not() {
+        let (_directory, outbox) = outbox();
+        let outbox = Arc::new(outbox);
+        outbox.post(Letter::new_password("a, b@example.com", "l")).await;
+        assert!(!outbox.has_lost_letters());
+        fs::remove_dir_all(&outbox.directory).unwrap();
+        outbox.post(Letter::new_password("ada@example.com", "l")).await;
+        assert!(outbox.has_lost_letters());
     }
 
     #[test]

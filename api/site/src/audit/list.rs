@@ -33,6 +33,8 @@ struct AuditContent<'a> {
     actors: Vec<Choice>,
     kinds: Vec<Choice>,
     object: &'a str,
+    /// The filters that the form does not show.
+    kept: Vec<(&'a str, &'a str)>,
     is_filtered: bool,
     rows: Vec<AuditRow>,
     pager: Pager,
@@ -85,6 +87,7 @@ pub(crate) async fn list_events(
         actors,
         kinds: choices(KINDS.iter().copied(), query.of("kind")),
         object: query.of("object"),
+        kept: query.besides(&["actor", "kind", "object"]),
         is_filtered: query.is_filtered(),
         pager: Pager::new(query.part(), lines.len(), count, "/audit", &query.pairs()),
         rows: folded(lines),

@@ -74,6 +74,8 @@ struct CardListContent<'a> {
     states: Vec<Choice>,
     orders: Vec<Choice>,
     query: &'a ListForm,
+    /// The filters that the form does not show.
+    kept: Vec<(&'a str, &'a str)>,
     texts: Vec<TextFilter>,
     is_filtered: bool,
     offered: Vec<String>,
@@ -115,6 +117,9 @@ pub(super) async fn list_page(
         Ok((found, offered))
     });
     let (ListPage { rows, count }, offered) = read.await?;
+    let holder = acting.may(Right::SeeCompany).then_some("holder");
+    let texts = text_filters().map(|filter| filter.field);
+    let fields: Vec<_> = ["state", "order"].into_iter().chain(holder).chain(texts).collect();
     let content = CardListContent {
         csrf: acting.csrf(),
         alert,
@@ -129,6 +134,7 @@ pub(super) async fn list_page(
         pager: Pager::new(query.part(), rows.len(), count, "/cards", &query.pairs()),
         suspend_path: query.address("/cards/suspend"),
         rows,
+        kept: query.besides(&fields),
         query,
     };
     Ok(frame::page("Cards", content))

@@ -88,7 +88,7 @@ impl<'a> Teller<'a> {
         let explanation = explain(record, &row.progress, self.company.zone);
         let scope = record.facts.as_ref().map(|facts| facts.terms.scope).unwrap_or_default();
         let code = record.response_code;
-        let verdict = match explanation.amount_at_most.filter(|_| is_partial(row)) {
+        let verdict = match explanation.approved_amount.filter(|_| is_partial(row)) {
             Some(part) => {
                 let [part, whole] =
                     [part, record.requested].map(|amount| money(amount, self.company.currency));
@@ -178,7 +178,7 @@ pub(super) const fn is_partial(row: &TransactionRow) -> bool {
 /// The part that a partial approval approved; none where its facts do not tell it.
 pub(super) fn approved_part(view: &View<'_>, row: &TransactionRow) -> Option<Minor> {
     let row = Some(row).filter(|row| is_partial(row))?;
-    explain(&row.record, &row.progress, view.company.zone).amount_at_most
+    explain(&row.record, &row.progress, view.company.zone).approved_amount
 }
 
 /// Whether a rule is one of a card's own limits, which administrators change.

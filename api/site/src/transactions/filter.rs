@@ -40,16 +40,23 @@ pub(super) fn with_ids(mut asked: ListForm, view: &View<'_>) -> Result<ListForm,
     Ok(asked)
 }
 
+/// The fields of the form for the whole company, or for the visitor's own transactions alone.
+pub(super) fn fields_of_form(own: Option<MemberSlot>) -> Vec<&'static str> {
+    let of_company = ["member"].into_iter().chain(DIMENSION_FIELDS).filter(|_| own.is_none());
+    ["from", "to", "state", "order", "card"].into_iter().chain(of_company).collect()
+}
+
 /// Whether the filter uses a field that the form keeps folded away.
 pub(super) fn is_detailed(asked: &ListForm) -> bool {
     ["card", "member"].into_iter().chain(DIMENSION_FIELDS).any(|name| !asked.of(name).is_empty())
 }
 
-/// The request to `/v1` that asks for the same, and the page.
+/// The request to `/v1` that asks for the same, and the page. `fields` are those of the form.
 /// Errors: a day that is none, days in the wrong order, a filter that `/v1` refuses.
 pub(super) fn request(
     asked: &ListForm,
     zone: Tz,
+    fields: &[&str],
 ) -> Result<(ListTransactionsRequest, Page), Faults> {
     let [first, last] = days(asked)?;
     let day_start = |day: BusinessDate| render_time(start_of_date(zone, day));
@@ -58,7 +65,7 @@ pub(super) fn request(
     let days = [("after", after.as_deref()), ("before", before.as_deref())];
     let mut query = asked.query(days.into_iter().filter_map(|(name, text)| Some((name, text?))));
     let request = (ListTransactionsRequest::parse(&mut query), asked.page(&mut query));
-    query.finish().map_err(|faults| Faults::new(&faults))?;
+    query.finish().map_err(|faults| Faults::of_filters(&faults, fields))?;
     Ok(request)
 }
 
@@ -194,7 +201,7 @@ mod tests {
             (asked("", "", "\"><script>"), Some("card")),
         ];
         for (asked, fault) in rows {
-            let found = request(&asked, Tz::America__Los_Angeles);
+            let found = request(&asked, Tz::America__Los_Angeles, &fields_of_form(None));
             match fault {
                 None => assert!(found.is_ok(), "{asked:?}"),
                 Some(name) => assert!(!found.unwrap_err().of(name).is_empty(), "{asked:?}"),
@@ -205,7 +212,8 @@ mod tests {
     #[test]
     fn whole_days_are_asked_for_by_the_companys_clock() {
         // Clocks go forward on this day, which has 23 hours.
-        let found = request(&asked("2026-03-08", "2026-03-08", ""), Tz::America__Los_Angeles);
+        let day = asked("2026-03-08", "2026-03-08", "");
+        let found = request(&day, Tz::America__Los_Angeles, &fields_of_form(None));
         let shown = format!("{:?}", found.unwrap());
         let midnight = 1_772_956_800_000_000_i64;
         assert!(shown.contains(&format!("after: Some(Timestamp({midnight}))")), "{shown}");

@@ -11,7 +11,7 @@ use cardswitch_engine::store::query::{ListPage, Page, TransactionRow};
 use cardswitch_v1::routes::transactions::ListTransactionsRequest;
 use cardswitch_v1::routes::view::View;
 
-use super::filter::{FilterChoices, is_detailed, request, with_ids};
+use super::filter::{FilterChoices, fields_of_form, is_detailed, request, with_ids};
 use crate::faults::{Faults, with_status};
 use crate::frame;
 use crate::pager::{ListForm, Pager};
@@ -28,6 +28,8 @@ struct TransactionListContent<'a> {
     zone: String,
     is_whole: bool,
     asked: &'a ListForm,
+    /// The filters that the form does not show.
+    kept: Vec<(&'a str, &'a str)>,
     is_detailed: bool,
     is_filtered: bool,
     offered: FilterChoices,
@@ -59,7 +61,8 @@ pub(super) async fn list_transactions(
         Some(_) => asked,
         None => acting.read(|view| with_ids(asked, view)).await?,
     };
-    let (request, faults) = match request(&asked, acting.company.zone) {
+    let fields = fields_of_form(own);
+    let (request, faults) = match request(&asked, acting.company.zone, &fields) {
         Ok(request) => (Some(request), Faults::default()),
         Err(faults) => (None, faults),
     };
@@ -76,11 +79,15 @@ pub(super) async fn list_transactions(
     });
     let (offered, listed) = found.await?;
     let pairs = asked.pairs();
+    let mut kept = asked.besides(&fields);
+    // The form sent again is right, without what nobody can mend in it.
+    kept.retain(|(name, _)| faults.of(name).is_empty());
     let content = TransactionListContent {
         company: &acting.company.name,
         zone: zone_words(acting.company.zone),
         is_whole: own.is_none(),
         asked: &asked,
+        kept,
         is_detailed: is_detailed(&asked),
         is_filtered: pairs.iter().any(|(_, text)| !text.is_empty()),
         offered,

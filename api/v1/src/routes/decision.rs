@@ -47,6 +47,9 @@ pub struct DecisionBody {
     approved: bool,
     /// Requested amount; positive.
     amount: Amount,
+    /// Approved amount, less than `amount` if only a part was approved. Null for a decline, for a
+    /// verification, and for a part that the kept facts do not tell.
+    approved_amount: Option<Amount>,
     currency: String,
     rules: Vec<RuleBody>,
     /// Changes that together would have approved the whole amount.
@@ -68,6 +71,8 @@ struct IncrementBody {
     approved: bool,
     /// Added amount; positive.
     amount: Amount,
+    /// `amount`, or null where it was declined.
+    approved_amount: Option<Amount>,
     /// Amount that the transaction held before.
     added_to: Amount,
     rules: Vec<RuleBody>,
@@ -229,6 +234,7 @@ impl DecisionBody {
             response_code: record.response_code.number(),
             approved: record.response_code.is_approved(),
             amount: amount(record.requested),
+            approved_amount: explanation.approved_amount.map(amount),
             currency: render_currency(company.currency),
             rules: explanation.rules.iter().map(rule).collect(),
             least_change: remedies(&explanation, scope.unwrap_or_default(), &words),
@@ -249,6 +255,7 @@ impl IncrementBody {
             response_code: failed.response_code().number(),
             approved: failed.is_empty(),
             amount: amount(decision.amount),
+            approved_amount: explanation.approved_amount.map(amount),
             added_to: amount(decision.added_to),
             rules: explanation.rules.iter().map(|found| RuleBody::new(found, words)).collect(),
             least_change: remedies(&explanation, decision.facts.terms.scope, words),
