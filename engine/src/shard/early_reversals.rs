@@ -66,6 +66,10 @@ impl EarlyReversals {
         class: MessageClass,
         at: Timestamp,
     ) -> Option<ReversalAmount> {
+        // Few days have one.
+        if self.kept.is_empty() {
+            return None;
+        }
         let marks = (trace.original_key, trace.retrieval_key);
         let by_retrieval = trace.retrieval_key.and_then(|key| self.by_retrieval.get(&(key, None)));
         newest_of(self.of_marks(marks, class).chain(by_retrieval), at)
