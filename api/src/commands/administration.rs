@@ -190,7 +190,10 @@ pub async fn carry_out_by(command: Administration, office: &Office) -> Administr
         Administration::NetworkKey(command) => command.carry_out(&mut task).await,
         Administration::Audit(command) => command.carry_out(&mut task).await,
     };
-    AdministrationOutcome { failure: carried_out.err(), ..task.outcome }
+    let engine = &office.switch.engine;
+    let reason = engine.failure().or_else(|| engine.projection_failure());
+    let failure = carried_out.err().map(|failure| failure.because(reason.as_deref()));
+    AdministrationOutcome { failure, ..task.outcome }
 }
 
 /// Carries out a command by the switch that runs on its directory, else on the directory at rest.

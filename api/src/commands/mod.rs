@@ -144,6 +144,15 @@ impl Failure {
     pub fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), exit_code: 2 }
     }
+
+    /// The same with a reason behind it, if there is one.
+    #[must_use]
+    pub fn because(mut self, reason: Option<&str>) -> Self {
+        if let Some(reason) = reason {
+            self.message = format!("{}: {reason}", self.message);
+        }
+        self
+    }
 }
 
 /// An error of any other kind: it did not work.
