@@ -22,7 +22,7 @@ use crate::samples::{admin, company_id, new_card, resealed};
 
 /// What companies say of their holds: days for others, for categories and for groups.
 const HOLD_TABLES: [&str; 8] =
-    ["", "10", "2", "3=4", "2=1,7011=12", "21,7512=3,5411=1", "3=45,5541=2", "365,3501=31"];
+    ["", "10", "2", "3=4", "3=1,7011=12", "21,2=9,7512=3,5411=1", "3=45,5541=2", "365,3501=31"];
 
 impl Workload {
     pub(crate) fn draw_admin(&mut self, model: &Model) -> Command {
