@@ -466,5 +466,5 @@ impl Steps for Shard {
 crate::opaque!(Shard);
 
 #[cfg(test)]
-#[path = "run_tests.rs"]
+#[path = "run_tests/mod.rs"]
 mod tests;
