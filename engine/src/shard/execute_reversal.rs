@@ -356,13 +356,14 @@ pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
 /// try of the purchase has says that it has come: the next try is another one.
 fn remember_early(change: &mut ShardChange<'_>, card: Option<CardSlot>, command: &Reverse) {
     let OriginalRef { original_key, class, retrieval_key, .. } = command.original;
-    let is_vague = original_key.is_none_or(OriginalKey::is_vague);
-    // The purchase has come, so a message of it is meant.
-    let known = change.state.find_original(change.moment.ids, card, &command.original);
-    let known = known.and_then(|(_, open)| open.retrieval_key);
-    // Other tries of a purchase share its retrieval reference.
-    let unknown = || retrieval_key.filter(|key| !change.state.is_known_reference(*key));
-    let retrieval_key = known.or_else(unknown).filter(|_| is_vague);
+    let retrieval_key = if original_key.is_none_or(OriginalKey::is_vague) {
+        let purchase = change.state.find_original(change.moment.ids, card, &command.original);
+        let of_purchase = purchase.and_then(|(_, open)| open.retrieval_key);
+        // Where no purchase is found, one that was declined may have the reference: its next try is not meant.
+        of_purchase.or(retrieval_key.filter(|key| !change.state.is_known_reference(*key)))
+    } else {
+        None
+    };
     let original_key = original_key.map(|key| match retrieval_key {
         Some(_) => key.vague_name(class),
         None => key.in_class(class),
