@@ -19,7 +19,7 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// What a process left.
+    /// The exit code and the texts of a process that has ended.
     #[track_caller]
     pub(crate) fn of(output: Output) -> Self {
         Self {

@@ -110,7 +110,7 @@ fn a_log_that_cannot_be_written_stops_nothing() {
     }
 }
 
-/// Once, only the log told of it.
+/// Once, only the log told that a letter was lost.
 #[test]
 fn a_letter_that_cannot_be_kept_is_told_by_health_and_stops_no_change() {
     let installation = Installation::init(60, 884);

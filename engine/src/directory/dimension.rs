@@ -194,7 +194,7 @@ fn delete(change: &mut StateChange<'_>, named: &NamedDimension) -> Result<(), Re
     Ok(())
 }
 
-/// Changes the dimensions of an object. What is not named stays as it was kept, also a deleted one, which nobody is shown.
+/// Changes the dimensions of an object. Those that are not named stay, even deleted ones: nobody is shown these.
 /// Errors: `DimensionNotFound`.
 pub(crate) fn change_dimensions(
     state: &dyn PartitionView,

@@ -66,7 +66,7 @@ impl EarlyReversals {
         class: MessageClass,
         at: Timestamp,
     ) -> Option<ReversalAmount> {
-        // Few days have one.
+        // Nearly always there is none.
         if self.kept.is_empty() {
             return None;
         }

@@ -10,7 +10,7 @@ use cardswitch_engine::domain::money::Minor;
 use crate::samples::{admin, company_id, facts, new_card, pan};
 use crate::story::{Story, by_retrieval, named_by};
 
-/// What happens between two messages.
+/// A reset of the budget, or midnight, between two messages of a purchase.
 #[derive(Clone, Copy, Debug)]
 enum Between {
     Reset,

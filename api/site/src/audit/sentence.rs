@@ -137,12 +137,12 @@ fn value(value: &AuditValue, view: &View<'_>) -> Result<String, StoreError> {
     })
 }
 
-/// The days that a company gives holds, such as `10, Hotels 14`.
+/// The days that a company gives holds, such as `Car rental 21, otherwise 10`.
 fn hold_days(table: &HoldTable) -> String {
-    let others = table.others().map(|days| days.to_string());
     let terms = table.terms().iter();
     let terms = terms.map(|term| format!("{} {}", merchant_kind(term.merchants), term.days));
-    let told: Vec<_> = others.into_iter().chain(terms).collect();
+    let others = table.others().map(|days| format!("otherwise {days}"));
+    let told: Vec<_> = terms.chain(others).collect();
     if told.is_empty() { "as usual".to_owned() } else { told.join(", ") }
 }
 
@@ -153,6 +153,19 @@ fn state_words(state: CardState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_of_holds_are_told_by_merchants() {
+        let rows = [
+            ("", "as usual"),
+            ("10", "otherwise 10"),
+            ("2=21", "Car rental 21"),
+            ("10,2=21", "Car rental 21, otherwise 10"),
+        ];
+        for (table, words) in rows {
+            assert_eq!(hold_days(&table.parse().unwrap()), words, "{table}");
+        }
+    }
 
     #[test]
     fn actions_become_deeds() {

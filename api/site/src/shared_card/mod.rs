@@ -116,7 +116,7 @@ async fn show(
     if !opened.is_open_to(&state, &headers) {
         return Ok(ask_page(&viewing, ""));
     }
-    // Who asks for the head alone sees no card.
+    // HEAD is answered without the page, so nobody has seen the card.
     if method == Method::GET {
         viewing.note_view().await;
     }
